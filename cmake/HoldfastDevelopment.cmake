@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+# holdfast_development: warnings, sanitizers and language level of everything compiled in this repository.
+# Never exported: a consumer's flags are the consumer's business.
+add_library(holdfast_development INTERFACE)
+target_compile_features(holdfast_development INTERFACE cxx_std_20)
+target_compile_options(holdfast_development INTERFACE
+  -Wall -Wextra -Wpedantic -Wconversion -Wshadow -fno-omit-frame-pointer)
+
+option(HOLDFAST_WERROR "Warnings are errors" OFF)
+if(HOLDFAST_WERROR)
+  target_compile_options(holdfast_development INTERFACE -Werror)
+endif()
+
+set(HOLDFAST_SANITIZE "" CACHE STRING "Sanitizers for every target, as -fsanitize= takes them (address,undefined or thread)")
+if(HOLDFAST_SANITIZE)
+  target_compile_options(holdfast_development INTERFACE -fsanitize=${HOLDFAST_SANITIZE} -fno-sanitize-recover=all)
+  target_link_options(holdfast_development INTERFACE -fsanitize=${HOLDFAST_SANITIZE})
+endif()
+
+option(HOLDFAST_COVERAGE "Instrument for llvm-cov (clang)" OFF)
+if(HOLDFAST_COVERAGE)
+  target_compile_options(holdfast_development INTERFACE -fprofile-instr-generate -fcoverage-mapping)
+  target_link_options(holdfast_development INTERFACE -fprofile-instr-generate -fcoverage-mapping)
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+endif()
