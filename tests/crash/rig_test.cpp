@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// The crash rigs, tested on a toy: a record that is overwritten in place (which must be found torn) and one that is
+// published by a single word (which must never be). A rig that cannot fail proves nothing.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "support/capability.hpp"
+#include "support/image_corruption.hpp"
+#include "support/kill_rig.hpp"
+#include "support/scale.hpp"
+#include "support/single_step.hpp"
+
+namespace {
+
+using namespace holdfast::test;
+
+constexpr std::size_t words = 64;
+
+// Two buffers and a switch. The flawed writer overwrites the current buffer; the sound one fills the other and
+// switches.
+struct toy_record {
+    std::atomic<std::uint64_t> current;
+    std::atomic<std::uint64_t> buffer[2][words];
+
+    void fill(std::uint64_t which, std::uint64_t value) noexcept {
+        for (auto& word : buffer[which]) word.store(value, std::memory_order_relaxed);  // ordered by the switch
+    }
+    void overwrite_in_place(std::uint64_t value) noexcept { fill(current.load(std::memory_order_relaxed) & 1, value); }
+    void publish(std::uint64_t value) noexcept {
+        const std::uint64_t next = (current.load(std::memory_order_relaxed) & 1) ^ 1;
+        fill(next, value);
+        current.store(next, std::memory_order_release);  // pairs with read()'s acquire: the words come first
+    }
+    // Returns: "torn" or the value in `value`.
+    std::string read(std::uint64_t& value) const noexcept {
+        const auto& from = buffer[current.load(std::memory_order_acquire) & 1];  // pairs with publish()
+        value = from[0].load(std::memory_order_relaxed);
+        for (const auto& word : from)
+            if (word.load(std::memory_order_relaxed) != value) return "torn";
+        return {};
+    }
+};
+
+toy_record& toy_in(std::span<std::byte> bytes) { return *reinterpret_cast<toy_record*>(bytes.data()); }
+
+std::string check_toy(std::span<std::byte> copy) {
+    std::uint64_t value = 0;
+    return toy_in(copy).read(value);
+}
+
+TEST(SingleStep, FindsTheTornOverwrite) {
+    if (!can_trace()) GTEST_SKIP() << "needs: ptrace";
+    shared_image image(sizeof(toy_record));
+    auto& toy = toy_in(image.bytes());
+    const step_report report = single_step(image, [&] { toy.overwrite_in_place(7); }, check_toy);
+    EXPECT_NE(report.failure.find("torn"), std::string::npos) << report.failure;
+}
+
+TEST(SingleStep, PassesTheSoundPublicationAndCountsItsImages) {
+    if (!can_trace()) GTEST_SKIP() << "needs: ptrace";
+    shared_image image(sizeof(toy_record));
+    auto& toy = toy_in(image.bytes());
+    std::vector<std::uint64_t> seen;
+    const step_report report = single_step(
+        image, [&] { toy.publish(7); },
+        [&](std::span<std::byte> copy) {
+            std::uint64_t value = 0;
+            std::string failure = toy_in(copy).read(value);
+            if (seen.empty() || seen.back() != value) seen.push_back(value);
+            return failure;
+        });
+    EXPECT_EQ(report.failure, "");
+    EXPECT_EQ(seen, (std::vector<std::uint64_t>{0, 7}));
+    EXPECT_GE(report.steps, words);
+    EXPECT_EQ(report.images, words + 2) << "one per word, the switch, and the image before";
+    std::uint64_t value = 0;
+    EXPECT_EQ(toy.read(value), "");
+    EXPECT_EQ(value, 7U) << "the operation ran to its end in the shared image";
+}
+
+TEST(SingleStep, ReportsAnOperationThatThrowsOrDies) {
+    if (!can_trace()) GTEST_SKIP() << "needs: ptrace";
+    shared_image image(4096);
+    const auto fine = [](std::span<std::byte>) { return std::string(); };
+    EXPECT_NE(
+        single_step(image, [] { throw std::runtime_error("boom"); }, fine).failure.find("boom"), std::string::npos);
+    EXPECT_NE(single_step(image, [] { ::_exit(3); }, fine).failure, "");
+    EXPECT_NE(single_step(image, [] { ::raise(SIGKILL); }, fine).failure, "");
+}
+
+TEST(SingleStep, SpeedIsRecorded) {
+    if (!can_trace()) GTEST_SKIP() << "needs: ptrace";
+    shared_image image(sizeof(toy_record));
+    auto& toy = toy_in(image.bytes());
+    step_report total;
+    for (std::uint64_t i = 0; i < scaled(50); ++i) total += single_step(image, [&] { toy.publish(i); }, check_toy);
+    EXPECT_EQ(total.failure, "");
+    RecordProperty("steps", std::to_string(total.steps));
+    RecordProperty("images", std::to_string(total.images));
+    std::printf("%llu steps, %llu images, %.3f s\n", static_cast<unsigned long long>(total.steps),
+                static_cast<unsigned long long>(total.images), total.seconds);
+}
+
+TEST(KillAtEverySystemCall, FindsTheFileThatADeadMakerLeaves) {
+    if (!can_trace()) GTEST_SKIP() << "needs: ptrace";
+    const unique_directory directory;
+    const auto make = [&] {
+        const std::string temporary = directory.file("half"), name = directory.file("whole");
+        const int fd = ::open(temporary.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+        if (::write(fd, "x", 1) != 1 || ::rename(temporary.c_str(), name.c_str()) != 0) ::_exit(2);
+    };
+    const auto clean = [&] {
+        for (const std::string& entry : directory.entries()) ::unlink(directory.file(entry).c_str());
+    };
+    const step_report report = kill_at_every_system_call(
+        clean, make, [] { return std::string(); },
+        [&] { return directory.entries() == std::vector<std::string>{"half"} ? "left" : ""; });
+    EXPECT_NE(report.failure.find("left"), std::string::npos) << report.failure;
+    const step_report whole =
+        kill_at_every_system_call(clean, make, [] { return std::string(); }, [] { return std::string(); });
+    EXPECT_EQ(whole.failure, "");
+    EXPECT_GE(whole.steps, 6U) << "three system calls, each entered and left";
+    EXPECT_EQ(directory.entries(), std::vector<std::string>{"whole"});
+}
+
+template <class Operate>
+kill_report kill_toy(std::uint64_t rounds, Operate operate) {
+    shared_image image(sizeof(toy_record));
+    auto& toy = toy_in(image.bytes());
+    const kill_plan plan{.rounds = rounds, .delay_ns_max = 50'000, .seed = choose_seed()};
+    std::uint64_t before = 0;
+    return run_kill_rounds(
+        plan,
+        [&](kill_progress& progress, std::uint64_t round) {
+            progress.ready();
+            for (std::uint64_t i = 0;; ++i) {
+                progress.begin();
+                operate(toy, random_at(plan.seed, round, i));
+                progress.end();
+            }
+        },
+        [&](const kill_progress& progress, std::uint64_t round) -> std::string {
+            std::uint64_t value = 0;
+            if (std::string failure = toy.read(value); !failure.empty()) return failure;
+            const std::uint64_t done = progress.completed();
+            const std::uint64_t last = done == 0 ? before : random_at(plan.seed, round, done - 1);
+            if (value != last && !(progress.in_flight() && value == random_at(plan.seed, round, done)))
+                return "neither the state before nor the state after the operation under way";
+            before = value;
+            return {};
+        });
+}
+
+TEST(KillRig, FindsTheTornOverwrite) {
+    const kill_report report =
+        kill_toy(5000, [](toy_record& toy, std::uint64_t value) { toy.overwrite_in_place(value); });
+    EXPECT_NE(report.failure.find("torn"), std::string::npos) << report.text();
+    std::printf("found after %s\n", report.text().c_str());
+}
+
+TEST(KillRig, PassesTheSoundPublication) {
+    const kill_report report = kill_toy(scaled(1000), [](toy_record& toy, std::uint64_t value) { toy.publish(value); });
+    EXPECT_EQ(report.failure, "");
+    EXPECT_EQ(report.kills, scaled(1000));
+    EXPECT_GT(report.in_flight, 0U);
+    RecordProperty("kills", std::to_string(report.kills));
+    std::printf("%s\n", report.text().c_str());
+}
+
+TEST(KillRig, ReportsAWorkerThatEndsByItself) {
+    const kill_report report = run_kill_rounds(
+        kill_plan{.rounds = 1, .delay_ns_max = 1, .seed = 1},
+        [](kill_progress&, std::uint64_t) { throw std::runtime_error("cannot attach"); },
+        [](const kill_progress&, std::uint64_t) { return std::string(); });
+    EXPECT_NE(report.failure.find("cannot attach"), std::string::npos) << report.failure;
+}
+
+TEST(ImageCorruption, ShowsEveryBitOnceAndStartsFresh) {
+    std::vector<std::byte> sound(16, std::byte{5});
+    std::uint64_t seen = 0;
+    EXPECT_EQ(for_each_bit_flip(sound, {"field", 4, 2},
+                                [&](const damage& what, std::span<std::byte> image) {
+                                    int different = 0;
+                                    for (std::size_t i = 0; i < sound.size(); ++i)
+                                        different += image[i] != sound[i] ? 1 : 0;
+                                    EXPECT_EQ(different, 1) << what.text();
+                                    std::memset(image.data(), 0, image.size());  // the next visit must not see this
+                                    ++seen;
+                                }),
+              16U);
+    EXPECT_EQ(seen, 16U);
+}
+
+TEST(ImageCorruption, WordsSwapsCutsAndSplicesDiffer) {
+    std::vector<std::byte> sound(32);
+    for (std::size_t i = 0; i < sound.size(); ++i) sound[i] = static_cast<std::byte>(i * 7 + 1);
+    const auto differs = [&](const damage& what, std::span<std::byte> image) {
+        EXPECT_FALSE(std::equal(image.begin(), image.end(), sound.begin(), sound.end())) << what.text();
+    };
+    EXPECT_GE(for_each_word_damage(sound, {"field", 8, 8}, differs), 8U * 8U);
+    EXPECT_EQ(for_each_swap(sound, {"all", 0, 32}, 8, differs), 3U);
+    EXPECT_EQ(for_each_truncation(sound, {0, 16, 32}, differs), 2U + 3U + 1U);
+    seeded_random random;
+    EXPECT_EQ(random_damage(sound, {"all", 0, 32}, random, 100, [](const damage&, std::span<std::byte>) {}), 100U);
+    const std::vector<std::byte> zero(32);
+    const auto spliced = splice(sound, zero, 10);
+    EXPECT_EQ(spliced.size(), 32U);
+    EXPECT_EQ(spliced[9], sound[9]);
+    EXPECT_EQ(spliced[10], std::byte{0});
+}
+
+}  // namespace
