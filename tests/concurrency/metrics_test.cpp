@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counters and histogram shards written by several threads on one mapping while others read.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "holdfast/metrics/counter_slots.hpp"
+#include "holdfast/metrics/latency_shards.hpp"
+#include "support/scale.hpp"
+
+namespace {
+
+using holdfast::counter;
+using holdfast::detail::counter_slots;
+using holdfast::detail::latency_shards;
+namespace layout = holdfast::layout;
+
+std::shared_ptr<std::byte> zeroed(std::size_t bytes) {
+    bytes = (bytes + 4095) / 4096 * 4096;
+    std::shared_ptr<std::byte> memory(static_cast<std::byte*>(std::aligned_alloc(4096, bytes)), &std::free);
+    std::memset(memory.get(), 0, bytes);
+    return memory;
+}
+
+// Every round all threads register the same names at the same moment, each in another order, and count. Two slots for
+// one name or a lost addition would show in the sums.
+TEST(CounterSlotsThreads, RacingRegistrationsMeetInOneSlotAndNothingIsLost) {
+    constexpr std::size_t threads = 4;
+    constexpr std::size_t names = 12;
+    for (std::uint64_t round = 0; round < holdfast::test::scaled(200); ++round) {
+        const auto memory = zeroed(names * sizeof(layout::counter_slot));
+        const counter_slots slots({memory.get(), names * sizeof(layout::counter_slot)}, names, "heap:");
+        std::atomic<std::size_t> full{0};
+        std::barrier start(threads);
+        std::vector<std::jthread> crew;
+        for (std::size_t t = 0; t < threads; ++t) {
+            crew.emplace_back([&, t] {
+                start.arrive_and_wait();
+                for (std::size_t i = 0; i < names; ++i) {
+                    const std::size_t n = (i * 5 + t * 3) % names;  // 5 and 12 share no factor: every name once
+                    const auto words =
+                        layout::encode_counter_name("requests_total", "name=\"" + std::to_string(n) + "\"");
+                    layout::counter_slot* const slot = slots.install(*words);
+                    if (slot == nullptr) {
+                        ++full;
+                        continue;
+                    }
+                    for (int k = 0; k < 50; ++k) counter(slot->value).add(n + 1);
+                }
+            });
+        }
+        std::size_t largest = 0;
+        for (int look = 0; look < 5; ++look) {
+            std::size_t seen = 0;
+            slots.for_each([&](std::string_view, std::string_view, std::uint64_t) { ++seen; });
+            EXPECT_GE(seen, largest) << "a name vanished";
+            largest = seen;
+        }
+        crew.clear();
+        EXPECT_EQ(full.load(), 0U) << "a name took more than one slot";
+        std::map<std::string, std::uint64_t> sums;
+        const auto walk = slots.for_each([&](std::string_view, std::string_view labels, std::uint64_t value) {
+            sums[std::string(labels)] += value;
+        });
+        ASSERT_EQ(walk.counters, names);
+        ASSERT_EQ(sums.size(), names);
+        for (std::size_t n = 0; n < names; ++n)
+            ASSERT_EQ(sums["name=\"" + std::to_string(n) + "\""], threads * 50 * (n + 1));
+    }
+}
+
+// More threads than shards: some own one, the rest share the last. A reader merges all the time; its totals never fall.
+TEST(LatencyShardsThreads, EveryRecordIsCountedOnceWhereverItGoes) {
+    constexpr std::size_t threads = 4;
+    constexpr std::size_t count = 3;
+    const std::uint64_t records = holdfast::test::scaled(200000);
+    const auto memory = zeroed(count * sizeof(layout::latency_shard));
+    const latency_shards shards({memory.get(), count * sizeof(layout::latency_shard)}, count, "heap:");
+    std::atomic<bool> done{false};
+    std::jthread reader([&] {
+        std::uint64_t last = 0;
+        while (!done.load()) {
+            const std::uint64_t total = shards.merged().total();
+            EXPECT_GE(total, last);
+            last = total;
+        }
+    });
+    {
+        std::vector<std::jthread> crew;
+        for (std::size_t t = 0; t < threads; ++t) {
+            crew.emplace_back([&, t] {
+                for (std::uint64_t turn = 0; turn < 20; ++turn) {  // claim and give back: owners follow each other
+                    std::size_t mine = 0;
+                    while (mine < shards.owned() && !shards.claim(mine)) ++mine;
+                    for (std::uint64_t i = 0; i < records / 20; ++i) {
+                        const std::uint64_t value = 1000 * (t + 1) + i % 7;
+                        if (mine < shards.owned())
+                            holdfast::detail::record_alone(shards[mine], value);
+                        else
+                            holdfast::detail::record_shared(shards[mine], value);
+                    }
+                    if (mine < shards.owned()) shards.give_back(mine);
+                }
+            });
+        }
+    }
+    done = true;
+    reader.join();
+    const auto merged = shards.merged();
+    EXPECT_EQ(merged.total(), threads * (records / 20) * 20);
+    std::uint64_t sum = 0;
+    for (std::uint64_t t = 0; t < threads; ++t)
+        for (std::uint64_t i = 0; i < records / 20; ++i) sum += 1000 * (t + 1) + i % 7;
+    EXPECT_EQ(merged.sum(), sum * 20);
+    EXPECT_EQ(merged.quantile(0)->estimate, 1000);
+    EXPECT_EQ(merged.quantile(1)->estimate, 4006);
+}
+
+}  // namespace
