@@ -14,6 +14,7 @@
 #include "support/kill_rig.hpp"
 #include "support/scale.hpp"
 #include "support/single_step.hpp"
+#include "support/system_call_faults.hpp"
 
 namespace {
 
@@ -126,6 +127,40 @@ TEST(KillAtEverySystemCall, FindsTheFileThatADeadMakerLeaves) {
     EXPECT_EQ(whole.failure, "");
     EXPECT_GE(whole.steps, 6U) << "three system calls, each entered and left";
     EXPECT_EQ(directory.entries(), std::vector<std::string>{"whole"});
+}
+
+TEST(SystemCallFaults, EachCallFailsOnceAndNothingElse) {
+    if (!can_trace() || !can_fail_system_calls) GTEST_SKIP() << "needs: ptrace on x86-64";
+    const unique_directory directory;
+    const std::string name = directory.file("x");
+    const auto operate = [&]() -> int {  // three calls, each with its own answer when it fails
+        const int fd = ::open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+        if (fd < 0) return errno == EIO ? 1 : -1;
+        if (::ftruncate(fd, 10) != 0) return errno == EIO ? 2 : -1;
+        if (::unlink(name.c_str()) != 0) return errno == EIO ? 3 : -1;
+        return 4;
+    };
+    std::vector<int> results;
+    const step_report report = fail_each_system_call(
+        EIO, [] {}, operate, [](long) { return true; },
+        [&](const faulted_run& run) {
+            results.push_back(run.result);
+            return run.uncaught;
+        });
+    EXPECT_EQ(report.failure, "");
+    EXPECT_EQ(report.steps, 3U);
+    EXPECT_EQ(results, (std::vector<int>{1, 2, 3, 4})) << "the last run has no fault";
+}
+
+TEST(SystemCallFaults, UnnamedFilesCanBeRefused) {
+    const unique_directory directory;
+    const ended end = in_child([&]() -> int {
+        if (!refuse_unnamed_files()) return 1;
+        if (::open(directory.path().c_str(), O_TMPFILE | O_RDWR, 0600) >= 0 || errno != EOPNOTSUPP) return 2;
+        return ::open(directory.path().c_str(), O_DIRECTORY | O_RDONLY) >= 0 ? 0 : 3;
+    });
+    if (end.code == 1) GTEST_SKIP() << "needs: seccomp";
+    EXPECT_TRUE(end.success()) << end.text();
 }
 
 template <class Operate>

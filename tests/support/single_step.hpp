@@ -37,6 +37,7 @@
 #include <span>
 #include <string>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 
 namespace holdfast::test {
@@ -110,6 +111,7 @@ enum class step_phase : std::uint32_t { before, inside, after, threw };
 
 struct step_control {
     std::atomic<step_phase> phase{step_phase::before};
+    int result = 0;       // what the operation returned, where it returns an int
     char what[512] = {};  // of the exception that left the operation
 };
 static_assert(std::atomic<step_phase>::is_always_lock_free);
@@ -136,6 +138,8 @@ class traced_child {
         return control_->phase.load(std::memory_order_acquire);
     }
     [[nodiscard]] const char* what() const noexcept { return control_->what; }
+    [[nodiscard]] int result() const noexcept { return control_->result; }
+    [[nodiscard]] pid_t pid() const noexcept { return pid_; }
     [[nodiscard]] int status() const noexcept { return status_; }
     [[nodiscard]] bool alive() const noexcept { return alive_; }
 
@@ -172,7 +176,10 @@ class traced_child {
         // Sequentially consistent marker stores: neither compiler nor processor moves the operation across them.
         control_->phase.store(step_phase::inside, std::memory_order_seq_cst);
         try {
-            std::forward<Operate>(operate)();
+            if constexpr (std::is_same_v<std::invoke_result_t<Operate>, int>)
+                control_->result = std::forward<Operate>(operate)();
+            else
+                std::forward<Operate>(operate)();
             control_->phase.store(step_phase::after, std::memory_order_seq_cst);
         } catch (const std::exception& e) {
             std::strncpy(control_->what, e.what(), sizeof control_->what - 1);

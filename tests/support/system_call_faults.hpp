@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// system_call_faults.hpp - makes system calls fail that never fail on a healthy machine.
+//
+//   fail_each_system_call   runs an operation once per system call it makes; in run n the n-th call is not executed and
+//                           answers an errno of our choice (by ptrace, on the binary as it is)
+//   refuse_unnamed_files    makes O_TMPFILE unsupported in the calling process, as on a file system that lacks it
+//                           (by seccomp; works without privileges and cannot be undone: call it in a child)
+#pragma once
+
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "support/single_step.hpp"
+
+namespace holdfast::test {
+
+/// How an operation went whose `ordinal`-th system call, of number `number`, failed on purpose.
+struct faulted_run {
+    std::uint64_t ordinal = 0;
+    long number = 0;
+    int result = 0;        // what the operation returned
+    std::string uncaught;  // or the exception or signal that ended it
+};
+
+#if defined(__x86_64__)
+inline constexpr bool can_fail_system_calls = true;
+
+namespace detail {
+
+// Steps to the entry of the next system call inside the operation. Returns: false when there is none left.
+inline bool next_system_call(traced_child& child, user_regs_struct& registers) {
+    if (child.phase() > step_phase::inside || !child.resume(PTRACE_SYSCALL)) return false;
+    return ::ptrace(PTRACE_GETREGS, child.pid(), nullptr, &registers) == 0 && child.phase() == step_phase::inside;
+}
+
+// At the entry of a call: skips it and lets it answer -error.
+inline bool skip_with_error(traced_child& child, user_regs_struct registers, int error) {
+    registers.orig_rax = ~0ULL;  // no such call: the kernel does nothing
+    if (::ptrace(PTRACE_SETREGS, child.pid(), nullptr, &registers) != 0 || !child.resume(PTRACE_SYSCALL)) return false;
+    if (::ptrace(PTRACE_GETREGS, child.pid(), nullptr, &registers) != 0) return false;
+    registers.rax = static_cast<unsigned long long>(-static_cast<long long>(error));
+    return ::ptrace(PTRACE_SETREGS, child.pid(), nullptr, &registers) == 0;
+}
+
+}  // namespace detail
+
+/// For n = 1, 2, ... runs prepare() here and operate() in a child whose n-th system call that eligible(number) admits
+/// answers -error without being executed, then asks judge(faulted_run) for a failure text (empty: all is well). Ends
+/// with the first run that has no n-th such call.
+template <class Prepare, class Operate, class Eligible, class Judge>
+[[nodiscard]] step_report fail_each_system_call(int error, Prepare&& prepare, Operate&& operate, Eligible&& eligible,
+                                                Judge&& judge) {
+    step_report report;
+    for (bool reached = true; reached && report.failure.empty();) {
+        prepare();
+        shared_image control(4096);
+        detail::traced_child child(control, operate);
+        user_regs_struct registers{};
+        faulted_run run{.ordinal = report.steps + 1, .number = -1, .result = 0, .uncaught = {}};
+        std::uint64_t seen = 0;
+        reached = false;
+        while (!reached && detail::next_system_call(child, registers)) {
+            const auto number = static_cast<long>(registers.orig_rax);
+            reached = eligible(number) && ++seen == run.ordinal;
+            if (reached) {
+                run.number = number;
+                detail::skip_with_error(child, registers, error);
+            } else if (!child.resume(PTRACE_SYSCALL)) {  // to the call's exit
+                break;
+            }
+        }
+        while (child.alive() && child.resume(PTRACE_CONT)) {
+        }
+        run.result = child.result();
+        run.uncaught = detail::ending_text(child, 0);
+        if (reached) ++report.steps;
+        report.failure = judge(static_cast<const faulted_run&>(run));
+        if (!report.failure.empty())
+            report.failure = "system call " + std::to_string(run.number) + ", the " + std::to_string(run.ordinal) +
+                             ". of the operation, failed with errno " + std::to_string(error) + ": " + report.failure;
+    }
+    return report;
+}
+#else
+inline constexpr bool can_fail_system_calls = false;
+
+template <class Prepare, class Operate, class Eligible, class Judge>
+[[nodiscard]] step_report fail_each_system_call(int, Prepare&&, Operate&&, Eligible&&, Judge&&) {
+    return {.steps = 0, .images = 0, .seconds = 0, .failure = "needs: x86-64"};
+}
+#endif
+
+/// From here on open with O_TMPFILE answers EOPNOTSUPP in this process and its children. Returns: false where seccomp
+/// is refused.
+[[nodiscard]] inline bool refuse_unnamed_files() {
+    constexpr std::uint32_t tmpfile_bit = O_TMPFILE & ~O_DIRECTORY;
+    sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args) + 2 * sizeof(std::uint64_t)),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, tmpfile_bit, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (EOPNOTSUPP & SECCOMP_RET_DATA)),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog program{.len = static_cast<unsigned short>(std::size(rules)), .filter = rules};
+    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+}  // namespace holdfast::test
