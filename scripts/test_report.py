@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs ctest, shows what matters of its output, and sums up the results of several runs.
+
+usage: test_report.py run NAME --results FOLDER --build FOLDER -- CTEST-ARGUMENT...
+       test_report.py fail NAME --results FOLDER      count a failed step (a build) as a failed test
+       test_report.py total --results FOLDER          list what failed or was skipped; last line "N passed, N failed, N skipped"
+"""
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as xml
+
+RESULT = re.compile(r"\s*(\d+)/(\d+) +Test +#\d+: (\S+) [.\s]*(\*\*\*)?(.*?)\s+[\d.]+ sec")
+
+
+def read(file):
+    """(name, outcome, why) of each test of a JUnit file; outcome is passed, failed or skipped."""
+    for case in xml.parse(file).getroot().iter("testcase"):
+        status, skipped = case.get("status"), case.find("skipped")
+        why = skipped.get("message", "") if skipped is not None else ""
+        output = case.findtext("system-out") or ""
+        if status == "run":
+            yield case.get("name"), "passed", ""
+        elif status == "disabled" or why.startswith("SKIP_"):
+            yield case.get("name"), "skipped", reason_of(output) or why
+        else:  # fail, or not run for another reason than its own wish: a missing program, a failed fixture
+            yield case.get("name"), "failed", why
+
+
+def reason_of(output):
+    """What a skipped test said about it: the text after gtest's "Skipped" line, or its last line."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    for number, line in enumerate(lines):
+        if line.endswith("Skipped") and number + 1 < len(lines):
+            return lines[number + 1]
+    return next((line for line in reversed(lines) if not line.startswith("[")), "")
+
+
+def run(name, results, build, arguments):
+    file = (results / f"{name}.xml").resolve()
+    command = ["ctest", "--test-dir", str(build), "--output-on-failure", "--output-junit", str(file), *arguments]
+    started = shown = time.monotonic()
+    terminal, last = sys.stdout.isatty(), ""
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    for line in process.stdout:
+        result = RESULT.match(line)
+        if result and (not result[4] or result[5].startswith(("Skipped", "Not Run (Disabled)"))):
+            last = f"{name}: {result[1]} of {result[2]}"
+            now = time.monotonic()
+            if now - shown > (0.2 if terminal else 15):
+                print(f"\r\033[K{last}" if terminal else last, end="" if terminal else "\n", flush=True)
+                shown = now
+        elif result or not re.match(r"\s*Start +\d+:|Test project|Internal ctest changing|No tests were found|Total Test time|"
+                                    r"\s*$|Label Time Summary|\S+ += +[\d.]+ sec\*proc|\d+% tests passed|Output from these tests|Use \"--rerun", line):
+            print(("\r\033[K" if terminal else "") + line, end="", flush=True)
+    code = process.wait()
+    outcomes = [outcome for _, outcome, _ in read(file)] if file.exists() else []
+    if code and "failed" not in outcomes:  # ctest itself failed, for example because a test program could not list its tests
+        fail(f"{name}.ctest", results)
+        outcomes.append("failed")
+    if outcomes:
+        counts = ", ".join(f"{outcomes.count(o)} {o}" for o in ("passed", "failed", "skipped"))
+        print(("\r\033[K" if terminal else "") + f"{name}: {counts} in {time.monotonic() - started:.0f} s", flush=True)
+    return 1 if "failed" in outcomes else 0
+
+
+def fail(name, results):
+    case = f'<testsuite><testcase name="{name}" status="fail"/></testsuite>'
+    (results / f"{name}.xml").write_text(case)
+    print(f"{name}: FAILED", flush=True)
+
+
+def total(results):
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    skipped, failed = {}, []
+    for file in sorted(results.glob("*.xml")):
+        for name, outcome, why in read(file):
+            counts[outcome] += 1
+            label = name if file.stem in name else f"{file.stem}: {name}"
+            if outcome == "failed":
+                failed.append(label + (f" ({why})" if why else ""))
+            elif outcome == "skipped":
+                skipped.setdefault(why, []).append(label)
+    for why, names in sorted(skipped.items()):
+        print(f"skipped, {why}: {len(names)} ({names[0]}{', ...' if len(names) > 1 else ''})")
+    for label in failed:
+        print(f"FAILED {label}")
+    if not sum(counts.values()):
+        print("no test was selected: look at the names with ctest --test-dir build/release -N")
+        counts["failed"] = 1
+    print(", ".join(f"{number} {outcome}" for outcome, number in counts.items()), flush=True)
+    return 1 if counts["failed"] else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=("run", "fail", "total"))
+    parser.add_argument("name", nargs="?", default="")
+    parser.add_argument("--results", type=pathlib.Path, required=True)
+    parser.add_argument("--build", type=pathlib.Path)
+    split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    arguments = parser.parse_args(sys.argv[1:split])
+    if arguments.command == "run":
+        return run(arguments.name, arguments.results, arguments.build, sys.argv[split + 1:])
+    if arguments.command == "fail":
+        fail(arguments.name, arguments.results)
+        return 0
+    return total(arguments.results)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
