@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// segment.hpp - a named or passed piece of memory that describes itself, appears whole, and has at most one writer.
+//
+// A segment is a 4 KiB header (layout/segment_header.hpp) and a container's body. Containers stand on it; programs use
+// it directly only to list, remove or pass segments. (I1) Nobody ever attaches to half a segment: publication is one
+// link (files), or one word under the lease (System V). (I2) Under writers::one at most one living process holds the
+// lease; only it may store into the mapping. (I3) The header is copied and validated once; later decisions use the
+// copy, never the shared bytes. Threads: a segment object is used by one thread at a time; the mapped bytes are the
+// container's affair. Crash:   a killed creator leaves nothing or a whole segment; a killed writer's lease is free as
+// soon as the kernel has torn it down.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "holdfast/error.hpp"
+#include "holdfast/layout/segment_header.hpp"
+#include "holdfast/memory/fork_guard.hpp"
+#include "holdfast/memory/truncation_guard.hpp"
+#include "holdfast/memory/uri.hpp"
+#include "holdfast/segment/file_storage.hpp"
+#include "holdfast/segment/registry.hpp"
+#include "holdfast/segment/system_v_storage.hpp"
+#include "holdfast/segment/types.hpp"
+
+namespace holdfast {
+
+/// An attached segment: mapping, and for writers the lease. Detaches on destruction; the segment itself stays.
+/// Move-only.
+class segment {
+ public:
+    /// Makes a segment and attaches to it read-write, holding the lease.
+    /// `initialise(std::span<std::byte> body)` runs on the zeroed body before anybody else can see it.
+    /// Throws: already_exists, writer_alive, no_space, no_permission, no_huge_pages, unsafe_file, invalid_name,
+    /// invalid_argument, ... After a crash: a creator killed at any instant leaves nothing, or the whole segment.
+    template <class Initialise>
+    [[nodiscard]] static segment create(std::string_view uri, const segment_spec& spec, const create_options& options,
+                                        Initialise&& initialise);
+
+    /// Attaches to an existing segment. read_write takes the lease (writers::many: shares it) and raises the epoch.
+    /// Throws: not_found, not_ready, bad_magic, version_mismatch, geometry_mismatch, truncated, corrupt, writer_alive,
+    /// no_permission, ...
+    [[nodiscard]] static segment attach(std::string_view uri, access mode, const attach_options& options = {});
+
+    /// Attaches to the descriptors of a memfd: or anon: segment, inherited or received over a unix socket.
+    [[nodiscard]] static segment attach(const segment_descriptors& descriptors, access mode,
+                                        const attach_options& options = {});
+
+    /// Removes a named segment and its companions. Processes attached to it keep their mappings. Memory that is damaged
+    /// is removed too. Throws: not_found, writer_alive, bad_magic (the file is not a segment at all), no_permission.
+    static void remove(std::string_view uri, const attach_options& options = {});
+
+    [[nodiscard]] const segment_info& info() const noexcept { return info_; }
+    [[nodiscard]] const std::string& uri() const noexcept { return info_.uri; }
+
+    /// Throws kind_mismatch or version_mismatch unless the body is of that kind and layout version.
+    void require(container_kind kind, std::uint32_t container_version) const;
+
+    /// The body for storing; empty unless attached read-write by this very process.
+    [[nodiscard]] std::span<std::byte> body() noexcept {
+        return writable() ? std::span(storage_.map.data() + header_bytes, info_.body_bytes) : std::span<std::byte>();
+    }
+    /// The body for reading.
+    [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
+        return {storage_.map.data() + header_bytes, info_.body_bytes};
+    }
+
+    /// Whether this handle may store: attached read-write, and not a forked copy. Cost: one load.
+    [[nodiscard]] bool writable() const noexcept { return guard_.same_process(); }
+
+    /// How often the lease has been taken, creation included.
+    [[nodiscard]] std::uint64_t epoch() const noexcept {
+        // Relaxed: a report; recovery does not depend on it.
+        return std::atomic_ref(detail::header_of(storage_.map)->epoch).load(std::memory_order_relaxed);
+    }
+    /// Who holds or last held the lease. For people and logs only.
+    [[nodiscard]] owner_identity owner() const;
+
+    /// errc::truncated once the truncation guard had to act on this mapping.
+    [[nodiscard]] std::optional<errc> fault() const noexcept {
+        return watch_.truncated() ? std::optional(errc::truncated) : std::nullopt;
+    }
+    /// Whether the name now leads to another segment, or to none. Always false for kinds without a name. Cost: one
+    /// system call.
+    [[nodiscard]] bool replaced() const;
+
+    /// What the kernel gave for pages. Cost: reads /proc.
+    [[nodiscard]] memory::page_report pages() const { return memory::report_pages(storage_.map.data()); }
+
+    /// Descriptors to hand on (memfd: and anon: only). The receiver attaches by them; they stay this object's.
+    [[nodiscard]] segment_descriptors descriptors() const noexcept {
+        return {storage_.data.get(), storage_.lease.get(), storage_.peers.get()};
+    }
+    /// The lease's descriptor, for locks on bytes behind the writer's own; -1 for readers.
+    [[nodiscard]] int lease_descriptor() const noexcept { return storage_.lease.get(); }
+    [[nodiscard]] const memory::uri& name() const noexcept { return name_; }
+
+ private:
+    segment() = default;
+
+    static segment create_erased(std::string_view uri, const segment_spec& spec, const create_options& options,
+                                 void (*initialise)(void*, std::span<std::byte>), void* context);
+    static segment adopt(memory::uri name, detail::storage storage, const layout::segment_header& header, access mode,
+                         const attach_options& options);
+    void watch(bool writable) {
+        watch_ = memory::truncation_watch::over(storage_.map.data(), storage_.map.bytes(), writable);
+        if (writable) guard_ = memory::fork_guard::make(info_.uri);
+    }
+
+    memory::uri name_;
+    segment_info info_;
+    memory::fork_guard guard_;  // made for read-write handles only
+    detail::storage storage_;
+    memory::truncation_watch watch_;  // released before the mapping goes
+};
+
+/// What can be known of a segment's lease without taking it.
+enum class lease_state : std::uint8_t {
+    free,     ///< nobody may write now
+    held,     ///< a living process holds it
+    unknown,  ///< this user may not look at it
+    none,     ///< the kind has no lease file (heap:), or nobody has made it yet
+};
+
+/// Asks the lock of a named segment. Cost: an open and one fcntl.
+[[nodiscard]] inline lease_state lease_state_of(const memory::uri& name) {
+    if (!name.named()) return lease_state::none;
+    const memory::descriptor file =
+        memory::open_at(AT_FDCWD, detail::places_of(name).lease().c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+    if (!file) return errno == ENOENT ? lease_state::none : lease_state::unknown;
+    return memory::locked_elsewhere(file.get(), detail::lease_byte) ? lease_state::held : lease_state::free;
+}
+
+template <class Initialise>
+segment segment::create(std::string_view uri, const segment_spec& spec, const create_options& options,
+                        Initialise&& initialise) {
+    using function = std::remove_reference_t<Initialise>;
+    const auto call = [](void* context, std::span<std::byte> body) { (*static_cast<function*>(context))(body); };
+    return create_erased(uri, spec, options, call,
+                         const_cast<void*>(static_cast<const void*>(std::addressof(initialise))));
+}
+
+inline segment segment::create_erased(std::string_view uri, const segment_spec& spec, const create_options& options,
+                                      void (*initialise)(void*, std::span<std::byte>), void* context) {
+    segment result;
+    result.name_ = memory::uri::parse(uri);
+    result.info_ = detail::plan(result.name_, spec, options);
+    const detail::making job{result.name_, spec, options, initialise, context, result.info_.uri, result.info_};
+    switch (result.name_.kind) {
+        case memory::kind::posix:
+        case memory::kind::file: result.storage_ = detail::create_file(job); break;
+        case memory::kind::memfd:
+        case memory::kind::anon: result.storage_ = detail::create_memfd(job); break;
+        case memory::kind::sysv:
+        case memory::kind::sysv_huge: result.storage_ = detail::create_system_v(job); break;
+        case memory::kind::heap:
+            memory::check_memory_limit(result.info_.total_bytes, result.info_.uri);
+            result.storage_.map = memory::mapping::of_heap(result.info_.total_bytes, result.info_.uri);
+            memory::apply(options.pages, result.storage_.map.data(), result.storage_.map.bytes(), true,
+                          result.info_.uri);
+            detail::fill(job, result.storage_.map);
+            break;
+    }
+    result.watch(true);
+    if (result.name_.named())
+        (void)registry::add(result.name_, result.name_.is_path() ? registry::detail::absolute(result.name_).text()
+                                                                 : result.name_.text());
+    return result;
+}
+
+inline segment segment::adopt(memory::uri name, detail::storage storage, const layout::segment_header& header,
+                              access mode, const attach_options& options) {
+    segment result;
+    result.name_ = std::move(name);
+    result.info_ = detail::info_of(header, result.name_.text());
+    result.storage_ = std::move(storage);
+    const bool write = mode == access::read_write;
+    memory::apply(options.pages, result.storage_.map.data(), result.storage_.map.bytes(), write, result.info_.uri);
+    result.watch(write);
+    if (write) detail::record_owner(*detail::header_of(result.storage_.map), detail::identify_self());
+    return result;
+}
+
+inline segment segment::attach(std::string_view uri, access mode, const attach_options& options) {
+    memory::uri name = memory::uri::parse(uri);
+    const std::string subject = name.text();
+    if (name.is_path()) {
+        auto [storage, header] = detail::attach_file(name, mode, options, subject);
+        return adopt(std::move(name), std::move(storage), header, mode, options);
+    }
+    if (name.is_sysv()) {
+        auto [storage, header] = detail::attach_system_v(name, mode, options, subject);
+        return adopt(std::move(name), std::move(storage), header, mode, options);
+    }
+    if (name.kind == memory::kind::memfd && !name.name.empty()) {
+        segment_descriptors given;
+        if (std::sscanf(name.name.c_str(), "%d,%d,%d", &given.data, &given.lease, &given.peers) >= 1)
+            return attach(given, mode, options);
+    }
+    throw error(errc::not_found, subject,
+                "memory of this kind has no name to look up; attach by its descriptors (memfd:DATA,LEASE,PEERS), or "
+                "use the creator's handle");
+}
+
+inline segment segment::attach(const segment_descriptors& descriptors, access mode, const attach_options& options) {
+    memory::uri name{memory::kind::memfd, std::to_string(descriptors.data), 0};
+    auto [storage, header] = detail::attach_memfd(descriptors, mode, options, name.text());
+    return adopt(std::move(name), std::move(storage), header, mode, options);
+}
+
+inline void segment::require(container_kind kind, std::uint32_t container_version) const {
+    if (info_.kind != kind)
+        throw error(errc::kind_mismatch, info_.uri,
+                    "the segment holds a " + std::string(kind_name(info_.kind)) + ", not a " +
+                        std::string(kind_name(kind)) + "; check the name or the type");
+    if (info_.container_version != container_version)
+        throw error(errc::version_mismatch, info_.uri,
+                    "the " + std::string(kind_name(kind)) + " has layout version " +
+                        std::to_string(info_.container_version) + " and this library reads " +
+                        std::to_string(container_version) + "; use the library that wrote it, or load it anew");
+}
+
+inline owner_identity segment::owner() const {
+    layout::segment_header& header = *detail::header_of(storage_.map);
+    owner_identity owner;
+    // Relaxed throughout: a report that may be mixed while the holder changes.
+    owner.pid = std::atomic_ref(header.owner_pid).load(std::memory_order_relaxed);
+    owner.start_ticks = std::atomic_ref(header.owner_start).load(std::memory_order_relaxed);
+    owner.since_ns = std::atomic_ref(header.owner_since_ns).load(std::memory_order_relaxed);
+    for (char& stored : header.owner_boot_id) {
+        const char c = std::atomic_ref(stored).load(std::memory_order_relaxed);
+        if (c < ' ' || c > '~') break;
+        owner.boot_id += c;
+    }
+    return owner;
+}
+
+inline bool segment::replaced() const {
+    if (name_.is_sysv()) return detail::find_system_v(name_) != storage_.system_v_id;
+    if (!name_.is_path()) return false;
+    struct stat now{};
+    return ::lstat(detail::places_of(name_).data().c_str(), &now) != 0 || !memory::same_file(now, storage_.file);
+}
+
+namespace detail {
+
+/// Refuses to remove a file that has nothing of a segment; a damaged segment still has its magic.
+inline void require_magic(int fd, const std::string& subject) {
+    std::uint64_t magic = 0;
+    if (memory::read_at(fd, &magic, sizeof magic, 0) != static_cast<ssize_t>(sizeof magic) ||
+        magic != layout::segment_magic)
+        throw error(errc::bad_magic, subject,
+                    "the file is not a Holdfast segment and is left alone; remove it with rm if you mean it");
+}
+
+}  // namespace detail
+
+inline void segment::remove(std::string_view uri, const attach_options& options) {
+    const memory::uri name = memory::uri::parse(uri);
+    const std::string subject = name.text();
+    if (!name.named())
+        throw error(errc::invalid_name, subject, "memory of this kind has no name; it goes with its last user");
+    const detail::places where = detail::places_of(name);
+    memory::descriptor data;
+    int id = -1;
+    if (name.is_sysv()) {
+        id = detail::find_system_v(name);
+        if (id < 0) throw error(errc::not_found, subject, "no System V segment has this key; nothing to remove");
+    } else {
+        data = memory::open_trusted(where.data(), O_RDONLY, options.trust, subject);
+        if (!data) throw error(errc::not_found, subject, "no such segment; nothing to remove");
+        detail::require_magic(data.get(), subject);
+    }
+    // An exclusive lock also keeps out every one of many writers.
+    const memory::descriptor lease =
+        detail::take_lease(where, writers::one, options.trust, options.lease_timeout_ns, {}, subject);
+    if (name.is_sysv()) {
+        if (::shmctl(id, IPC_RMID, nullptr) != 0) memory::throw_errno(errno, subject, "removing the System V segment");
+    } else if (memory::still_named(where.data(), data.get()) && ::unlink(where.data().c_str()) != 0) {
+        memory::throw_errno(errno, subject, "removing " + where.data());
+    }
+    ::unlink(where.peers().c_str());
+    ::unlink(where.lease().c_str());  // last: until here the lock keeps other writers and removers out
+    registry::remove(name);
+}
+
+}  // namespace holdfast

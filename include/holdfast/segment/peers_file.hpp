@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// peers_file.hpp - the bytes of NAME.peers: state that registered readers write, apart from the data that they only
+// read.
+//
+// Layout v1 (little-endian)
+//   offset  bytes     field       written by
+//        0      8     magic       whoever makes the file: the creator, or a writer that finds it missing
+//        8     16     identity    the segment it belongs to
+//       24      4     slots
+//       28   4068     reserved    zero
+//     4096  128*slots slots       the holder of the slot's lock: an OFD lock on the slot's first byte
+// (I1) The file's length is 4096 + 128 * slots, with the slot count of the segment's own header, never the one here.
+// Crash: a dead reader's lock is free; its slot's content is stale and whoever it hinders may clear it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "holdfast/layout/segment_header.hpp"
+#include "holdfast/memory/shared_file.hpp"
+#include "holdfast/memory/space.hpp"
+#include "holdfast/segment/places.hpp"
+
+namespace holdfast::layout {
+
+inline constexpr std::uint64_t peers_magic = 0x3152454550444c48;  // "HLDPEER1" in memory order
+inline constexpr std::size_t peer_slot_bytes = 128;
+
+struct peers_header {
+    std::uint64_t magic;
+    identity_array identity;
+    std::uint32_t slots;
+    std::array<std::uint8_t, 4068> reserved;
+};
+static_assert(sizeof(peers_header) == header_bytes && offsetof(peers_header, identity) == 8 &&
+              offsetof(peers_header, slots) == 24);
+
+[[nodiscard]] constexpr std::uint64_t peers_bytes(std::uint32_t slots) noexcept {
+    return header_bytes + std::uint64_t{slots} * peer_slot_bytes;
+}
+[[nodiscard]] constexpr std::int64_t peer_slot_offset(std::uint32_t slot) noexcept {
+    return static_cast<std::int64_t>(header_bytes + std::size_t{slot} * peer_slot_bytes);
+}
+
+}  // namespace holdfast::layout
+
+namespace holdfast::detail {
+
+/// Fills an empty file. Throws: no_space.
+inline void fill_peers(int fd, const identity_array& identity, std::uint32_t slots, const std::string& subject) {
+    memory::reserve_file(fd, layout::peers_bytes(slots), subject);
+    layout::peers_header header{};
+    header.magic = layout::peers_magic;
+    header.identity = identity;
+    header.slots = slots;
+    if (::pwrite(fd, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header))
+        memory::throw_errno(errno, subject, "writing the peers file");
+}
+
+/// Whether the file belongs to the segment of that identity and has its slots.
+[[nodiscard]] inline bool peers_match(int fd, const identity_array& identity, std::uint32_t slots) noexcept {
+    layout::peers_header header{};
+    struct stat status{};
+    return ::fstat(fd, &status) == 0 && static_cast<std::uint64_t>(status.st_size) == layout::peers_bytes(slots) &&
+           memory::read_at(fd, &header, sizeof header, 0) == static_cast<ssize_t>(sizeof header) &&
+           header.magic == layout::peers_magic && header.identity == identity && header.slots == slots;
+}
+
+/// Makes sure that the companion of a named segment is there and is its own. Only the lease holder calls it, so nobody
+/// else replaces it.
+inline void ensure_peers(const places& where, const identity_array& identity, std::uint32_t slots,
+                         const memory::ownership& rights, const memory::trust& whom, const std::string& subject) {
+    if (slots == 0) return;
+    for (int tries = 0; tries < 1000; ++tries) {
+        const memory::descriptor existing = memory::open_trusted(where.peers(), O_RDONLY, whom, subject);
+        if (existing && peers_match(existing.get(), identity, slots)) return;
+        if (existing) ::unlink(where.peers().c_str());  // of an earlier segment of this name
+        memory::unpublished_file fresh = memory::unpublished_file::make(where.directory, where.peers_name, subject);
+        memory::set_ownership(fresh.fd(), rights, subject);
+        fill_peers(fresh.fd(), identity, slots, subject);
+        if (fresh.publish(where.peers_name, subject)) return;
+    }
+    throw error(errc::io, subject, "the peers file is replaced without end; stop whatever does that");
+}
+
+}  // namespace holdfast::detail
