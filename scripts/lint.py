@@ -161,8 +161,8 @@ def machine_paths(tree):
 
 def registry_hosts(tree):
     """no host of a package registry or mirror: which one is used is the machine's business"""
-    hosts = [r"pypi\.", r"files\.python" + r"hosted", r"registry\.", r"crates\.io", r"npm" + r"js\.", r"(?:deb|security|ftp\.\w+|snapshot)\.debian\.",
-             r"proxy\.golang", r"ghcr\.io", r"docker\.io", r"mirrors?\."]
+    hosts = [r"pypi\.", r"files\.python" + r"hosted", r"registry\.[\w-]+\.", r"crates\.io", r"npm" + r"js\.", r"(?:deb|security|ftp\.\w+|snapshot)\.debian\.",
+             r"proxy\.golang", r"ghcr\.io", r"docker\.io", r"mirrors?\.[\w-]+\."]
     pattern = re.compile(r"(?:https?://|@|\b)(?:[\w-]+\.)*(?:" + "|".join(hosts) + r")[a-z]{2,}/?", re.I)
     for path in tree.documents():
         if path == "scripts/lint.py":

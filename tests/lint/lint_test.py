@@ -83,8 +83,9 @@ CASES = {
     ],
     "registry_hosts": [
         ({"docs/a.md": "from https://py" + "pi.org/simple\n"}, 1),
+        ({"docs/a.md": "https://regi" + "stry.npm" + "js.org/x\n"}, 1),
         ({"dev": "wget http://de" + "b.debian.org/x\n"}, 1),
-        ({"docs/a.md": "https://www.debian.org and apt-get install debian-keyring\n"}, 0),
+        ({"docs/a.md": "https://www.debian.org and apt-get install debian-keyring\n", "src/net/a.hpp": "// registry.hpp, see segment/registry.hpp\n"}, 0),
     ],
     "unfinished": [
         ({"src/net/a.cpp": "// TO" + "DO: more\n"}, 1),
