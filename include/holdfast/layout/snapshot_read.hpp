@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// snapshot_read.hpp - reading a snapshot out of plain bytes: by copy or visit with a check afterwards (needs nothing
+// but a read-only mapping), or pinned by a hazard word that the writer respects.
+//
+// Synchronisation (W in snapshot_write.hpp)
+//   store                                 load                                    what it gives
+//   W1 slot.version = v      release      R1 slot.version          acquire        payload and header of v are whole
+//   W2 current = (v, slot)   seq_cst      R2 current               acquire        slot.version = v (W1) is visible
+//   W3 slot.version = 0      release      R1 / R3 after a fence                   a copy that mixed is detected
+//   W4 hazard = word         seq_cst      R4 in the writer's scan  seq_cst        Dekker with W2 / R5: either the
+//   writer R5 current again         seq_cst      (pairs with W2)                         sees the hazard or the reader
+//   sees that
+//                                                                                 current moved
+//   W6 hazard = 0 or another release+     R4                       (acquires)     the reader's loads precede the reuse
+//
+// Exactness: `current` names (v, slot) and that slot does not carry v. Either the writer moved on, and then, since W3
+// follows the W2 that replaced it, reading `current` again shows another word; or the image is damaged. So "retry" and
+// "corrupt" are told apart without a guess.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "holdfast/detail/shared_bytes.hpp"
+#include "holdfast/layout/snapshot_layout.hpp"
+
+namespace holdfast {
+
+/// The answers of a snapshot's readers.
+enum class snapshot_status : std::uint8_t {
+    ok,
+    empty,      ///< nothing was published yet
+    contended,  ///< the writer overran every attempt: too few slots for its speed, or use a pinned reader
+    too_small,  ///< the caller's buffer is smaller than the object; nothing was copied
+    corrupt,    ///< the bytes break an invariant
+};
+
+/// Which object a read gave.
+struct snapshot_read_result {
+    snapshot_status status = snapshot_status::empty;
+    std::uint64_t version = 0;
+    std::uint64_t bytes = 0;  ///< its size; with too_small the size that the buffer must have
+    [[nodiscard]] explicit operator bool() const noexcept { return status == snapshot_status::ok; }
+};
+
+}  // namespace holdfast
+
+namespace holdfast::layout {
+
+inline constexpr unsigned snapshot_attempts = 16;  // reads overrun this often in a row are reported as contended
+
+/// One published object, found but not protected: believe what was read from it only after `still_there`.
+struct snapshot_located {
+    snapshot_status status = snapshot_status::empty;
+    std::uint64_t word = 0;   // version << 8 | slot
+    std::uint64_t bytes = 0;  // <= slot_bytes once status is ok
+    [[nodiscard]] std::uint64_t version() const noexcept { return snapshot_version_of(word); }
+};
+
+/// Reads over bytes. Holds no state but where the bytes are: copies are free, any thread may use its own.
+class snapshot_read_core {
+ public:
+    snapshot_read_core() = default;
+    /// Requires: `geometry` validated against body.size(); body aligned to 64 bytes.
+    snapshot_read_core(std::span<const std::byte> body, const snapshot_geometry& geometry) noexcept
+        : base_(body.data()), geometry_(geometry) {}
+
+    [[nodiscard]] const snapshot_geometry& geometry() const noexcept { return geometry_; }
+    [[nodiscard]] const snapshot_control& control() const noexcept {
+        return *reinterpret_cast<const snapshot_control*>(base_);
+    }
+    [[nodiscard]] const snapshot_slot& slot(std::uint32_t index) const noexcept {
+        return *reinterpret_cast<const snapshot_slot*>(base_ + snapshot_geometry::header_offset(index));
+    }
+    [[nodiscard]] const std::byte* payload(std::uint64_t word) const noexcept {
+        return base_ + geometry_.payload_offset(snapshot_slot_of(word));
+    }
+    /// The current word, 0 before the first publish. R2: acquire, so that a later look into its slot finds W1's stores.
+    [[nodiscard]] std::uint64_t current() const noexcept { return control().current.load(std::memory_order_acquire); }
+
+    /// Finds the current object. Bounded: `contended` after snapshot_attempts overruns.
+    [[nodiscard]] snapshot_located locate() const noexcept {
+        std::uint64_t word = current();
+        for (unsigned attempt = 0; attempt < snapshot_attempts; ++attempt) {
+            const snapshot_located found = check(word);
+            if (found.status != snapshot_status::contended) return found;
+            const std::uint64_t now = current();
+            if (now == word) return {snapshot_status::corrupt, word, 0};  // see "Exactness"
+            word = now;
+        }
+        return {snapshot_status::contended, word, 0};
+    }
+
+    /// Whether the object is still whole, hence everything read from it before this call was.
+    [[nodiscard]] bool still_there(const snapshot_located& found) const noexcept {
+        // R3: the fence keeps the payload's loads above from sinking below the check; pairs with the fence behind W3.
+        // Weaker: a mix of two objects could pass.
+        std::atomic_thread_fence(std::memory_order_acquire);
+        // Relaxed: the fence above orders it.
+        return slot(snapshot_slot_of(found.word)).version.load(std::memory_order_relaxed) == found.version();
+    }
+
+    /// Runs look(payload, version) on the current object until one run is known to have seen it whole.
+    template <class Look>
+    [[nodiscard]] snapshot_read_result visit(Look&& look) const {
+        for (unsigned attempt = 0; attempt < snapshot_attempts; ++attempt) {
+            const snapshot_located found = locate();
+            if (found.status != snapshot_status::ok) return {found.status, 0, 0};
+            look(std::span(payload(found.word), static_cast<std::size_t>(found.bytes)), found.version());
+            if (still_there(found)) return {snapshot_status::ok, found.version(), found.bytes};
+        }
+        return {snapshot_status::contended, 0, 0};
+    }
+
+    /// Copies the current object to the front of `out`.
+    [[nodiscard]] snapshot_read_result read(std::span<std::byte> out) const noexcept {
+        bool fits = true;
+        snapshot_read_result result = visit([&](std::span<const std::byte> bytes, std::uint64_t) noexcept {
+            fits = bytes.size() <= out.size();
+            if (fits) detail::copy_from_shared(out.data(), bytes.data(), bytes.size());
+        });
+        if (result && !fits) result.status = snapshot_status::too_small;
+        return result;
+    }
+
+    /// The object named by `word`, or contended when its slot carries another version by now.
+    [[nodiscard]] snapshot_located check(std::uint64_t word) const noexcept {
+        if (snapshot_version_of(word) == 0)
+            return {word == 0 ? snapshot_status::empty : snapshot_status::corrupt, word, 0};
+        const std::uint32_t index = snapshot_slot_of(word);
+        if (index >= geometry_.slots) return {snapshot_status::corrupt, word, 0};  // (I1)
+        const snapshot_slot& header = slot(index);
+        // R1, pairs with W1. Weaker would let us see the version before the payload it stands for.
+        if (header.version.load(std::memory_order_acquire) != snapshot_version_of(word))
+            return {snapshot_status::contended, word, 0};
+        // Relaxed: written before W1; a value of the next object shows in the version read again below or afterwards.
+        const std::uint64_t bytes = header.bytes.load(std::memory_order_relaxed);
+        const snapshot_located found{snapshot_status::ok, word, bytes};
+        if (bytes > geometry_.slot_bytes)  // (I4), or the next object's header on its way
+            return {still_there(found) ? snapshot_status::corrupt : snapshot_status::contended, word, 0};
+        return found;
+    }
+
+ private:
+    const std::byte* base_ = nullptr;
+    snapshot_geometry geometry_{};
+};
+
+/// Keeps one object at a time from being overwritten, through a hazard word that the writer reads.
+///
+/// The hazard stays set between reads and moves only when `current` has moved: a repeated pin is one load and a
+/// compare. Threads: one at a time.
+class snapshot_pin_core {
+ public:
+    snapshot_pin_core() = default;
+    /// Requires: `hazard` is ours alone to write, and is in the table that the writer scans.
+    snapshot_pin_core(const snapshot_read_core& core, std::atomic<std::uint64_t>& hazard) noexcept
+        : core_(core), hazard_(&hazard) {}
+
+    /// The newest object, protected until the next pin or release.
+    [[nodiscard]] snapshot_located pin() noexcept {
+        std::uint64_t word = core_.current();
+        if (word == held_.word && held_.word != 0) return held_;
+        held_ = {};
+        for (unsigned attempt = 0; attempt < snapshot_attempts; ++attempt) {
+            if (word == 0) return drop(snapshot_status::empty, word);
+            // W4, pairs with R4 in the writer's scan. seq_cst: it must not pass R5 below, or the writer could miss the
+            // hazard while we miss that current moved.
+            hazard_->store(word, std::memory_order_seq_cst);
+            // R5, pairs with W2.
+            const std::uint64_t now = core_.control().current.load(std::memory_order_seq_cst);
+            if (now == word) {
+                const snapshot_located found = core_.check(word);
+                // The slot is current and hazarded: nothing may change it, so "contended" too is damage here.
+                if (found.status != snapshot_status::ok) return drop(snapshot_status::corrupt, word);
+                return held_ = found;
+            }
+            word = now;
+        }
+        return drop(snapshot_status::contended, word);
+    }
+
+    /// Gives the held object up; spans into it are invalid from here on.
+    void release() noexcept { static_cast<void>(drop(snapshot_status::empty, 0)); }
+
+    [[nodiscard]] const snapshot_located& held() const noexcept { return held_; }
+    [[nodiscard]] const snapshot_read_core& core() const noexcept { return core_; }
+
+ private:
+    snapshot_located drop(snapshot_status why, std::uint64_t word) noexcept {
+        held_ = {};
+        // W6, pairs with R4: our loads from the payload come before the writer's reuse of the slot.
+        if (hazard_ != nullptr) hazard_->store(0, std::memory_order_release);
+        return {why, word, 0};
+    }
+
+    snapshot_read_core core_;
+    std::atomic<std::uint64_t>* hazard_ = nullptr;
+    snapshot_located held_{};
+};
+
+}  // namespace holdfast::layout
