@@ -21,10 +21,12 @@ namespace holdfast {
 
 namespace detail {
 
-[[nodiscard]] constexpr bool is_name_start(char c) noexcept {
+[[nodiscard]] constexpr bool is_metric_name_start(char c) noexcept {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
-[[nodiscard]] constexpr bool is_name_rest(char c) noexcept { return is_name_start(c) || (c >= '0' && c <= '9'); }
+[[nodiscard]] constexpr bool is_metric_name_rest(char c) noexcept {
+    return is_metric_name_start(c) || (c >= '0' && c <= '9');
+}
 
 /// Bytes of the well-formed, printable UTF-8 character that `text` starts with; 0 where there is none.
 [[nodiscard]] constexpr std::size_t printable_utf8_bytes(std::string_view text) noexcept {
@@ -54,8 +56,8 @@ namespace detail {
 [[nodiscard]] constexpr bool take_label(std::string_view& rest, std::string_view& name,
                                         std::string_view& value) noexcept {
     std::size_t i = 0;
-    if (rest.empty() || !is_name_start(rest[0])) return false;
-    while (i < rest.size() && is_name_rest(rest[i])) ++i;
+    if (rest.empty() || !is_metric_name_start(rest[0])) return false;
+    while (i < rest.size() && is_metric_name_rest(rest[i])) ++i;
     name = rest.substr(0, i);
     if (rest.substr(i, 2) != "=\"") return false;
     rest.remove_prefix(i + 2);
@@ -80,10 +82,10 @@ namespace detail {
 
 /// Whether `family` can name a family of metrics.
 [[nodiscard]] constexpr bool valid_metric_family(std::string_view family) noexcept {
-    const auto start = [](char c) { return detail::is_name_start(c) || c == ':'; };
+    const auto start = [](char c) { return detail::is_metric_name_start(c) || c == ':'; };
     if (family.empty() || !start(family[0])) return false;
     for (const char c : family)
-        if (!start(c) && !detail::is_name_rest(c)) return false;
+        if (!start(c) && !detail::is_metric_name_rest(c)) return false;
     return true;
 }
 
