@@ -15,7 +15,9 @@
 #pragma once
 
 #include "holdfast/record/field.hpp"    // IWYU pragma: export
+#include "holdfast/record/json.hpp"     // IWYU pragma: export
 #include "holdfast/record/macro.hpp"    // IWYU pragma: export
 #include "holdfast/record/reflect.hpp"  // IWYU pragma: export
 #include "holdfast/record/schema.hpp"   // IWYU pragma: export
+#include "holdfast/record/text.hpp"     // IWYU pragma: export
 #include "holdfast/record/types.hpp"    // IWYU pragma: export

@@ -21,7 +21,6 @@ using holdfast::schema_of;
 
 struct point {
     std::int32_t x, y;
-    friend bool operator==(const point&, const point&) = default;
 };
 
 enum class color : std::uint8_t { red, green = 3, last = 127 };
