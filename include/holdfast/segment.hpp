@@ -12,12 +12,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 #include "holdfast/error.hpp"
@@ -96,7 +94,7 @@ class segment {
 
     /// Descriptors to hand on (memfd: and anon: only). The receiver attaches by them; they stay this object's.
     [[nodiscard]] segment_descriptors descriptors() const noexcept {
-        return {storage_.data.get(), storage_.lease.get(), storage_.peers.get()};
+        return {storage_.data.get(), storage_.lease_to_pass.get(), storage_.peers.get()};
     }
     /// The lease's descriptor, for locks on bytes behind the writer's own; -1 for readers.
     [[nodiscard]] int lease_descriptor() const noexcept { return storage_.lease.get(); }
@@ -141,10 +139,9 @@ enum class lease_state : std::uint8_t {
 template <class Initialise>
 segment segment::create(std::string_view uri, const segment_spec& spec, const create_options& options,
                         Initialise&& initialise) {
-    using function = std::remove_reference_t<Initialise>;
-    const auto call = [](void* context, std::span<std::byte> body) { (*static_cast<function*>(context))(body); };
-    return create_erased(uri, spec, options, call,
-                         const_cast<void*>(static_cast<const void*>(std::addressof(initialise))));
+    auto run = [&initialise](std::span<std::byte> body) { initialise(body); };
+    const auto call = [](void* context, std::span<std::byte> body) { (*static_cast<decltype(run)*>(context))(body); };
+    return create_erased(uri, spec, options, call, &run);
 }
 
 inline segment segment::create_erased(std::string_view uri, const segment_spec& spec, const create_options& options,

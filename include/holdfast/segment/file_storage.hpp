@@ -170,6 +170,7 @@ inline void seal(int fd, const std::string& subject) {
         fill_peers(result.peers.get(), job.info.identity, job.info.peer_slots, job.subject);
         seal(result.peers.get(), job.subject);
     }
+    result.lease_to_pass = reopen(lease.get(), O_RDWR, job.subject);
     result.lease = std::move(lease);
     result.data = std::move(data);
     return result;
@@ -199,6 +200,7 @@ inline void seal(int fd, const std::string& subject) {
     }
     result.map = memory::mapping::of_file(given.data, header.total_bytes, write, subject);
     result.data = memory::descriptor(::fcntl(given.data, F_DUPFD_CLOEXEC, 3));
+    if (given.lease >= 0) result.lease_to_pass = memory::descriptor(::fcntl(given.lease, F_DUPFD_CLOEXEC, 3));
     if (given.peers >= 0) result.peers = memory::descriptor(::fcntl(given.peers, F_DUPFD_CLOEXEC, 3));
     return {std::move(result), header};
 }

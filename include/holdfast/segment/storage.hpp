@@ -24,9 +24,12 @@ namespace holdfast::detail {
 struct storage {
     memory::mapping map;
     memory::descriptor lease;  ///< empty for readers and heap:
-    memory::descriptor data;   ///< memfd: and anon: only
-    memory::descriptor peers;  ///< memfd: and anon: only
-    struct stat file{};        ///< posix: and file: only: which file it is
+    memory::descriptor data;   ///< this and the next two: memfd: and anon: only
+    /// An unlocked description of the lease, for handing on: the locked one would keep the lock with whoever receives
+    /// it.
+    memory::descriptor lease_to_pass;
+    memory::descriptor peers;
+    struct stat file{};  ///< posix: and file: only: which file it is
     int system_v_id = -1;
 };
 
