@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -115,8 +116,18 @@ inline void check_memory_limit(std::uint64_t bytes, const std::string& subject) 
                     " (container memory limit) or make the segment smaller");
 }
 
+/// Throws no_space when a file of `bytes` would exceed RLIMIT_FSIZE: the kernel answers that with a signal that kills.
+inline void check_file_size_limit(std::uint64_t bytes, const std::string& subject) {
+    struct rlimit limit{};
+    if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur) return;
+    throw error(errc::no_space, subject,
+                std::to_string(bytes) + " bytes are needed and this process may make files of " +
+                    std::to_string(limit.rlim_cur) + " bytes; raise the limit (ulimit -f, LimitFSIZE=)");
+}
+
 /// Reserves the first `bytes` of a file, so that no store into them can fail later. Throws: no_space and others.
 inline void reserve_file(int fd, std::uint64_t bytes, const std::string& subject) {
+    check_file_size_limit(bytes, subject);
     constexpr std::uint64_t step_bytes = std::uint64_t{64} << 20;  // signals wait at most some 15 ms for one step
     for (std::uint64_t at = 0; at < bytes; at += step_bytes) {
         const auto length = static_cast<off_t>(std::min(step_bytes, bytes - at));

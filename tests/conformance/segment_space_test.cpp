@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Segments where there is no room: a full tmpfs, no inodes, a full disk, process limits, a memory cgroup, an empty
+// pool of huge pages. Each is an error at creation that names the cure, never a signal later, and leaves nothing.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/shm.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "support/capability.hpp"
+#include "support/process.hpp"
+#include "support/scale.hpp"
+#include "support/segment_tools.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::test;
+
+constexpr std::size_t megabyte = std::size_t{1} << 20;
+
+class SegmentSpace : public segment_test {
+ protected:
+    // Run in a child with mounts of its own: creation of 8 MiB is refused with no_space and leaves nothing; a small
+    // segment still fits.
+    [[nodiscard]] std::string refused_and_clean(const unique_directory& full) {
+        if (std::string fault =
+                expect_refusal(errc::no_space, [&] { (void)create_pattern(full.file_uri("s"), 1, {}, 8 * megabyte); });
+            !fault.empty())
+            return fault;
+        for (const std::string& entry : full.entries())
+            if (entry.find('s') == 0 || entry.ends_with(".making")) return "left behind: " + entry;
+        const segment fits = create_pattern(full.file_uri("s"), 1, {}, 4096);
+        return pattern_fault(fits);
+    }
+    unique_directory place_{"space"};
+};
+
+TEST_F(SegmentSpace, FullTmpfsIsNoSpace) {
+    if (!can_mount_tmpfs()) GTEST_SKIP() << "needs: mounting a tmpfs in a private mount namespace";
+    const ended end = in_child([&]() -> std::string {
+        if (!enter_private_mounts() || !mount_tmpfs(place_.path(), "size=2m")) return "no tmpfs";
+        return refused_and_clean(place_);
+    });
+    EXPECT_TRUE(end.success()) << end.text();
+}
+
+TEST_F(SegmentSpace, TmpfsWithoutInodesIsNoSpace) {
+    if (!can_mount_tmpfs()) GTEST_SKIP() << "needs: mounting a tmpfs in a private mount namespace";
+    const ended end = in_child([&]() -> std::string {
+        if (!enter_private_mounts() || !mount_tmpfs(place_.path(), "size=2m,nr_inodes=2")) return "no tmpfs";
+        return expect_refusal(errc::no_space, [&] { (void)create_pattern(place_.file_uri("s"), 1, {}, 4096); });
+    });
+    EXPECT_TRUE(end.success()) << end.text();
+}
+
+TEST_F(SegmentSpace, FullDiskIsNoSpace) {
+    if (!can_mount_tmpfs()) GTEST_SKIP() << "needs: private mounts";
+    const unique_directory images("image");
+    const ended end = in_child([&]() -> std::string {
+        const std::string image = images.file("disk");
+        const std::string prepare = "truncate -s 4M " + image + " && mkfs.ext4 -q -O ^has_journal " + image +
+                                    " >/dev/null 2>&1" + " && mount -o loop " + image + " " + place_.path() +
+                                    " >/dev/null 2>&1";
+        if (!enter_private_mounts() || std::system(prepare.c_str()) != 0) ::_exit(77);
+        return refused_and_clean(place_);
+    });
+    if (end.code == 77) GTEST_SKIP() << "needs: mkfs.ext4 and a loop device";
+    EXPECT_TRUE(end.success()) << end.text();
+}
+
+TEST_F(SegmentSpace, FileSizeLimitIsNoSpaceInsteadOfASignal) {
+    for (const std::string& uri : {place_.file_uri("s"), std::string("memfd:")}) {
+        const ended end = in_child([&]() -> std::string {
+            const rlimit limit{.rlim_cur = megabyte, .rlim_max = megabyte};
+            if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return "setrlimit";
+            return expect_refusal(errc::no_space, [&] { (void)create_pattern(uri, 1, {}, 8 * megabyte); });
+        });
+        EXPECT_TRUE(end.success()) << uri << ": " << end.text();
+    }
+    EXPECT_TRUE(place_.entries().empty());
+}
+
+TEST_F(SegmentSpace, AddressSpaceLimitIsNoSpace) {
+    if (sanitized) GTEST_SKIP() << "needs: an address space of normal size (sanitizers reserve terabytes)";
+    for (const std::string& uri : {place_.file_uri("s"), std::string("heap:"), std::string("memfd:")}) {
+        const ended end = in_child([&]() -> std::string {
+            const rlimit limit{.rlim_cur = 256 * megabyte, .rlim_max = 256 * megabyte};
+            if (::setrlimit(RLIMIT_AS, &limit) != 0) return "setrlimit";
+            return expect_refusal(errc::no_space, [&] { (void)create_pattern(uri, 1, {}, 512 * megabyte); });
+        });
+        EXPECT_TRUE(end.success()) << uri << ": " << end.text();
+    }
+    EXPECT_TRUE(place_.entries().empty());
+}
+
+TEST_F(SegmentSpace, WithoutFreeDescriptorsCreationFailsCleanly) {
+    const ended end = in_child([&]() -> std::string {
+        const rlimit limit{.rlim_cur = 16, .rlim_max = 16};
+        if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return "setrlimit";
+        while (::dup(0) >= 0) {
+        }
+        for (int spare = 0; spare < 6; ++spare) {  // with 0, 1, 2 ... free descriptors
+            const auto refused = refusal_of([&] { (void)create_pattern(place_.file_uri("s"), 1, {}, 4096); });
+            ::close(15 - spare);
+            bool there = false;
+            if (!refused) return nothing_or_whole(place_.file_uri("s"), there);
+            if (refused->text.find("oo many open files") == std::string::npos) return refused->text;
+        }
+        return "not even with six free descriptors";
+    });
+    EXPECT_TRUE(end.success()) << end.text();
+}
+
+TEST_F(SegmentSpace, MemoryCgroupLimitIsNoSpaceInsteadOfAKill) {
+    const memory_cgroup group(64 * megabyte);
+    if (!group.ready()) GTEST_SKIP() << "needs: a writable memory cgroup";
+    const unique_posix_name name("cgroup");
+    const std::uint64_t key = 1 + choose_seed() % 0x7FFFFFFF;
+    for (const std::string& uri : {name.uri(), std::string("memfd:"), std::string("anon:"), std::string("heap:"),
+                                  "sysv:" + std::to_string(key)}) {
+        const ended end = in_child([&]() -> std::string {
+            if (!group.enter()) return "cannot enter the group";
+            std::string fault =
+                expect_refusal(errc::no_space, [&] { (void)create_pattern(uri, 1, {}, 256 * megabyte); });
+            if (!fault.empty()) return fault;
+            const auto refused = refusal_of([&] { (void)create_pattern(uri, 1, {}, 256 * megabyte); });
+            if (refused->text.find("cgroup") == std::string::npos) return "the cause is not named: " + refused->text;
+            fault = pattern_fault(create_pattern(uri, 1, {}, megabyte));
+            if (memory::uri::parse(uri).named()) segment::remove(uri);
+            return fault;
+        });
+        EXPECT_TRUE(end.success()) << uri << ": " << end.text();
+    }
+}
+
+TEST_F(SegmentSpace, AnEmptyPoolOfHugePagesNamesTheSetting) {
+    if (read_setting("/proc/sys/vm/nr_hugepages") != "0") GTEST_SKIP() << "needs: an empty pool of huge pages";
+    const std::string uri = "sysv+huge:" + std::to_string(1 + choose_seed() % 0x7FFFFFFF);
+    const auto refused = refusal_of([&] { (void)create_pattern(uri, 1, {}, 4 * megabyte); });
+    ASSERT_EQ(refused, errc::no_huge_pages);
+    EXPECT_NE(refused->text.find("vm.nr_hugepages"), std::string::npos) << refused->text;
+}
+
+TEST_F(SegmentSpace, HugePagesFromThePoolAreReallyHuge) {
+    const scoped_setting pool("/proc/sys/vm/nr_hugepages", "4");
+    if (!pool.changed()) GTEST_SKIP() << "needs: setting vm.nr_hugepages";
+    const std::string uri = "sysv+huge:" + std::to_string(1 + choose_seed() % 0x7FFFFFFF);
+    {
+        const segment made = create_pattern(uri, 1, {}, 4 * megabyte - header_bytes);
+        EXPECT_EQ(pattern_fault(made), "");
+        EXPECT_EQ(made.pages().page_bytes, 2 * megabyte);
+        EXPECT_EQ(pattern_fault(segment::attach(uri, access::read_only)), "");
+    }
+    segment::remove(uri);
+    EXPECT_EQ(refusal_of([&] { (void)segment::attach(uri, access::read_only); }), errc::not_found);
+    const auto refused = refusal_of([&] { (void)create_pattern(uri, 1, {}, 16 * megabyte); });
+    EXPECT_EQ(refused, errc::no_huge_pages) << "more than the pool has";
+}
+
+}  // namespace
