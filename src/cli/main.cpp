@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/program.hpp"
+
+int main(int argc, char** argv) { return holdfast::cli::run_program(argc, argv); }

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/program.hpp"
+
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "cli/exit_code.hpp"
+#include "cli/output.hpp"
+#include "holdfast/error.hpp"
+#include "holdfast/memory/truncation_guard.hpp"
+
+namespace holdfast::cli {
+
+namespace {
+
+constexpr const char* summary = "Holdfast: the state of Linux servers in shared memory.";
+constexpr const char* details =
+    "A SEGMENT is posix:/name (a bare name means this), file:/path, sysv:KEY or sysv+huge:KEY.\n"
+    "Data goes to stdout, messages to stderr. Exit codes: 0 done; 1 the answer is no; 2 usage; 3 not there;\n"
+    "4 not usable (damaged, other kind, version or schema); 5 refused (living writer, permission, name taken);\n"
+    "6 no room; 7 bad input data; 8 system failure.";
+
+int run(int argc, char** argv) {
+    memory::install_truncation_guard();
+    command_line line(summary, details);
+    add_ls(line);
+    add_stat(line);
+    add_who(line);
+    add_rm(line);
+    add_version(line);
+    const int code = line.parse_and_run(argc, argv);
+    flush_output();
+    return code;
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv) noexcept {
+    try {
+        return run(argc, argv);
+    } catch (const error& failure) {
+        say(failure.what());
+        return exit_code_of(failure.reason());
+    } catch (const std::bad_alloc&) {
+        say("memory: the system gave no more; free some, or ask for less");
+        return no_room;
+    } catch (const std::exception& failure) {
+        say(failure.what());
+        return failed;
+    }
+}
+
+}  // namespace holdfast::cli
