@@ -119,7 +119,7 @@ TEST_F(SegmentSpace, MemoryCgroupLimitIsNoSpaceInsteadOfAKill) {
     const unique_posix_name name("cgroup");
     const std::uint64_t key = 1 + choose_seed() % 0x7FFFFFFF;
     for (const std::string& uri : {name.uri(), std::string("memfd:"), std::string("anon:"), std::string("heap:"),
-                                  "sysv:" + std::to_string(key)}) {
+                                   "sysv:" + std::to_string(key)}) {
         const ended end = in_child([&]() -> std::string {
             if (!group.enter()) return "cannot enter the group";
             std::string fault =

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Somebody planted something at a segment's name, or at its companions' names. Nothing of it is trusted, followed,
+// waited for or overwritten: unsafe_file, and what was planted stays as it was.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+
+#include "holdfast/peers.hpp"
+#include "support/capability.hpp"
+#include "support/process.hpp"
+#include "support/segment_tools.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::test;
+
+constexpr uid_t stranger = 65534;
+
+std::string content_of(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// What an attacker may plant at a path; `victim` is an existing file that must not change.
+struct planted {
+    const char* name;
+    std::function<bool(const std::string& path, const std::string& victim)> plant;
+    friend std::ostream& operator<<(std::ostream& out, const planted& p) { return out << p.name; }
+};
+
+bool bind_socket(const std::string& path) {
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    const bool bound = ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    ::close(fd);
+    return bound;
+}
+
+const planted traps[] = {
+    {"symlink_to_a_file",
+     [](const auto& path, const auto& victim) { return ::symlink(victim.c_str(), path.c_str()) == 0; }},
+    {"dangling_symlink",
+     [](const auto& path, const auto& victim) { return ::symlink((victim + ".none").c_str(), path.c_str()) == 0; }},
+    {"fifo", [](const auto& path, const auto&) { return ::mkfifo(path.c_str(), 0666) == 0; }},
+    {"directory", [](const auto& path, const auto&) { return ::mkdir(path.c_str(), 0777) == 0; }},
+    {"socket", [](const auto& path, const auto&) { return bind_socket(path); }},
+    {"device", [](const auto& path, const auto&) { return ::mknod(path.c_str(), S_IFCHR | 0666, makedev(1, 5)) == 0; }},
+};
+
+class NameAttack : public segment_test, public ::testing::WithParamInterface<planted> {
+ protected:
+    void SetUp() override {
+        std::ofstream(victim_) << "precious";
+        if (std::string(GetParam().name) == "device" && !is_root())
+            GTEST_SKIP() << "needs: root, to make a device node";
+    }
+    void TearDown() override { EXPECT_EQ(content_of(victim_), "precious"); }
+    [[nodiscard]] bool plant(const std::string& path) const { return GetParam().plant(path, victim_); }
+
+    unique_directory place_{"attack"};
+    unique_directory elsewhere_{"attack"};
+    std::string victim_ = elsewhere_.file("victim");
+    std::string uri_ = place_.file_uri("s");
+};
+
+TEST_P(NameAttack, AtTheNameIsRefusedByEveryVerbAndLeftAlone) {
+    ASSERT_TRUE(plant(place_.file("s")));
+    EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { (void)create_pattern(uri_, 1); }), "");
+    EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { (void)segment::attach(uri_, access::read_only); }), "");
+    EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { (void)segment::attach(uri_, access::read_write); }), "");
+    EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { segment::remove(uri_); }), "");
+    EXPECT_EQ(place_.entries(), std::vector<std::string>{"s"}) << "no companion beside a trap, and the trap untouched";
+    EXPECT_FALSE(entries_containing(elsewhere_.path(), ".none").size()) << "a dangling link was followed";
+}
+
+TEST_P(NameAttack, AtTheLeaseIsRefusedForWritersAndHarmlessForReaders) {
+    ASSERT_TRUE(plant(place_.file("s.lease")));
+    EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { (void)create_pattern(uri_, 1); }), "");
+    EXPECT_EQ(place_.entries(), std::vector<std::string>{"s.lease"});
+    ::remove(place_.file("s.lease").c_str());
+    {
+        const segment made = create_pattern(uri_, 1);
+    }
+    ASSERT_EQ(::unlink(place_.file("s.lease").c_str()), 0);
+    ASSERT_TRUE(plant(place_.file("s.lease")));
+    EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { (void)segment::attach(uri_, access::read_write); }), "");
+    EXPECT_EQ(pattern_fault(segment::attach(uri_, access::read_only)), "");
+}
+
+TEST_P(NameAttack, AtThePeersFileIsRefused) {
+    segment_spec spec = pattern_spec(1);
+    spec.peer_slots = 4;
+    const auto create = [&] {
+        return segment::create(uri_, spec, {}, [](std::span<std::byte> body) { fill_pattern(body, 1); });
+    };
+    {
+        const segment made = create();
+    }
+    ASSERT_EQ(::unlink(place_.file("s.peers").c_str()), 0);
+    ASSERT_TRUE(plant(place_.file("s.peers")));
+    EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { (void)segment::attach(uri_, access::read_write); }), "");
+    const segment reader = segment::attach(uri_, access::read_only);
+    EXPECT_EQ(pattern_fault(reader), "");
+    EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { (void)peers::open(reader); }), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Traps, NameAttack, ::testing::ValuesIn(traps),
+                         [](const auto& trap) { return std::string(trap.param.name); });
+
+class ForeignFile : public segment_test {
+ protected:
+    unique_directory place_{"foreign"};
+    std::string path_ = place_.file("s"), uri_ = place_.file_uri("s");
+};
+
+TEST_F(ForeignFile, AHardLinkIsRefused) {
+    {
+        const segment made = create_pattern(uri_, 1);
+    }
+    ASSERT_EQ(::link(path_.c_str(), place_.file("second").c_str()), 0);
+    EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { (void)segment::attach(uri_, access::read_only); }), "");
+    EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { (void)segment::attach(uri_, access::read_write); }), "");
+    ASSERT_EQ(::unlink(place_.file("second").c_str()), 0);
+    EXPECT_EQ(pattern_fault(segment::attach(uri_, access::read_write)), "");
+}
+
+// Files that lie at the name already: neither attached to nor overwritten, however long they are.
+TEST_F(ForeignFile, AFileThatIsNoSegmentIsNeitherAttachedNorOverwritten) {
+    for (const std::size_t bytes :
+         {std::size_t{0}, std::size_t{1}, std::size_t{4095}, std::size_t{4096}, std::size_t{100'000}}) {
+        const std::string text(bytes, 'x');
+        std::ofstream(path_, std::ios::binary) << text;
+        const errc expected = bytes < header_bytes ? errc::truncated : errc::bad_magic;
+        EXPECT_EQ(expect_refusal(expected, [&] { (void)segment::attach(uri_, access::read_only); }), "") << bytes;
+        EXPECT_EQ(expect_refusal(expected, [&] { (void)segment::attach(uri_, access::read_write); }), "") << bytes;
+        EXPECT_EQ(expect_refusal(errc::already_exists, [&] { (void)create_pattern(uri_, 1); }), "") << bytes;
+        EXPECT_EQ(content_of(path_), text);
+        EXPECT_EQ(place_.entries(), std::vector<std::string>{"s"}) << bytes;
+    }
+}
+
+TEST_F(ForeignFile, AnotherOwnersSegmentNeedsTrust) {
+    if (!is_root() || !can_change_user()) GTEST_SKIP() << "needs: root, to play two users";
+    {
+        const segment made =
+            create_pattern(uri_, 1, {.mode = 0644, .owner = stranger, .group = {}, .peers_mode = {}, .pages = {}});
+    }
+    EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { (void)segment::attach(uri_, access::read_only); }), "");
+    attach_options trusting;
+    trusting.trust.owner = stranger;
+    EXPECT_EQ(pattern_fault(segment::attach(uri_, access::read_only, trusting)), "");
+    trusting.trust = {.any_owner = true, .owner = {}};
+    EXPECT_EQ(pattern_fault(segment::attach(uri_, access::read_only, trusting)), "");
+    EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { segment::remove(uri_); }), "");
+}
+
+// fs.protected_regular decides whether O_CREAT may open another user's file in a sticky directory. Both ways the name
+// is taken and attaching works for whoever may.
+TEST_F(ForeignFile, BothSettingsOfProtectedRegularGiveTheSameAnswers) {
+    if (!is_root() || !can_change_user()) GTEST_SKIP() << "needs: root, to play two users";
+    for (const char* setting : {"0", "2"}) {
+        const scoped_setting protection("/proc/sys/fs/protected_regular", setting);
+        if (!protection.changed()) GTEST_SKIP() << "needs: setting fs.protected_regular";
+        const unique_posix_name name("sticky");
+        const ended maker = in_child([&]() -> std::string {
+            if (::setresgid(stranger, stranger, stranger) != 0 || ::setresuid(stranger, stranger, stranger) != 0)
+                return "cannot drop";
+            (void)create_pattern(name.uri(), 1,
+                                 {.mode = 0666, .owner = {}, .group = {}, .peers_mode = {}, .pages = {}});
+            return {};
+        });
+        ASSERT_TRUE(maker.success()) << maker.text();
+        attach_options trusting;
+        trusting.trust.owner = stranger;
+        EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { (void)segment::attach(name.uri(), access::read_write); }), "")
+            << setting;
+        EXPECT_EQ(pattern_fault(segment::attach(name.uri(), access::read_write, trusting)), "") << setting;
+        EXPECT_EQ(expect_refusal(errc::already_exists, [&] { (void)create_pattern(name.uri(), 2); }), "") << setting;
+        segment::remove(name.uri(), trusting);
+        EXPECT_TRUE(name.entries().empty()) << setting;
+    }
+}
+
+}  // namespace

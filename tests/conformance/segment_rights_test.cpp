@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who may do what: another user, a read-only file system, a missing directory. Reading needs read permission and
+// nothing else; what is refused is refused with its own code and changes nothing.
+#include <grp.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "support/capability.hpp"
+#include "support/process.hpp"
+#include "support/segment_tools.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::test;
+
+constexpr uid_t stranger = 65534;
+
+class SegmentRightsOf : public segment_test {
+ protected:
+    static create_options with_mode(mode_t mode) {
+        create_options options;
+        options.mode = mode;
+        return options;
+    }
+    // Runs `body` as another user who shares no group with us.
+    template <class Body>
+    static ended as_stranger(Body&& body) {
+        return in_child([&]() -> std::string {
+            if (::setgroups(0, nullptr) != 0 || ::setresgid(stranger, stranger, stranger) != 0 ||
+                ::setresuid(stranger, stranger, stranger) != 0)
+                return "cannot become another user";
+            return body();
+        });
+    }
+    unique_posix_name name_{"rights"};
+};
+
+TEST_F(SegmentRightsOf, AStrangerMayNotEvenReadTheDefault) {
+    if (!can_change_user()) GTEST_SKIP() << "needs: root, to play another user";
+    const segment writer = create_pattern(name_.uri(), 1);
+    const ended end = as_stranger([&] {
+        std::string fault =
+            expect_refusal(errc::no_permission, [&] { (void)segment::attach(name_.uri(), access::read_only); });
+        if (fault.empty())
+            fault =
+                expect_refusal(errc::no_permission, [&] { (void)segment::attach(name_.uri(), access::read_write); });
+        if (fault.empty()) fault = expect_refusal(errc::no_permission, [&] { segment::remove(name_.uri()); });
+        return fault;
+    });
+    EXPECT_TRUE(end.success()) << end.text();
+}
+
+TEST_F(SegmentRightsOf, AReaderNeedsReadPermissionAndNothingElse) {
+    if (!can_change_user()) GTEST_SKIP() << "needs: root, to play another user";
+    (void)create_pattern(name_.uri(), 1, with_mode(0644));
+    const std::vector<std::string> entries = name_.entries();
+    const ended end = as_stranger([&]() -> std::string {
+        segment reader = segment::attach(name_.uri(), access::read_only);
+        if (std::string fault = pattern_fault(reader); !fault.empty()) return fault;
+        if (reader.writable() || !reader.body().empty()) return "a reader got bytes to write";
+        return expect_refusal(errc::no_permission, [&] { (void)segment::attach(name_.uri(), access::read_write); });
+    });
+    EXPECT_TRUE(end.success()) << end.text();
+    EXPECT_EQ(name_.entries(), entries);
+    EXPECT_EQ(refusal_of([&] { (void)segment::attach(name_.uri(), access::read_write); }), std::nullopt)
+        << "the lease is free";
+}
+
+TEST_F(SegmentRightsOf, AnotherUserOfTheWritersModeMaySucceed) {
+    if (!can_change_user()) GTEST_SKIP() << "needs: root, to play another user";
+    (void)create_pattern(name_.uri(), 1, with_mode(0666));
+    const ended end = as_stranger([&]() -> std::string {
+        const segment writer = segment::attach(name_.uri(), access::read_write);
+        return writer.writable() ? "" : "not writable";
+    });
+    EXPECT_TRUE(end.success()) << end.text();
+}
+
+TEST_F(SegmentRightsOf, CreationWhereOneMayNotWriteIsNoPermission) {
+    if (!can_change_user()) GTEST_SKIP() << "needs: root, to play another user";
+    const unique_directory ours("ours");
+    ASSERT_EQ(::chmod(ours.path().c_str(), 0755), 0);
+    const ended end = as_stranger(
+        [&] { return expect_refusal(errc::no_permission, [&] { (void)create_pattern(ours.file_uri("s"), 1); }); });
+    EXPECT_TRUE(end.success()) << end.text();
+    EXPECT_TRUE(ours.entries().empty());
+}
+
+TEST_F(SegmentRightsOf, GivingAwayNeedsRoot) {
+    if (!can_change_user()) GTEST_SKIP() << "needs: root, to play another user";
+    const ended end = as_stranger([&] {
+        create_options options;
+        options.owner = 1;
+        return expect_refusal(errc::no_permission, [&] { (void)create_pattern(name_.uri(), 1, options); });
+    });
+    EXPECT_TRUE(end.success()) << end.text();
+    EXPECT_TRUE(name_.entries().empty());
+}
+
+TEST_F(SegmentRightsOf, OnAReadOnlyFileSystemOneReadsAndIsToldSo) {
+    if (!can_mount_tmpfs()) GTEST_SKIP() << "needs: private mounts";
+    const unique_directory place("readonly");
+    (void)create_pattern(place.file_uri("s"), 1);
+    const std::vector<std::string> entries = place.entries();
+    const ended end = in_child([&]() -> std::string {
+        const char* path = place.path().c_str();
+        if (!enter_private_mounts() || ::mount(path, path, nullptr, MS_BIND, nullptr) != 0 ||
+            ::mount(nullptr, path, nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY, nullptr) != 0)
+            return "cannot mount";
+        if (std::string fault = pattern_fault(segment::attach(place.file_uri("s"), access::read_only)); !fault.empty())
+            return fault;
+        std::string fault =
+            expect_refusal(errc::read_only, [&] { (void)segment::attach(place.file_uri("s"), access::read_write); });
+        if (fault.empty())
+            fault = expect_refusal(errc::read_only, [&] { (void)create_pattern(place.file_uri("t"), 1); });
+        if (fault.empty()) fault = expect_refusal(errc::read_only, [&] { segment::remove(place.file_uri("s")); });
+        return fault;
+    });
+    EXPECT_TRUE(end.success()) << end.text();
+    EXPECT_EQ(place.entries(), entries);
+}
+
+TEST_F(SegmentRightsOf, AMissingDirectoryIsNotFoundAndNamed) {
+    const unique_directory place("missing");
+    const auto refused = refusal_of([&] { (void)create_pattern(place.file_uri("none/s"), 1); });
+    ASSERT_EQ(refused, errc::not_found);
+    EXPECT_NE(refused->text.find("none"), std::string::npos) << refused->text;
+    EXPECT_EQ(refusal_of([&] { (void)segment::attach(place.file_uri("none/s"), access::read_only); }), errc::not_found);
+}
+
+}  // namespace
