@@ -28,7 +28,7 @@ inline field random_field(seeded_random& random, std::string name) {
         const auto [low, high] = detail::integer_range(f.type);
         std::int64_t value = random.below(2) == 0 ? low : 0;
         for (std::uint64_t i = 0, n = 1 + random.below(4); i < n && value < high; ++i, value += 1 + (i == 1 ? 100 : 0))
-            f.enumerators.push_back({"name_" + std::to_string(i), value});
+            f.enumerators.push_back({detail::concat("name_", i), value});
     }
     return f;
 }

@@ -121,7 +121,7 @@ class json_writer {
     };
 
     void add(const field& f, std::size_t part) {
-        columns_.push_back({(columns_.empty() ? "\"" : ",\"") + f.name + "\":", f, part});
+        columns_.push_back({detail::concat(columns_.empty() ? "\"" : ",\"", f.name, "\":"), f, part});
     }
 
     void add_part(const record_schema* key, const record_schema* value, std::span<const std::string_view> fields) {
@@ -139,14 +139,15 @@ class json_writer {
     void select(const std::vector<const record_schema*>& parts, std::string_view name) {
         for (const column& c : columns_)
             if (c.what.name == name)
-                throw error(errc::invalid_argument, "field " + detail::quoted(name), "is asked for twice");
+                throw error(errc::invalid_argument, detail::concat("field ", detail::quoted(name)),
+                            "is asked for twice");
         for (std::size_t i = 0; i < parts.size(); ++i)
             if (const field* const f = parts[i]->find(name)) return add(*f, i);
         std::string known;
         for (const record_schema* part : parts)
             for (const field& f : part->fields()) known += (known.empty() ? "" : ", ") + f.name;
-        throw error(errc::invalid_argument, "field " + detail::quoted(name),
-                    "is not in the record; there are " + known);
+        throw error(errc::invalid_argument, detail::concat("field ", detail::quoted(name)),
+                    detail::concat("is not in the record; there are ", known));
     }
 
     std::vector<column> columns_;

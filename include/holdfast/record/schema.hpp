@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "holdfast/detail/concat.hpp"
 #include "holdfast/error.hpp"
 #include "holdfast/record/field.hpp"
 
@@ -138,10 +139,10 @@ namespace detail {
         const enumerator& e = f.enumerators[i];
         if (!is_field_name(e.name) || e.name.find('.') != std::string::npos)
             return "an enumerator's name must match [A-Za-z_][A-Za-z0-9_]*";
-        if (e.value < low || e.value > high) return "enumerator " + e.name + " does not fit its type";
+        if (e.value < low || e.value > high) return concat("enumerator ", e.name, " does not fit its type");
         if (i > 0 && f.enumerators[i - 1].value >= e.value) return "enumerators must ascend by value";
         for (std::size_t j = 0; j < i; ++j)
-            if (f.enumerators[j].name == e.name) return "enumerator " + e.name + " occurs twice";
+            if (f.enumerators[j].name == e.name) return concat("enumerator ", e.name, " occurs twice");
     }
     return {};
 }
@@ -150,7 +151,7 @@ namespace detail {
     if (static_cast<std::size_t>(f.type) >= type_table.size()) return "unknown type";
     const std::uint32_t fixed = facts_of(f.type).bytes;
     if (fixed == 0 ? (f.bytes == 0 || f.count != 1) : (f.bytes != fixed || f.count == 0))
-        return "its element size or count does not suit type " + std::string(type_name(f.type));
+        return concat("its element size or count does not suit type ", type_name(f.type));
     return enumerators_problem(f);
 }
 
@@ -159,7 +160,7 @@ namespace detail {
     std::uint64_t end = 0;
     for (std::size_t i = 0; i < fields.size(); ++i) {
         const field& f = fields[i];
-        const auto about = [&f](const std::string& what) { return "field " + f.name + ": " + what; };
+        const auto about = [&f](const std::string& what) { return concat("field ", f.name, ": ", what); };
         if (!is_field_name(f.name)) return "a field's name must match [A-Za-z_][A-Za-z0-9_.]*, 128 bytes at most";
         if (const std::string problem = field_problem(f); !problem.empty()) return about(problem);
         if (f.offset < end) return about("overlaps the field before it");
@@ -172,8 +173,8 @@ namespace detail {
 }
 
 [[nodiscard]] inline std::string too_long(std::size_t bytes) {
-    return "its text takes " + std::to_string(bytes) +
-           " bytes of at most 2560; shorten names, or show fewer enumerators (holdfast::enum_range)";
+    return concat("its text takes ", bytes,
+                  " bytes of at most 2560; shorten names, or show fewer enumerators (holdfast::enum_range)");
 }
 
 /// What keeps a container from having this schema, or nothing.
@@ -182,7 +183,7 @@ namespace detail {
     if (!s.key || !s.value) return {};
     for (const field& f : s.key->fields())
         if (s.value->find(f.name) != nullptr)
-            return "field " + f.name + " is in the key and in the value; rename one, since an entry shows both";
+            return concat("field ", f.name, " is in the key and in the value; rename one, since an entry shows both");
     const std::size_t bytes = s.key->text().size() + s.value->text().size() + std::string_view("key \nvalue ").size();
     return bytes > schema_text_max ? too_long(bytes) : std::string();
 }
@@ -250,9 +251,9 @@ inline std::string container_schema::text() const {
     const std::string problem = detail::container_problem(*this);
     if (!problem.empty()) throw error(errc::invalid_argument, "schema", problem);
     std::string out;
-    if (key) out += "key " + key->text();
+    if (key) out += detail::concat("key ", key->text());
     if (key && value) out += '\n';
-    if (value) out += "value " + value->text();
+    if (value) out += detail::concat("value ", value->text());
     return out;
 }
 

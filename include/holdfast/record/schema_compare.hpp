@@ -24,25 +24,25 @@ namespace detail {
 [[nodiscard]] inline std::string first_difference(const record_schema& stored, const record_schema& wanted) {
     const auto &have = stored.fields(), &want = wanted.fields();
     for (std::size_t i = 0; i < want.size(); ++i) {
-        if (i >= have.size()) return "the segment lacks field " + field_text(want[i]);
+        if (i >= have.size()) return concat("the segment lacks field ", field_text(want[i]));
         if (!same_field(have[i], want[i], !wanted.scalar()))
-            return "field " + std::to_string(i + 1) + " is " + field_text(have[i]) + " in the segment and " +
-                   field_text(want[i]) + " in the program";
+            return concat("field ", i + 1, " is ", field_text(have[i]), " in the segment and ", field_text(want[i]),
+                          " in the program");
     }
     if (stored.alignment() < wanted.alignment())
-        return "the segment aligns records to " + std::to_string(stored.alignment()) + " bytes, the program to " +
-               std::to_string(wanted.alignment());
+        return concat("the segment aligns records to ", stored.alignment(), " bytes, the program to ",
+                      wanted.alignment());
     if (have.size() > want.size())
         return wanted.scalar() ? "the segment stores records, the program a single value" : std::string();
     if (stored.bytes() != wanted.bytes())
-        return "a record takes " + std::to_string(stored.bytes()) + " bytes in the segment and " +
-               std::to_string(wanted.bytes()) + " in the program";
+        return concat("a record takes ", stored.bytes(), " bytes in the segment and ", wanted.bytes(),
+                      " in the program");
     if (stored.alignment() != wanted.alignment()) return "the alignments differ";
     return {};
 }
 
 [[nodiscard]] inline std::string both_schemas(std::string_view stored, std::string_view wanted) {
-    return "; the segment stores " + std::string(stored) + ", the program wants " + std::string(wanted);
+    return concat("; the segment stores ", stored, ", the program wants ", wanted);
 }
 
 }  // namespace detail
@@ -55,12 +55,12 @@ inline schema_relation compare(const record_schema& stored, const record_schema&
     }
     if (stored.fields().size() == wanted.fields().size()) return schema_relation::same;
     if (stored.bytes() < wanted.bytes()) {  // cannot be by C++'s rules, but stored text is input
-        why = "the segment's records are shorter" + detail::both_schemas(stored.text(), wanted.text());
+        why = detail::concat("the segment's records are shorter", detail::both_schemas(stored.text(), wanted.text()));
         return schema_relation::different;
     }
-    why = "the segment has fields the program does not know, from " +
-          detail::field_text(stored.fields()[wanted.fields().size()]) + " on" +
-          detail::both_schemas(stored.text(), wanted.text());
+    why = detail::concat("the segment has fields the program does not know, from ",
+                         detail::field_text(stored.fields()[wanted.fields().size()]), " on",
+                         detail::both_schemas(stored.text(), wanted.text()));
     return schema_relation::stored_has_more_fields_at_end;
 }
 
@@ -69,20 +69,20 @@ inline schema_relation compare(const container_schema& stored, const container_s
         const auto parts = [](const container_schema& s) {
             return s.key ? (s.value ? "keys and values" : "keys only") : "values only";
         };
-        why = std::string("the segment has ") + parts(stored) + ", the program wants " + parts(wanted) +
-              detail::both_schemas(stored.text(), wanted.text());
+        why = detail::concat("the segment has ", parts(stored), ", the program wants ", parts(wanted),
+                             detail::both_schemas(stored.text(), wanted.text()));
         return schema_relation::different;
     }
     if (stored.key) {
         const schema_relation relation = compare(*stored.key, *wanted.key, why);
         if (relation != schema_relation::same) {
-            why = "key: " + why;
+            why = detail::concat("key: ", why);
             return schema_relation::different;
         }
     }
     if (!stored.value) return schema_relation::same;
     const schema_relation relation = compare(*stored.value, *wanted.value, why);
-    if (relation != schema_relation::same) why = "value: " + why;
+    if (relation != schema_relation::same) why = detail::concat("value: ", why);
     return relation;
 }
 

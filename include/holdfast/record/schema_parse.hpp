@@ -43,7 +43,7 @@ class schema_scanner {
     }
 
     [[noreturn]] void fail(const std::string& what) const {
-        throw error(refusal_, "schema", "at byte " + std::to_string(at_) + ": " + what);
+        throw error(refusal_, "schema", concat("at byte ", at_, ": ", what));
     }
 
     [[nodiscard]] bool done() {
@@ -57,10 +57,10 @@ class schema_scanner {
         return true;
     }
     void expect(char c) {
-        if (!accept(c)) fail(std::string("expected '") + c + "', found " + next());
+        if (!accept(c)) fail(concat("expected '", c, "', found ", next()));
     }
     void expect(std::string_view word) {
-        if (!text_.substr(at_).starts_with(word)) fail("expected '" + std::string(word) + "', found " + next());
+        if (!text_.substr(at_).starts_with(word)) fail(concat("expected '", word, "', found ", next()));
         at_ += word.size();
     }
 
@@ -69,9 +69,9 @@ class schema_scanner {
         const std::size_t begin = at_;
         while (at_ < text_.size() && is_name_part(text_[at_])) ++at_;
         const std::string_view found = text_.substr(begin, at_ - begin);
-        if (found.empty()) fail("expected a name, found " + next());
+        if (found.empty()) fail(concat("expected a name, found ", next()));
         if (!is_field_name(found))
-            fail(quoted(found) + " is no name: it must match [A-Za-z_][A-Za-z0-9_.]*, 128 bytes");
+            fail(concat(quoted(found), " is no name: it must match [A-Za-z_][A-Za-z0-9_.]*, 128 bytes"));
         return found;
     }
 
@@ -86,7 +86,7 @@ class schema_scanner {
         const char* const end = text_.data() + at_;
         const auto [ptr, status] = std::from_chars(text_.data() + begin, end, value);
         if (status != std::errc() || ptr != end || value < low || value > high)
-            fail("expected a number from " + std::to_string(low) + " to " + std::to_string(high));
+            fail(concat("expected a number from ", low, " to ", high));
         if (text_[digits] == '0' && at_ - begin > 1) fail("a number has no leading zeros");
         return value;
     }
@@ -131,17 +131,16 @@ inline void scan_enumerators(schema_scanner& in, field& f) {
     const std::string_view type = in.name();
     const type_facts* const facts = find_type(type);
     if (facts == nullptr)
-        in.fail(
-            quoted(type) +
-            " is no type; there are u8 u16 u32 u64 i8 i16 i32 i64 f32 f64 bool char[N] bytes[N] ipv4 ipv6 timestamp");
+        in.fail(concat(
+            quoted(type),
+            " is no type; there are u8 u16 u32 u64 i8 i16 i32 i64 f32 f64 bool char[N] bytes[N] ipv4 ipv6 timestamp"));
     f.type = facts->type;
     scan_enumerators(in, f);
     const bool extent = in.accept('[');
     const std::uint32_t n = extent ? static_cast<std::uint32_t>(in.number(1, record_bytes_max)) : 1;
     if (extent) in.expect(']');
     if (facts->bytes == 0) {
-        if (!extent)
-            in.fail("type " + std::string(facts->name) + " needs its size: " + std::string(facts->name) + "[N]");
+        if (!extent) in.fail(concat("type ", facts->name, " needs its size: ", facts->name, "[N]"));
         f.bytes = n;
     } else {
         if (canonical && extent && n == 1) in.fail("an extent of 1 is not written");
@@ -161,7 +160,7 @@ inline void scan_enumerators(schema_scanner& in, field& f) {
         field f = scan_field(in, true);
         in.expect('@');
         f.offset = static_cast<std::uint32_t>(in.number(0, record_bytes_max));
-        if (f.offset < end) in.fail("field " + f.name + " overlaps the one before it or stands before it");
+        if (f.offset < end) in.fail(concat("field ", f.name, " overlaps the one before it or stands before it"));
         end = f.offset + f.total_bytes();
         fields.push_back(std::move(f));
     } while (in.accept(','));
@@ -190,7 +189,7 @@ inline void scan_enumerators(schema_scanner& in, field& f) {
         f.offset = static_cast<std::uint32_t>(offset);
         fields.push_back(std::move(f));
     } while (in.accept(','));
-    if (!in.done()) in.fail("expected ',' or the end, found " + in.next());
+    if (!in.done()) in.fail(concat("expected ',' or the end, found ", in.next()));
     const std::uint64_t alignment = natural_alignment(fields);
     // 1 GiB is a multiple of every alignment, so rounding up stays within it.
     const std::uint64_t bytes = (end + alignment - 1) / alignment * alignment;
@@ -224,7 +223,7 @@ inline container_schema container_schema::parse(std::string_view text) {
         schema.key = detail::scan_record(in, errc::schema_mismatch);
     }
     if (!keyed || !in.done()) {
-        if (keyed) in.expect('\n');
+        if (keyed && !in.accept('\n')) in.fail(detail::concat("expected a new line, found ", in.next()));
         in.expect("value ");
         schema.value = detail::scan_record(in, errc::schema_mismatch);
     }

@@ -127,10 +127,10 @@ template <class T>
         text.find_first_not_of("0123456789", text.starts_with('-') ? 1 : 0) == std::string_view::npos;
     if (!digits_only || (status == std::errc::invalid_argument && !text.starts_with('-')) || text.empty() ||
         text == "-")
-        return quoted(text) + " is not an integer";
+        return concat(quoted(text), " is not an integer");
     if (status != std::errc() || ptr != end)
-        return quoted(text) + " is outside " + std::to_string(std::numeric_limits<T>::min()) + " to " +
-               std::to_string(std::numeric_limits<T>::max());
+        return concat(quoted(text), " is outside ", std::numeric_limits<T>::min(), " to ",
+                      std::numeric_limits<T>::max());
     store(at, value);
     return std::nullopt;
 }
@@ -141,9 +141,9 @@ template <class T>
     const char* const end = text.data() + text.size();
     const auto [ptr, status] = std::from_chars(text.data(), end, value);
     if (status == std::errc::invalid_argument || ptr != end || text.find('(') != std::string_view::npos)
-        return quoted(text) + " is not a number";
+        return concat(quoted(text), " is not a number");
     if (status != std::errc())
-        return quoted(text) + " is too large or too small for " + (sizeof(T) == 4 ? "f32" : "f64");
+        return concat(quoted(text), " is too large or too small for ", (sizeof(T) == 4 ? "f32" : "f64"));
     if (std::isnan(value)) value = std::numeric_limits<T>::quiet_NaN();
     store(at, value);
     return std::nullopt;
@@ -159,7 +159,7 @@ template <class T>
                 return std::nullopt;
             }
             reason why = parse_integer<T>(text, at);
-            if (why && !f.enumerators.empty()) *why += ", nor a name of " + type_text(f);
+            if (why && !f.enumerators.empty()) *why += concat(", nor a name of ", type_text(f));
             return why;
         } else {
             return parse_float<T>(text, at);
@@ -169,10 +169,9 @@ template <class T>
 
 [[nodiscard]] inline reason parse_hex(const field& f, std::string_view text, std::byte* at) {
     if (text.size() != std::size_t{f.bytes} * 2)
-        return "needs " + std::to_string(std::size_t{f.bytes} * 2) + " hexadecimal digits, has " +
-               std::to_string(text.size()) + " characters";
+        return concat("needs ", std::size_t{f.bytes} * 2, " hexadecimal digits, has ", text.size(), " characters");
     for (std::size_t i = 0; i < text.size(); ++i)
-        if (hex_digit(text[i]) < 0) return quoted(text.substr(i, 1)) + " is not a hexadecimal digit";
+        if (hex_digit(text[i]) < 0) return concat(quoted(text.substr(i, 1)), " is not a hexadecimal digit");
     for (std::size_t i = 0; i < f.bytes; ++i)
         at[i] = static_cast<std::byte>(hex_digit(text[2 * i]) << 4 | hex_digit(text[2 * i + 1]));
     return std::nullopt;
@@ -181,7 +180,7 @@ template <class T>
 [[nodiscard]] inline reason parse_fixed_text(const field& f, std::string_view text, std::byte* at) {
     std::size_t needed = 0;
     if (read_escaped(text, reinterpret_cast<char*>(at), f.bytes, needed)) return std::nullopt;
-    return "text of " + std::to_string(needed) + " bytes does not fit " + type_text(f);
+    return concat("text of ", needed, " bytes does not fit ", type_text(f));
 }
 
 /// Reads one element from text.
@@ -189,26 +188,26 @@ template <class T>
     switch (f.type) {
         case field_type::boolean:
             if (text != "true" && text != "false" && text != "1" && text != "0")
-                return quoted(text) + " is neither true nor false";
+                return concat(quoted(text), " is neither true nor false");
             store(at, static_cast<std::uint8_t>(text == "true" || text == "1" ? 1 : 0));
             return std::nullopt;
         case field_type::text: return parse_fixed_text(f, text, at);
         case field_type::bytes: return parse_hex(f, text, at);
         case field_type::ipv4: {
             const auto address = parse_ipv4(text);
-            if (!address) return quoted(text) + " is not an IPv4 address";
+            if (!address) return concat(quoted(text), " is not an IPv4 address");
             store(at, *address);
             return std::nullopt;
         }
         case field_type::ipv6: {
             const auto address = parse_ipv6(text);
-            if (!address) return quoted(text) + " is not an IPv6 address";
+            if (!address) return concat(quoted(text), " is not an IPv6 address");
             store(at, *address);
             return std::nullopt;
         }
         case field_type::timestamp: {
             timestamp time;
-            if (reason why = parse_timestamp(text, time)) return quoted(text) + ": " + *why;
+            if (reason why = parse_timestamp(text, time)) return concat(quoted(text), ": ", *why);
             store(at, time);
             return std::nullopt;
         }
@@ -230,9 +229,9 @@ template <class T>
     for (std::uint32_t i = 0; i < f.count; ++i) {
         const std::size_t comma = text.find(',');
         if ((comma == std::string_view::npos) != (i + 1 == f.count))
-            return "has " + std::string(i + 1 == f.count ? "more" : "fewer") + " elements than " + type_text(f);
+            return concat("has ", i + 1 == f.count ? "more" : "fewer", " elements than ", type_text(f));
         if (reason why = parse_element(f, trim(text.substr(0, comma)), at + std::size_t{i} * f.bytes))
-            return "element " + std::to_string(i + 1) + ": " + *why;
+            return concat("element ", i + 1, ": ", *why);
         text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
     }
     return std::nullopt;
