@@ -15,6 +15,7 @@
 #include "holdfast/layout/segment_header.hpp"
 #include "holdfast/memory/descriptor.hpp"
 #include "holdfast/memory/mapping.hpp"
+#include "holdfast/memory/uri.hpp"
 #include "holdfast/segment/identity.hpp"
 #include "holdfast/segment/types.hpp"
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "holdfast/memory/space.hpp"
+#include "holdfast/segment/file_storage.hpp"
 #include "holdfast/segment/lease.hpp"
 #include "holdfast/segment/peers_file.hpp"
 #include "holdfast/segment/storage.hpp"
