@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/test_report.py counts what happened: a failure that it does not see is a test that cannot fail."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOL = pathlib.Path(__file__).resolve().parents[2] / "scripts/test_report.py"
+
+PASSED = '<testcase name="a" status="run"/>'
+FAILED = '<testcase name="b" status="fail"><failure message=""/></testcase>'
+SKIPPED = ('<testcase name="c" status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/>'
+           "<system-out>x_test.cpp:7: Skipped\nneeds CAP_SYS_ADMIN\n</system-out></testcase>")
+SKIPPED_BY_CODE = '<testcase name="d" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/></testcase>'
+MISSING = '<testcase name="e" status="notrun"><skipped message="Unable to find executable"/></testcase>'
+DISABLED = '<testcase name="f" status="disabled"><skipped message="Disabled"/></testcase>'
+
+
+class Report(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.results = pathlib.Path(self.folder.name)
+
+    def tool(self, *arguments):
+        environment = dict(os.environ, PATH=f"{self.results}:{os.environ['PATH']}")
+        return subprocess.run([sys.executable, "-B", str(TOOL), *arguments], capture_output=True, text=True, env=environment)
+
+    def total(self, **suites):
+        for name, cases in suites.items():
+            (self.results / f"{name}.xml").write_text(f"<testsuite>{''.join(cases)}</testsuite>")
+        done = self.tool("total", "--results", str(self.results))
+        return done.returncode, done.stdout.splitlines()
+
+    def ctest(self, script):
+        """Runs the tool with a ctest of our making on the PATH, then sums up."""
+        fake = self.results / "ctest"
+        fake.write_text(f"#!/usr/bin/env bash\nwhile [[ $1 != --output-junit ]]; do shift; done; junit=$2\n{script}\n")
+        fake.chmod(0o755)
+        ran = self.tool("run", "suite", "--results", str(self.results), "--build", str(self.results), "--")
+        done = self.tool("total", "--results", str(self.results))
+        return ran, done.returncode, done.stdout.splitlines()[-1]
+
+    def test_sums_over_all_suites(self):
+        code, lines = self.total(one=[PASSED, PASSED, SKIPPED], two=[PASSED, SKIPPED_BY_CODE, DISABLED])
+        self.assertEqual((code, lines[-1]), (0, "3 passed, 0 failed, 3 skipped"))
+        self.assertTrue(any("needs CAP_SYS_ADMIN" in line for line in lines), lines)
+
+    def test_one_failure_fails_and_is_named(self):
+        code, lines = self.total(one=[PASSED], two=[FAILED])
+        self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
+        self.assertIn("FAILED two: b", lines)
+
+    def test_a_program_that_is_missing_is_a_failure(self):
+        code, lines = self.total(one=[PASSED, MISSING])
+        self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
+
+    def test_nothing_at_all_is_a_failure(self):
+        code, lines = self.total(one=[])
+        self.assertEqual((code, lines[-1]), (1, "0 passed, 1 failed, 0 skipped"))
+
+    def test_output_that_is_no_text_does_not_hide_the_result(self):
+        (self.results / "one.xml").write_bytes(
+            b'<?xml version="1.0" encoding="UTF-8"?>\n<testsuite><testcase name="a" status="fail"><system-out>\xff\x00\x1b[1m</system-out></testcase></testsuite>')
+        self.assertEqual(self.total(), (1, ["FAILED one: a", "0 passed, 1 failed, 0 skipped"]))
+
+    def test_a_failed_build_is_a_failure(self):
+        self.tool("fail", "asan.build", "--results", str(self.results))
+        code, lines = self.total(one=[PASSED])
+        self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
+
+    def test_a_ctest_that_breaks_off_is_a_failure(self):
+        self.assertEqual(self.ctest("exit 8")[1:], (1, "0 passed, 1 failed, 0 skipped"))
+
+    def test_a_ctest_that_fails_without_a_failed_case_is_a_failure_beside_what_passed(self):
+        ran, code, line = self.ctest(f"echo '<testsuite>{PASSED}</testsuite>' >\"$junit\"; exit 8")
+        self.assertEqual((ran.returncode, code, line), (1, 1, "1 passed, 1 failed, 0 skipped"))
+
+    def test_the_output_of_a_failed_case_is_shown_and_passed_cases_are_not(self):
+        ran, code, _ = self.ctest(f"""echo '1/2 Test #1: a ........   Passed    0.01 sec'
+echo '2/2 Test #2: b ........***Failed    0.01 sec'
+echo 'expected 1, got 2'
+echo '<testsuite>{PASSED}{FAILED}</testsuite>' >"$junit"; exit 8""")
+        self.assertEqual(code, 1)
+        self.assertIn("expected 1, got 2", ran.stdout)
+        self.assertIn("#2: b", ran.stdout)
+        self.assertNotIn("#1: a", ran.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
