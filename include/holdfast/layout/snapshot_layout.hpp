@@ -47,8 +47,9 @@ struct snapshot_control {
 struct snapshot_slot {
     std::atomic<std::uint64_t> version;
     std::atomic<std::uint64_t> bytes;
-    std::atomic<std::uint64_t> checksum;      // detail::checksum of the payload: for verify, never on the read path
-    std::atomic<std::uint64_t> format;        // what the payload is: container kind | its version << 32
+    std::atomic<std::uint64_t>
+        checksum;                       // holdfast::detail::checksum of the payload: for verify, never on the read path
+    std::atomic<std::uint64_t> format;  // what the payload is: container kind | its version << 32
     std::atomic<std::uint64_t> published_ns;  // Unix time, for people
     std::byte padding[88];
 };

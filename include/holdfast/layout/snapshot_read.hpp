@@ -35,6 +35,7 @@ enum class snapshot_status : std::uint8_t {
     contended,  ///< the writer overran every attempt: too few slots for its speed, or use a pinned reader
     too_small,  ///< the caller's buffer is smaller than the object; nothing was copied
     corrupt,    ///< the bytes break an invariant
+    forked,     ///< a registered reader inherited by fork: it is the parent's; attach anew
 };
 
 /// Which object a read gave.
@@ -119,7 +120,7 @@ class snapshot_read_core {
         bool fits = true;
         snapshot_read_result result = visit([&](std::span<const std::byte> bytes, std::uint64_t) noexcept {
             fits = bytes.size() <= out.size();
-            if (fits) detail::copy_from_shared(out.data(), bytes.data(), bytes.size());
+            if (fits) holdfast::detail::copy_from_shared(out.data(), bytes.data(), bytes.size());
         });
         if (result && !fits) result.status = snapshot_status::too_small;
         return result;

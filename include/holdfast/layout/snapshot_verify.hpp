@@ -30,7 +30,7 @@ inline void verify_snapshot_slot(const snapshot_read_core& core, std::uint32_t i
     const std::uint64_t expected = header.checksum.load(std::memory_order_relaxed);
     const bool fits = bytes <= core.geometry().slot_bytes;
     const std::byte* payload = core.payload(snapshot_word(version, index));
-    const std::uint64_t sum = fits ? detail::checksum({payload, static_cast<std::size_t>(bytes)}) : 0;
+    const std::uint64_t sum = fits ? holdfast::detail::checksum({payload, static_cast<std::size_t>(bytes)}) : 0;
     if (!core.still_there({snapshot_status::ok, snapshot_word(version, index), bytes})) return;  // being refilled
     if (version > snapshot_version_max) {
         found.add(at, name + " holds version " + std::to_string(version) + ", the last possible is 2^56-1");

@@ -126,7 +126,8 @@ class snapshot_write_core {
         snapshot_slot& header = slot(index);
         // Relaxed: published by W1.
         header.bytes.store(bytes, std::memory_order_relaxed);
-        header.checksum.store(detail::checksum({payload, static_cast<std::size_t>(bytes)}), std::memory_order_relaxed);
+        header.checksum.store(holdfast::detail::checksum({payload, static_cast<std::size_t>(bytes)}),
+                              std::memory_order_relaxed);
         header.format.store(geometry_.format, std::memory_order_relaxed);
         header.published_ns.store(now_ns, std::memory_order_relaxed);
         // W1, pairs with R1. Weaker would let a reader find the version before payload and header.
@@ -148,7 +149,7 @@ class snapshot_write_core {
     [[nodiscard]] publish_result publish(std::span<const std::byte> object, Hazards& hazards, std::uint64_t now_ns) {
         const prepare_result room = prepare(object.size(), hazards);
         if (!room) return {room.status, 0};
-        detail::copy_to_shared(room.bytes.data(), object.data(), object.size());
+        holdfast::detail::copy_to_shared(room.bytes.data(), object.data(), object.size());
         return commit(object.size(), now_ns);
     }
 

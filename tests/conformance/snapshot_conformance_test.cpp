@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a snapshot must do alike in every kind of memory: one writer, readers of three sorts, recovery, refusals.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "holdfast/snapshot.hpp"
+#include "support/memory_kinds.hpp"
+#include "support/process.hpp"
+#include "support/segment_tools.hpp"
+#include "support/snapshot_bench.hpp"
+
+namespace {
+
+using holdfast::access;
+using holdfast::errc;
+using holdfast::publish_status;
+using holdfast::segment;
+using holdfast::snapshot;
+using holdfast::snapshot_options;
+using holdfast::snapshot_pinned_reader;
+using holdfast::snapshot_reader;
+using holdfast::snapshot_status;
+using holdfast::snapshot_writer;
+using holdfast::test::child_process;
+using holdfast::test::is_whole;
+using holdfast::test::memory_place;
+using holdfast::test::refusal_of;
+using holdfast::test::whole_object;
+
+snapshot_options room_for(std::uint64_t bytes, std::uint32_t pinned = 0) {
+    snapshot_options options;
+    options.slot_bytes = bytes;
+    options.pinned_readers = pinned;
+    return options;
+}
+
+class Everywhere : public ::testing::TestWithParam<std::string> {
+ protected:
+    memory_place place{GetParam()};
+};
+class Shareable : public Everywhere {
+ protected:
+    std::shared_ptr<const segment> again(const snapshot_writer& writer) {
+        return std::make_shared<const segment>(place.attach_again(writer.underlying(), access::read_only));
+    }
+};
+
+TEST_P(Everywhere, AReaderOnTheWritersMappingSeesEachVersion) {
+    auto writer = snapshot_writer::create(place.uri(), room_for(10'000));
+    snapshot_reader reader = writer.reader();
+    std::vector<std::byte> out;
+    EXPECT_EQ(reader.read(out).status, snapshot_status::empty);
+    for (std::uint64_t version = 1; version <= 9; ++version) {
+        ASSERT_EQ(writer.publish(whole_object(version, 1000 * version)).version, version);
+        const auto got = reader.read(out);
+        ASSERT_EQ(got.status, snapshot_status::ok);
+        EXPECT_EQ(got.version, version);
+        EXPECT_EQ(out.size(), 1000 * version);
+        EXPECT_TRUE(is_whole(out, version));
+    }
+    EXPECT_EQ(writer.publish(whole_object(1, 10'001)).status, publish_status::too_large);
+    EXPECT_TRUE(reader.verify().empty());
+    EXPECT_EQ(reader.fault(), std::nullopt);
+}
+
+TEST_P(Everywhere, TheReaderKeepsTheMappingAliveWithoutTheWriter) {
+    auto writer = std::make_unique<snapshot_writer>(snapshot_writer::create(place.uri(), room_for(100)));
+    ASSERT_TRUE(writer->publish(whole_object(1, 100)));
+    snapshot_reader reader = writer->reader();
+    writer.reset();
+    std::vector<std::byte> out;
+    ASSERT_TRUE(reader.read(out));
+    EXPECT_TRUE(is_whole(out, 1));
+}
+
+TEST_P(Everywhere, AnotherKindOfContainerIsRefused) {
+    holdfast::segment_spec spec;
+    spec.kind = holdfast::container_kind::raw;
+    spec.body_bytes = 100'000;
+    const auto raw =
+        std::make_shared<const segment>(segment::create(place.uri(), spec, {}, [](std::span<std::byte>) {}));
+    EXPECT_EQ(refusal_of([&] { const snapshot_reader reader(raw); }), errc::kind_mismatch);
+}
+
+TEST_P(Everywhere, AHeaderThatContradictsItsSizeIsRefused) {
+    holdfast::segment_spec spec;
+    spec.kind = holdfast::container_kind::snapshot;
+    const auto geometry = holdfast::layout::snapshot_geometry::make(4, 1000, 0, "x");
+    std::ranges::copy(geometry.words(), spec.geometry.begin());
+    spec.body_bytes = geometry.body_bytes() - 4096;
+    const auto bad =
+        std::make_shared<const segment>(segment::create(place.uri(), spec, {}, [](std::span<std::byte>) {}));
+    EXPECT_EQ(refusal_of([&] { const snapshot_reader reader(bad); }), errc::geometry_mismatch);
+}
+
+TEST_P(Everywhere, AForkedChildCannotPublish) {
+    auto writer = snapshot_writer::create(place.uri(), room_for(100));
+    ASSERT_TRUE(writer.publish(whole_object(1, 100)));
+    child_process child([&]() -> std::string {
+        if (writer.publish(whole_object(2, 100)).status != publish_status::read_only) return "published";
+        if (writer.prepare(100).status != publish_status::read_only) return "prepared";
+        if (writer.commit(100).status != publish_status::read_only) return "committed";
+        return {};
+    });
+    EXPECT_TRUE(child.wait().success()) << child.wait().text();
+    EXPECT_EQ(writer.publish(whole_object(2, 100)).version, 2U);
+}
+
+TEST_P(Shareable, ASecondMappingSeesEachVersion) {
+    auto writer = snapshot_writer::create(place.uri(), room_for(5000));
+    snapshot_reader reader(again(writer));
+    std::vector<std::byte> out;
+    for (std::uint64_t version = 1; version <= 20; ++version) {
+        ASSERT_TRUE(writer.publish(whole_object(version, 5000 - version)));
+        ASSERT_EQ(reader.read(out).version, version);
+        ASSERT_TRUE(is_whole(out, version));
+    }
+}
+
+TEST_P(Shareable, ASecondWriterIsRefusedWhileTheFirstLives) {
+    auto writer = std::make_unique<snapshot_writer>(snapshot_writer::create(place.uri(), room_for(100)));
+    ASSERT_TRUE(writer->publish(whole_object(1, 100)));
+    EXPECT_EQ(refusal_of([&] { (void)place.attach_again(writer->underlying(), access::read_write); }),
+              errc::writer_alive);
+}
+
+TEST_P(Shareable, PinnedReadersHoldTheirVersionAndGiveItBack) {
+    auto writer = snapshot_writer::create(place.uri(), room_for(100, 2));
+    snapshot_pinned_reader first(again(writer)), second(again(writer));
+    EXPECT_EQ(refusal_of([&] { const snapshot_pinned_reader third(again(writer)); }), errc::no_space);
+    EXPECT_EQ(first.pin().status(), snapshot_status::empty);
+    ASSERT_TRUE(writer.publish(whole_object(1, 100)));
+    auto held = first.pin();
+    ASSERT_TRUE(held);
+    for (std::uint64_t version = 2; version < 30; ++version) {
+        ASSERT_TRUE(writer.publish(whole_object(version, 100)));
+        ASSERT_TRUE(is_whole(held.bytes(), 1)) << version;
+        const auto other = second.pin();
+        ASSERT_EQ(other.version(), version);
+        ASSERT_TRUE(is_whole(other.bytes(), version));
+    }
+    EXPECT_EQ(first.pin().version(), 1U) << "one reader holds one version while a view of it lives";
+    held = {};
+    EXPECT_EQ(first.pin().version(), 29U);
+}
+
+TEST_P(Shareable, WithoutAFreeSlotThePublishIsRefusedUntilAPinEnds) {
+    auto options = room_for(100, 1);
+    options.slots = 2;
+    auto writer = snapshot_writer::create(place.uri(), options);
+    ASSERT_TRUE(writer.publish(whole_object(1, 100)));
+    auto reader = std::make_unique<snapshot_pinned_reader>(again(writer));
+    ASSERT_TRUE(reader->pin());
+    ASSERT_TRUE(writer.publish(whole_object(2, 100)));
+    EXPECT_EQ(writer.publish(whole_object(3, 100)).status, publish_status::no_free_slot);
+    reader->release();
+    EXPECT_TRUE(writer.publish(whole_object(3, 100)));
+    ASSERT_TRUE(reader->pin());
+    ASSERT_TRUE(writer.publish(whole_object(4, 100)));
+    EXPECT_FALSE(writer.publish(whole_object(5, 100)));
+    reader.reset();
+    EXPECT_TRUE(writer.publish(whole_object(5, 100)));
+}
+
+TEST_P(Shareable, AForkedChildCannotUseItsParentsPin) {
+    auto writer = snapshot_writer::create(place.uri(), room_for(100, 1));
+    ASSERT_TRUE(writer.publish(whole_object(1, 100)));
+    auto reader = std::make_unique<snapshot_pinned_reader>(again(writer));
+    const auto held = reader->pin();
+    ASSERT_TRUE(held);
+    child_process child([&]() -> std::string {
+        if (reader->pin().status() != snapshot_status::forked) return "the child may pin";
+        reader->release();
+        reader.reset();  // must leave the parent's slot and lock alone
+        return {};
+    });
+    ASSERT_TRUE(child.wait().success()) << child.wait().text();
+    for (std::uint64_t version = 2; version < 10; ++version) ASSERT_TRUE(writer.publish(whole_object(version, 100)));
+    EXPECT_TRUE(is_whole(held.bytes(), 1));
+}
+
+struct settings {
+    std::uint64_t generation;
+    double ratio;
+    char name[9];
+};
+struct longer_settings {
+    std::uint64_t generation;
+    double ratio;
+    char name[9];
+    std::uint32_t limit;
+};
+struct other_settings {
+    std::uint64_t generation;
+    float ratio;
+};
+
+TEST_P(Everywhere, ARecordIsReadWhole) {
+    auto writer = snapshot<settings>::create(place.uri());
+    auto reader = writer.make_reader();
+    EXPECT_EQ(reader.read().status, snapshot_status::empty);
+    for (std::uint64_t i = 1; i < 50; ++i) {
+        ASSERT_EQ(writer.publish({i, 0.5 * static_cast<double>(i), "nine let"}).version, i);
+        const auto got = reader.read();
+        ASSERT_TRUE(got);
+        EXPECT_EQ(got.value.generation, i);
+        EXPECT_EQ(got.value.ratio, 0.5 * static_cast<double>(i));
+        EXPECT_STREQ(got.value.name, "nine let");
+    }
+}
+
+TEST_P(Everywhere, ARecordWithMoreFieldsServesOldReaders) {
+    auto writer = snapshot<longer_settings>::create(place.uri());
+    ASSERT_TRUE(writer.publish({7, 0.25, "x", 9}));
+    const auto shared = std::shared_ptr<const segment>(std::shared_ptr<void>(), &writer.underlying());
+    snapshot<settings>::reader old{snapshot_reader(shared)};
+    EXPECT_EQ(old.read().value.ratio, 0.25);
+    EXPECT_EQ(refusal_of([&] { const snapshot<other_settings>::reader no{snapshot_reader(shared)}; }),
+              errc::schema_mismatch);
+}
+
+INSTANTIATE_TEST_SUITE_P(Snapshot, Everywhere, ::testing::ValuesIn(holdfast::test::every_kind),
+                         holdfast::test::kind_case_name);
+INSTANTIATE_TEST_SUITE_P(Snapshot, Shareable, ::testing::ValuesIn(holdfast::test::shareable_kinds),
+                         holdfast::test::kind_case_name);
+
+}  // namespace
