@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// characters.hpp - the character classes of the HTTP and URI grammars, as one table of bits.
+//
+// Source: RFC 9110 section 5.6.2 (token), 5.5 (field values); RFC 3986 appendix A (URI).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace holdfast::net::detail {
+
+enum character_class : std::uint8_t {
+    token_char = 1,     // tchar
+    value_char = 2,     // VCHAR, obs-text, SP, HTAB: what a field value may hold
+    target_char = 4,    // any character of any request target; '%' is checked separately
+    path_char = 8,      // pchar and '/', '%' included
+    host_char = 16,     // reg-name, '%' included
+    hex_char = 32,      // HEXDIG of either case
+    unreserved = 64,    // ALPHA DIGIT - . _ ~
+    scheme_char = 128,  // ALPHA DIGIT + - .
+};
+
+consteval std::array<std::uint8_t, 256> make_character_table() {
+    std::array<std::uint8_t, 256> table{};
+    const auto add = [&table](std::string_view characters, unsigned bits) {
+        for (const char c : characters) {
+            auto& entry = table[static_cast<unsigned char>(c)];
+            entry = static_cast<std::uint8_t>(entry | bits);
+        }
+    };
+    constexpr std::string_view alphanumeric = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    add(alphanumeric, token_char | target_char | path_char | host_char | unreserved | scheme_char);
+    add("0123456789abcdefABCDEF", hex_char);
+    add("!#$%&'*+-.^_`|~", token_char);
+    add("-._~", target_char | path_char | host_char | unreserved);
+    add("+-.", scheme_char);
+    add("%!$&'()*+,;=", target_char | path_char | host_char);  // sub-delims, and the start of an escape
+    add(":@/", target_char | path_char);
+    add("?[]", target_char);
+    for (unsigned c = 0x20; c < 0x100; ++c)
+        if (c != 0x7F) table[c] = static_cast<std::uint8_t>(table[c] | value_char);
+    table['\t'] = value_char;
+    return table;
+}
+
+inline constexpr std::array<std::uint8_t, 256> character_table = make_character_table();
+
+[[nodiscard]] inline bool is(char c, unsigned classes) noexcept {
+    return (character_table[static_cast<unsigned char>(c)] & classes) != 0;
+}
+
+/// Whether every character of a text is of one of the classes; true for an empty one.
+[[nodiscard]] inline bool all(std::string_view text, unsigned classes) noexcept {
+    for (const char c : text)
+        if (!is(c, classes)) return false;
+    return true;
+}
+
+/// The value of a hexadecimal digit. Requires: is(c, hex_char).
+[[nodiscard]] inline unsigned hex_value(char c) noexcept {
+    return c <= '9' ? static_cast<unsigned>(c - '0') : static_cast<unsigned>((c | 0x20) - 'a' + 10);
+}
+
+[[nodiscard]] inline bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+[[nodiscard]] inline bool is_blank(char c) noexcept { return c == ' ' || c == '\t'; }
+
+[[nodiscard]] inline std::string_view trim_blanks(std::string_view text) noexcept {
+    while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+    while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+    return text;
+}
+
+/// Whether every '%' is followed by two hexadecimal digits.
+[[nodiscard]] inline bool escapes_are_whole(std::string_view text) noexcept {
+    for (std::size_t at = text.find('%'); at != std::string_view::npos; at = text.find('%', at + 3))
+        if (text.size() - at < 3 || !is(text[at + 1], hex_char) || !is(text[at + 2], hex_char)) return false;
+    return true;
+}
+
+}  // namespace holdfast::net::detail

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "holdfast/net/uri.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "characters.hpp"
+
+namespace holdfast::net {
+
+bool percent_decode(std::string_view text, std::string& out) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] != '%') {
+            out.push_back(text[i]);
+            continue;
+        }
+        if (text.size() - i < 3 || !detail::is(text[i + 1], detail::hex_char) ||
+            !detail::is(text[i + 2], detail::hex_char))
+            return false;
+        out.push_back(static_cast<char>(detail::hex_value(text[i + 1]) << 4U | detail::hex_value(text[i + 2])));
+        i += 2;
+    }
+    return true;
+}
+
+void percent_encode(std::string_view text, std::string& out) {
+    constexpr std::string_view digits = "0123456789ABCDEF";
+    for (const char c : text) {
+        if (detail::is(c, detail::unreserved)) {
+            out.push_back(c);
+            continue;
+        }
+        const auto byte = static_cast<unsigned char>(c);
+        out.push_back('%');
+        out.push_back(digits[byte >> 4U]);
+        out.push_back(digits[byte & 15U]);
+    }
+}
+
+std::optional<std::vector<std::string>> split_path(std::string_view path) {
+    if (!path.starts_with('/')) return std::nullopt;
+    std::vector<std::string> segments;
+    while (!path.empty()) {
+        path.remove_prefix(1);
+        const std::size_t end = std::min(path.find('/'), path.size());
+        if (!percent_decode(path.substr(0, end), segments.emplace_back())) return std::nullopt;
+        path.remove_prefix(end);
+    }
+    return segments;
+}
+
+bool is_utf8(std::string_view text) noexcept {
+    for (std::size_t i = 0; i < text.size();) {
+        const auto lead = static_cast<unsigned char>(text[i++]);
+        if (lead < 0x80) continue;
+        const unsigned more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1;
+        if (lead < 0xC2 || lead > 0xF4 || text.size() - i < more) return false;
+        std::uint32_t code = lead & (0x3FU >> more);
+        for (unsigned k = 0; k < more; ++k) {
+            const auto byte = static_cast<unsigned char>(text[i++]);
+            if ((byte & 0xC0U) != 0x80U) return false;
+            code = code << 6U | (byte & 0x3FU);
+        }
+        constexpr std::uint32_t least[] = {0, 0x80, 0x800, 0x10000};
+        if (code < least[more] || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return false;
+    }
+    return true;
+}
+
+std::optional<query_parameters> query_parameters::parse(std::string_view query) {
+    query_parameters result;
+    const auto decode = [](std::string_view text, std::string& out) {
+        std::string spaced(text);
+        std::replace(spaced.begin(), spaced.end(), '+', ' ');
+        return percent_decode(spaced, out);
+    };
+    while (!query.empty()) {
+        const std::size_t end = query.find('&');
+        const std::string_view piece = query.substr(0, end);
+        const std::size_t equals = std::min(piece.find('='), piece.size());
+        std::string name;
+        std::string value;
+        if (!decode(piece.substr(0, equals), name) || name.empty() || result.get(name)) return std::nullopt;
+        if (!decode(piece.substr(std::min(equals + 1, piece.size())), value)) return std::nullopt;
+        result.items_.emplace_back(std::move(name), std::move(value));
+        if (end == std::string_view::npos) return result;
+        query.remove_prefix(end + 1);
+        if (query.empty()) return std::nullopt;  // a '&' with nothing behind it
+    }
+    return result;
+}
+
+std::optional<std::string_view> query_parameters::get(std::string_view name) const noexcept {
+    for (const auto& [key, value] : items_)
+        if (key == name) return value;
+    return std::nullopt;
+}
+
+}  // namespace holdfast::net
