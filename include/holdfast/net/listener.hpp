@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// listener.hpp - listening sockets, ready for a server: non-blocking, close-on-exec, TCP_NODELAY inherited by what they
+// accept.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace holdfast::net {
+
+struct listen_options {
+    bool reuse_port = false;  ///< several processes may listen on the same port; the kernel spreads connections
+    int backlog = 4096;       ///< connections waiting for accept; the kernel caps it at net.core.somaxconn
+};
+
+/// Listens on "ADDRESS:PORT"; IPv6 addresses in brackets, "[::1]:8080"; "localhost" is 127.0.0.1; port 0 takes a free
+/// one (bound_port tells which). Names are not resolved: which address a server listens on must not depend on DNS.
+///
+/// Returns: a descriptor the caller owns.
+/// Throws: error(invalid_argument) for a malformed address; error(already_exists) when the port is taken;
+/// error(no_permission) for a port that needs privilege; error(io) else. Each names the address and the cure.
+[[nodiscard]] int listen_tcp(std::string_view address, const listen_options& options = {});
+
+/// Listens on a unix-domain stream socket with the given file mode. A socket file that nobody listens on is replaced;
+/// one that is served is error(already_exists); anything else at that path is error(unsafe_file).
+[[nodiscard]] int listen_unix(const std::string& path, unsigned mode = 0600, const listen_options& options = {});
+
+/// The TCP port a socket is bound to. Throws: error(io).
+[[nodiscard]] std::uint16_t bound_port(int socket);
+
+}  // namespace holdfast::net
