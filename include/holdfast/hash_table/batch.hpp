@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// batch.hpp - many keys at once, so that their cache misses overlap.
+//
+// One lookup waits for memory twice: for the tag line and for the node. A processor looks only two to four lookups
+// ahead by itself. Groups of 16 keys go through three passes: hash and ask for the tag line; match and ask for the
+// first candidate's node, or for the first pair of lines where the key may have gone on; then the ordinary find, whose
+// lines have arrived.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "holdfast/hash_table/find.hpp"
+
+namespace holdfast::detail {
+
+inline constexpr std::size_t batch_group = 16;
+
+/// Finds `count` keys that lie one after the other; calls found(index, slot) for each, in order, after its value was
+/// copied to value_of(index). A slot of no_slot means absent.
+template <class Node, tag_match Match, class ValueOf, class Found>
+void find_batch(const hash_table_finder<Node, Match>& finder, const std::byte* keys, std::size_t count,
+                ValueOf&& value_of, Found&& found) {
+    const auto& view = finder.bytes();
+    const std::size_t key_bytes = view.node.key_bytes();
+    for (std::size_t from = 0; from < count; from += batch_group) {
+        const std::size_t n = count - from < batch_group ? count - from : batch_group;
+        hash_parts hashes[batch_group];
+        std::uint64_t homes[batch_group];
+        for (std::size_t i = 0; i < n; ++i) {
+            hashes[i] = view.hash(keys + (from + i) * key_bytes);
+            homes[i] = hashes[i].home(view.buckets);
+            view.prefetch_line(homes[i]);
+        }
+        for (std::size_t i = 0; i < n; ++i) {
+            const std::byte* line = view.line(homes[i]);
+            const std::uint32_t places = match_tags<Match>(line, hashes[i].tag());
+            if (places != 0) {
+                __builtin_prefetch(view.node_at(homes[i], static_cast<unsigned>(std::countr_zero(places))));
+            } else if (counter_of(line, hashes[i].group()) != 0) {
+                probe_pairs pair(homes[i], hashes[i], view.buckets);
+                pair.next();
+                view.prefetch_line(pair.first());
+                view.prefetch_line(pair.second());
+            }
+        }
+        for (std::size_t i = 0; i < n; ++i)
+            found(from + i, finder.find_hashed(hashes[i], homes[i], keys + (from + i) * key_bytes, value_of(from + i)));
+    }
+}
+
+}  // namespace holdfast::detail

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// find.hpp - reading a hash table while its writer works, from a read-only mapping, without locks or stores.
+//
+// Search: home bucket; if its overflow counter for the key's class is 0 the key is absent; else the pairs, until either
+// bucket of a pair has counter 0. Reading a bucket is a sequence lock on its version:
+//   R2 load version | R1 match tags, compare keys, copy the value | version still the same: accept, else once more
+// A miss needs no check: entries never move, a slot changes its key only after its tag was cleared, and counters are
+// raised before the tag is published.
+//
+// An odd version means that one value is being replaced (a "wide update"), or that the writer was killed in the middle
+// of it. The journal then holds the whole new node, so nobody waits: the named slot is read from the journal, any other
+// slot as usual.
+//
+// Bytes are not trusted: slots and buckets come from the checked geometry, a journal slot is only compared, and every
+// loop is bounded. An odd version without an armed journal, or a bucket that never comes to rest, is corruption: it is
+// latched, and nothing is returned.
+//
+// Threads: everything here may run at any time, in any number of threads and processes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "holdfast/detail/fault_latch.hpp"
+#include "holdfast/hash_table/view.hpp"
+
+namespace holdfast::detail {
+
+inline constexpr std::uint64_t no_slot = ~std::uint64_t{0};
+
+template <class Node, tag_match Match = tag_match::best>
+class hash_table_finder {
+ public:
+    using view = table_view<const std::byte, Node>;
+
+    hash_table_finder() = default;
+    explicit hash_table_finder(const view& v) noexcept : view_(v) {}
+
+    /// Copies the value of `key` to `value`, which may be nullptr. Returns: the entry's slot, or no_slot (value is then
+    /// undefined).
+    std::uint64_t find(const std::byte* key, std::byte* value) const noexcept {
+        const hash_parts h = view_.hash(key);
+        const std::uint64_t home = h.home(view_.buckets);
+        view_.prefetch_preferred(home, h);
+        return find_hashed(h, home, key, value);
+    }
+
+    std::uint64_t find_hashed(hash_parts h, std::uint64_t home, const std::byte* key, std::byte* value) const noexcept {
+        std::uint64_t slot = search_bucket(home, h.tag(), key, value);
+        if (slot != no_slot) return slot;
+        const unsigned group = h.group();
+        if (counter_of(view_.line(home), group) == 0) return no_slot;
+        probe_pairs pair(home, h, view_.buckets);
+        for (std::uint32_t i = 0; i < view_.pairs_max; ++i) {
+            pair.next();
+            view_.prefetch_line(pair.second());
+            slot = search_bucket(pair.first(), h.tag(), key, value);
+            if (slot != no_slot) return slot;
+            slot = search_bucket(pair.second(), h.tag(), key, value);
+            if (slot != no_slot) return slot;
+            if (counter_of(view_.line(pair.first()), group) == 0 || counter_of(view_.line(pair.second()), group) == 0)
+                break;
+        }
+        return no_slot;
+    }
+
+    /// Copies the entry in a slot, whatever its key. Either pointer may be nullptr. Returns: whether the slot holds an
+    /// entry.
+    bool read_slot(std::uint64_t slot, std::byte* key, std::byte* value) const noexcept {
+        if (slot >= view_.slots()) return false;
+        const std::uint64_t bucket = slot / layout::tags_per_line;
+        const unsigned place = static_cast<unsigned>(slot % layout::tags_per_line);
+        const std::byte* line = view_.line(bucket);
+        for (std::uint32_t attempt = 0; attempt < attempts_max; ++attempt) {
+            const std::uint32_t version = version_of(line);
+            if (!is_key_tag(tag_at(line, place))) return false;
+            const std::byte* node = view_.node_at(bucket, place);
+            if (key != nullptr) copy_from_words(key, node, 0, view_.node.key_bytes());
+            const copied result = copy_value(bucket, slot, version, value, attempt);
+            if (result == copied::yes) return true;
+            if (result == copied::corrupt) break;
+            pause();
+        }
+        fault_.set(errc::corrupt);
+        return false;
+    }
+
+    /// One bit for each place of the bucket that held an entry at this moment.
+    [[nodiscard]] std::uint32_t occupied(std::uint64_t bucket) const noexcept {
+        return ~match_tags<Match>(view_.line(bucket), layout::tag_free) & all_places;
+    }
+
+    /// Entries, as the writer counts them; never more than there are slots.
+    [[nodiscard]] std::uint64_t size() const noexcept {
+        // Relaxed: a number that orders nothing.
+        const std::uint64_t n = load_relaxed<std::uint64_t>(view_.journal + layout::journal_size_offset);
+        return n < view_.slots() ? n : view_.slots();
+    }
+
+    [[nodiscard]] const view& bytes() const noexcept { return view_; }
+    [[nodiscard]] std::optional<errc> fault() const noexcept { return fault_.get(); }
+    void latch(errc code) const noexcept { fault_.set(code); }
+
+ private:
+    enum class copied { yes, again, corrupt };
+
+    // A bucket that changes this often under one read is not being written by our code: an honest writer leaves a
+    // reader a fair chance at each attempt. Some milliseconds.
+    static constexpr std::uint32_t attempts_max = 1U << 16;
+    // An update of a small value is over sooner than the journal's cache line has come over: wait that long before
+    // going there.
+    static constexpr std::uint32_t patient_attempts = 8;
+
+    std::uint64_t search_bucket(std::uint64_t bucket, std::uint16_t tag, const std::byte* key,
+                                std::byte* value) const noexcept {
+        const std::byte* line = view_.line(bucket);
+        const std::uint32_t version = version_of(line);  // R2
+        std::uint32_t places = match_tags<Match>(line, tag);
+        while (places != 0) {
+            const unsigned place = static_cast<unsigned>(std::countr_zero(places));
+            places &= places - 1;
+            const std::byte* node = view_.node_at(bucket, place);
+            if (!equal_words(node, key, view_.node.key_bytes())) continue;
+            if (version % 2 != 0) return search_bucket_again(bucket, tag, key, value);
+            if (value != nullptr) copy_from_words(value, node, view_.value_offset, view_.node.value_bytes());
+            if (!version_is_still(line, version)) return search_bucket_again(bucket, tag, key, value);
+            return bucket * layout::tags_per_line + place;
+        }
+        return no_slot;
+    }
+
+    /// The same for a bucket that is being written.
+    [[gnu::noinline]] std::uint64_t search_bucket_again(std::uint64_t bucket, std::uint16_t tag, const std::byte* key,
+                                                        std::byte* value) const noexcept {
+        const std::byte* line = view_.line(bucket);
+        for (std::uint32_t attempt = 0; attempt < attempts_max; ++attempt) {
+            const std::uint32_t version = version_of(line);  // R2
+            std::uint32_t places = match_tags<Match>(line, tag);
+            std::uint64_t slot = no_slot;
+            for (; places != 0 && slot == no_slot; places &= places - 1) {
+                const unsigned place = static_cast<unsigned>(std::countr_zero(places));
+                if (equal_words(view_.node_at(bucket, place), key, view_.node.key_bytes()))
+                    slot = bucket * layout::tags_per_line + place;
+            }
+            if (slot == no_slot) return no_slot;  // erased meanwhile
+            const copied result = copy_value(bucket, slot, version, value, attempt);
+            if (result == copied::yes) return slot;
+            if (result == copied::corrupt) break;
+            pause();
+        }
+        fault_.set(errc::corrupt);
+        return no_slot;
+    }
+
+    /// Copies the value of a slot whose bucket had `version` before its tag and key were read.
+    copied copy_value(std::uint64_t bucket, std::uint64_t slot, std::uint32_t version, std::byte* value,
+                      std::uint32_t attempt) const noexcept {
+        const std::byte* line = view_.line(bucket);
+        if (version % 2 != 0) {
+            if (attempt < patient_attempts) return copied::again;
+            // R3, pairs with J2 and J3: this odd version was stored after the journal was armed for the bucket, and the
+            // journal is disarmed or reused only after the version changed again. Weaker could show the journal of an
+            // earlier update.
+            const std::uint64_t sequence = load_acquire<std::uint64_t>(view_.journal + layout::journal_sequence_offset);
+            const std::uint64_t named = load_acquire<std::uint64_t>(view_.journal + layout::journal_slot_offset);
+            const bool ours = sequence % 2 != 0 && named < view_.slots() && named / layout::tags_per_line == bucket;
+            if (!ours) return version_is_still(line, version) ? copied::corrupt : copied::again;
+            if (named == slot) {
+                if (value != nullptr)
+                    copy_from_words(value, view_.journal + layout::journal_image_offset, view_.value_offset,
+                                    view_.node.value_bytes());
+                // Relaxed: the word loads above were acquire, so this stays behind them; a word of the next update
+                // would bring along the sequence that disarmed this one. The version tells that the key read before is
+                // still this slot's.
+                const bool armed =
+                    load_relaxed<std::uint64_t>(view_.journal + layout::journal_sequence_offset) == sequence;
+                return armed && version_is_still(line, version) ? copied::yes : copied::again;
+            }
+        }
+        if (value != nullptr)
+            copy_from_words(value, view_.node_at(bucket, static_cast<unsigned>(slot % layout::tags_per_line)),
+                            view_.value_offset, view_.node.value_bytes());
+        return version_is_still(line, version) ? copied::yes : copied::again;
+    }
+
+    view view_;
+    mutable fault_latch fault_;
+};
+
+}  // namespace holdfast::detail

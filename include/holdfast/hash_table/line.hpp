@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// line.hpp - one 64-byte tag line: which of its 26 places carry a tag, its overflow counters and its version.
+//
+// A line is matched with vectors where the target has them, or by a scalar path with the same result. The vector load
+// is the one deliberate exception to "shared bytes are touched through atomics": the processor reads each 16-bit lane
+// whole, and each lane is only ever written whole. Thread sanitizer builds therefore take the scalar path.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "holdfast/hash_table/words.hpp"
+#include "holdfast/layout/hash_table_layout.hpp"
+
+#if defined(__SANITIZE_THREAD__)
+#define HOLDFAST_HASH_TABLE_SCALAR 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HOLDFAST_HASH_TABLE_SCALAR 1
+#endif
+#endif
+
+#if defined(__SSE2__) && !defined(HOLDFAST_HASH_TABLE_SCALAR)
+#include <immintrin.h>
+#define HOLDFAST_HASH_TABLE_VECTOR 1
+#endif
+
+namespace holdfast::detail {
+
+/// How tag lines are matched. `scalar` works everywhere; `best` is vectors where this build has them.
+enum class tag_match { scalar, best };
+
+inline constexpr std::uint32_t all_places = (1U << layout::tags_per_line) - 1;
+
+/// One bit for each place whose tag equals `tag`, by whole-word atomic loads.
+/// The loads are acquire (R1, pairs with W1, the tag store of an insert): whoever sees a tag sees its node.
+[[nodiscard]] inline std::uint32_t match_tags_scalar(const std::byte* line, std::uint16_t tag) noexcept {
+    constexpr std::uint64_t low_bits = 0x7fff'7fff'7fff'7fffU;
+    const std::uint64_t pattern = std::uint64_t{tag} * 0x0001'0001'0001'0001U;
+    std::uint64_t places = 0;  // bit i: 16-bit lane i of bytes 8 to 63; lanes 0 and 1 are counters
+    for (unsigned word = 1; word < 8; ++word) {
+        const std::uint64_t x = load_acquire<std::uint64_t>(line + 8 * word) ^ pattern;
+        // Bit 15 of each lane of `zero` is set exactly where the lane of x is zero; then four such bits are gathered.
+        const std::uint64_t zero = ~(((x & low_bits) + low_bits) | x | low_bits);
+        const std::uint64_t four = ((zero >> 15) * 0x0001'0002'0004'0008U) >> 48;
+        places |= (four & 0xf) << (4 * (word - 1));
+    }
+    return static_cast<std::uint32_t>(places >> 2) & all_places;
+}
+
+#if defined(HOLDFAST_HASH_TABLE_VECTOR)
+/// The same with vectors.
+[[nodiscard]] inline std::uint32_t match_tags_vector(const std::byte* line, std::uint16_t tag) noexcept {
+#if defined(__AVX2__)
+    const __m256i pattern = _mm256_set1_epi16(static_cast<short>(tag));
+    const __m256i* from = reinterpret_cast<const __m256i*>(line);
+    const __m256i a = _mm256_cmpeq_epi16(_mm256_load_si256(from), pattern);
+    const __m256i b = _mm256_cmpeq_epi16(_mm256_load_si256(from + 1), pattern);
+    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packs_epi16(a, b), 0xd8);
+    const std::uint32_t lanes = static_cast<std::uint32_t>(_mm256_movemask_epi8(packed));
+#else
+    const __m128i pattern = _mm_set1_epi16(static_cast<short>(tag));
+    const __m128i* from = reinterpret_cast<const __m128i*>(line);
+    const __m128i a = _mm_cmpeq_epi16(_mm_load_si128(from), pattern);
+    const __m128i b = _mm_cmpeq_epi16(_mm_load_si128(from + 1), pattern);
+    const __m128i c = _mm_cmpeq_epi16(_mm_load_si128(from + 2), pattern);
+    const __m128i d = _mm_cmpeq_epi16(_mm_load_si128(from + 3), pattern);
+    const std::uint32_t low = static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(a, b)));
+    const std::uint32_t high = static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(c, d)));
+    const std::uint32_t lanes = low | high << 16;
+#endif
+    // R1, pairs with W1: on x86-64 no instruction; it keeps the compiler from loading the node before the line.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return lanes >> (layout::line_tags_offset / 2);
+}
+#endif
+
+/// One bit for each place of the line whose tag equals `tag`. Requires: line is 64-aligned.
+template <tag_match Match>
+[[nodiscard]] inline std::uint32_t match_tags(const std::byte* line, std::uint16_t tag) noexcept {
+#if defined(HOLDFAST_HASH_TABLE_VECTOR)
+    if constexpr (Match == tag_match::best) return match_tags_vector(line, tag);
+#endif
+    return match_tags_scalar(line, tag);
+}
+
+[[nodiscard]] constexpr bool is_key_tag(std::uint16_t tag) noexcept {
+    return tag != layout::tag_free && tag < layout::tag_reserved_min;
+}
+
+/// The line's version. Acquire: R2, pairs with the store of the version before node bytes change (W2); tags and node
+/// words are loaded after it.
+[[nodiscard]] inline std::uint32_t version_of(const std::byte* line) noexcept {
+    return load_acquire<std::uint32_t>(line + layout::line_version_offset);
+}
+
+/// The version once more, after the node was copied. Relaxed: the word loads in between were acquire, so this one stays
+/// behind them, and one that took its value from a later insert or update sees that one's version.
+[[nodiscard]] inline bool version_is_still(const std::byte* line, std::uint32_t version) noexcept {
+    return load_relaxed<std::uint32_t>(line + layout::line_version_offset) == version;
+}
+
+/// How many entries of overflow class `group` (0 to 15) went past this bucket; 15 = that many or more.
+/// Relaxed: a reader that must find an entry has seen its insert, hence the counters raised before it.
+[[nodiscard]] inline std::uint8_t counter_of(const std::byte* line, unsigned group) noexcept {
+    const std::uint8_t pair = load_relaxed<std::uint8_t>(line + layout::line_counters_offset + group / 2);
+    return static_cast<std::uint8_t>((pair >> (group % 2 * 4)) & 15U);
+}
+
+/// Stores a counter. Release: W3; a lowered counter must not be seen before the tag cleared ahead of it. (A raised one
+/// needs no more than its place before the tag store W1.)
+inline void set_counter(std::byte* line, unsigned group, std::uint8_t value) noexcept {
+    std::byte* at = line + layout::line_counters_offset + group / 2;
+    const unsigned shift = group % 2 * 4;
+    // Relaxed: only the writer stores to counters.
+    const unsigned old = load_relaxed<std::uint8_t>(at);
+    store_release<std::uint8_t>(at, static_cast<std::uint8_t>((old & ~(15U << shift)) | (unsigned{value} << shift)));
+}
+
+[[nodiscard]] inline std::uint16_t tag_at(const std::byte* line, unsigned place) noexcept {
+    return load_acquire<std::uint16_t>(line + layout::line_tags_offset + std::size_t{2} * place);  // R1, pairs with W1
+}
+
+/// Publishes (a key's tag) or removes (0) an entry: W1, pairs with R1. Release: whoever sees the tag sees the node's
+/// words, and the raised counters on the way to it.
+inline void set_tag(std::byte* line, unsigned place, std::uint16_t tag) noexcept {
+    store_release<std::uint16_t>(line + layout::line_tags_offset + std::size_t{2} * place, tag);
+}
+
+}  // namespace holdfast::detail

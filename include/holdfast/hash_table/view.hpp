@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// view.hpp - the checked geometry turned into addresses, and the probe sequence of a key.
+//
+// A 64-bit hash h is used as: bucket = h scaled to [0, buckets); tag = bits 0-15, moved away from 0 and from 0xff00
+// upwards; overflow class = bits 16-19; step = 1 + bits 20-51 scaled to buckets - 1; preferred place in the bucket =
+// bits 24-39 scaled. Probe order: home; then the pairs (home + step, home + 2 step), (home + 3 step, home + 4 step),
+// ... modulo buckets.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "holdfast/detail/hash.hpp"
+#include "holdfast/hash_table/line.hpp"
+#include "holdfast/layout/hash_table_layout.hpp"
+
+namespace holdfast::detail {
+
+/// Node description with sizes known at compile time. A reader's V may be a prefix of the stored value.
+template <class K, class V>
+struct fixed_node {
+    [[nodiscard]] static constexpr std::size_t key_bytes() noexcept { return sizeof(K); }
+    [[nodiscard]] static constexpr std::size_t value_bytes() noexcept { return sizeof(V); }
+};
+
+/// Node description with sizes known at run time.
+struct runtime_node {
+    std::size_t key = 0;
+    std::size_t value = 0;
+    [[nodiscard]] constexpr std::size_t key_bytes() const noexcept { return key; }
+    [[nodiscard]] constexpr std::size_t value_bytes() const noexcept { return value; }
+};
+
+/// A hash split into what the probe sequence needs.
+struct hash_parts {
+    std::uint64_t hash = 0;
+
+    [[nodiscard]] constexpr std::uint64_t home(std::uint64_t buckets) const noexcept {
+        return multiply_high(hash, buckets);
+    }
+    [[nodiscard]] constexpr std::uint16_t tag() const noexcept {
+        const std::uint32_t low = static_cast<std::uint32_t>(hash & 0xffff);
+        // The 257 unusable values are spread over as many usable ones: 0 -> 0x100, 0xff00 + i -> 1 + i.
+        if (low == 0) return 0x100;
+        return static_cast<std::uint16_t>(low < layout::tag_reserved_min ? low : low - layout::tag_reserved_min + 1);
+    }
+    [[nodiscard]] constexpr unsigned group() const noexcept { return static_cast<unsigned>(hash >> 16) & 15U; }
+    [[nodiscard]] constexpr std::uint64_t step(std::uint64_t buckets) const noexcept {
+        return 1 + ((((hash >> 20) & 0xffff'ffffU) * (buckets - 1)) >> 32);
+    }
+    [[nodiscard]] constexpr std::uint32_t hint() const noexcept {
+        return static_cast<std::uint32_t>(hash >> 24) & 0xffffU;
+    }
+};
+
+/// The pairs of buckets after the home bucket, one after the other.
+class probe_pairs {
+ public:
+    constexpr probe_pairs(std::uint64_t home, hash_parts h, std::uint64_t buckets) noexcept
+        : second_(home), step_(h.step(buckets)), buckets_(buckets) {}
+    /// Moves on to the next pair; call it once before the first.
+    constexpr void next() noexcept {
+        first_ = advance(second_);
+        second_ = advance(first_);
+    }
+    [[nodiscard]] constexpr std::uint64_t first() const noexcept { return first_; }
+    [[nodiscard]] constexpr std::uint64_t second() const noexcept { return second_; }
+
+ private:
+    [[nodiscard]] constexpr std::uint64_t advance(std::uint64_t from) const noexcept {
+        const std::uint64_t to = from + step_;  // both below buckets, so one subtraction is a modulo
+        return to >= buckets_ ? to - buckets_ : to;
+    }
+    std::uint64_t first_ = 0;
+    std::uint64_t second_;
+    std::uint64_t step_;
+    std::uint64_t buckets_;
+};
+
+/// Addresses inside one body. Byte is std::byte for the writer, const std::byte for readers.
+///
+/// Requires: g came from plan_hash_table() or read_hash_table_geometry() for at most this many body bytes; the body is
+/// 64-aligned; the node description agrees with g. Then every address for bucket < buckets and slot < slots lies inside
+/// the body.
+template <class Byte, class Node>
+struct table_view {
+    Byte* journal = nullptr;
+    Byte* lines = nullptr;
+    Byte* nodes = nullptr;
+    std::uint64_t buckets = 0;
+    std::uint64_t bucket_bytes = 0;
+    std::uint64_t node_bytes = 0;
+    std::uint64_t value_offset = 0;
+    std::uint64_t hash_state = 0;
+    std::uint64_t hint_mask = 0;   // cuts an address down to a cache line, for nodes smaller than one
+    std::uint32_t hint_unit = 64;  // bytes of a preferred unit: a cache line, or a node if that is larger
+    std::uint32_t hint_units = 0;  // of them in a bucket
+    std::uint32_t pairs_max = 0;
+    [[no_unique_address]] Node node{};
+
+    table_view() = default;
+    table_view(std::span<Byte> body, const layout::hash_table_geometry& g, Node description) noexcept
+        : journal(body.data() + g.journal_offset),
+          lines(body.data() + g.lines_offset),
+          nodes(body.data() + g.nodes_offset),
+          buckets(g.buckets),
+          bucket_bytes(g.node_bytes * layout::tags_per_line),
+          node_bytes(g.node_bytes),
+          value_offset(g.value_offset),
+          hash_state(hash_start(g.seed, g.key_bytes)),
+          hint_mask(g.node_bytes < 64 ? ~std::uint64_t{63} : ~std::uint64_t{0}),
+          hint_unit(static_cast<std::uint32_t>(g.node_bytes < 64 ? 64 : g.node_bytes)),
+          hint_units(static_cast<std::uint32_t>((bucket_bytes + hint_unit - 1) / hint_unit)),
+          pairs_max(static_cast<std::uint32_t>(g.pairs_max)),
+          node(description) {}
+
+    /// The same view for reading only.
+    [[nodiscard]] table_view<const Byte, Node> as_const() const noexcept {
+        table_view<const Byte, Node> v;
+        v.journal = journal;
+        v.lines = lines;
+        v.nodes = nodes;
+        v.buckets = buckets;
+        v.bucket_bytes = bucket_bytes;
+        v.node_bytes = node_bytes;
+        v.value_offset = value_offset;
+        v.hash_state = hash_state;
+        v.hint_mask = hint_mask;
+        v.hint_unit = hint_unit;
+        v.hint_units = hint_units;
+        v.pairs_max = pairs_max;
+        v.node = node;
+        return v;
+    }
+
+    [[nodiscard]] hash_parts hash(const std::byte* key) const noexcept {
+        return {hash_key(key, node.key_bytes(), hash_state)};
+    }
+    [[nodiscard]] std::uint64_t slots() const noexcept { return buckets * layout::tags_per_line; }
+    [[nodiscard]] Byte* line(std::uint64_t bucket) const noexcept { return lines + bucket * layout::line_bytes; }
+    [[nodiscard]] Byte* bucket_nodes(std::uint64_t bucket) const noexcept { return nodes + bucket * bucket_bytes; }
+    [[nodiscard]] Byte* node_at(std::uint64_t bucket, unsigned place) const noexcept {
+        return bucket_nodes(bucket) + place * node_bytes;
+    }
+
+    /// Offset, from the bucket's first node, of the unit that `h` prefers; below 0 by less than a line where the bucket
+    /// starts inside one.
+    [[nodiscard]] std::int64_t preferred_offset(std::uint64_t bucket, hash_parts h) const noexcept {
+        const std::uint64_t at =
+            bucket * bucket_bytes;  // nodes is 64-aligned, so this decides the alignment of the address
+        const std::uint64_t unit = (std::uint64_t{h.hint()} * hint_units) >> 16;
+        return static_cast<std::int64_t>((at & hint_mask) - at + unit * hint_unit);
+    }
+
+    /// Asks for the cache line in which an entry with this hash probably lies, if it is in its home bucket.
+    void prefetch_preferred(std::uint64_t home, hash_parts h) const noexcept {
+        __builtin_prefetch(bucket_nodes(home) + preferred_offset(home, h));
+    }
+    void prefetch_line(std::uint64_t bucket) const noexcept { __builtin_prefetch(line(bucket)); }
+};
+
+}  // namespace holdfast::detail

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// words.hpp - how a hash table touches bytes that other processes touch at the same time: whole, aligned words,
+// atomically.
+//
+// (I1) Node and journal bytes are read and written as aligned 8-byte words only, so a word is never torn, and a value
+//      of up to 8 bytes that does not cross a word is replaced by one store.
+// (I2) Words are loaded with acquire and stored with release. On x86-64 both are plain moves. They stand in for the
+//      fences of a sequence lock: whoever sees a new word also sees the version that was stored before it.
+// A copy may be torn as a whole; the caller accepts it only after the version check.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace holdfast::detail {
+
+template <class T>
+[[nodiscard]] inline T load_acquire(const std::byte* at) noexcept {
+    static_assert(std::atomic_ref<T>::is_always_lock_free);
+    // atomic_ref wants a mutable object; a lock-free load does not write, so a read-only mapping will do.
+    std::atomic_ref<T> ref(*reinterpret_cast<T*>(const_cast<std::byte*>(at)));
+    return ref.load(std::memory_order_acquire);  // R, pairs with store_release; what it orders is said at each call
+}
+
+template <class T>
+[[nodiscard]] inline T load_relaxed(const std::byte* at) noexcept {
+    static_assert(std::atomic_ref<T>::is_always_lock_free);
+    std::atomic_ref<T> ref(*reinterpret_cast<T*>(const_cast<std::byte*>(at)));
+    return ref.load(std::memory_order_relaxed);  // why relaxed is enough is said at each call
+}
+
+template <class T>
+inline void store_release(std::byte* at, T value) noexcept {
+    static_assert(std::atomic_ref<T>::is_always_lock_free);
+    std::atomic_ref<T> ref(*reinterpret_cast<T*>(at));
+    ref.store(value, std::memory_order_release);  // W, pairs with load_acquire; what it orders is said at each call
+}
+
+/// Copies bytes [offset, offset + bytes) of the 8-aligned words at `base` to private memory (I1, I2).
+inline void copy_from_words(std::byte* to, const std::byte* base, std::size_t offset, std::size_t bytes) noexcept {
+    const std::size_t lead = offset % 8;
+    base += offset - lead;
+    if (lead != 0) {
+        const std::uint64_t word = load_acquire<std::uint64_t>(base) >> (8 * lead);
+        const std::size_t part = bytes < 8 - lead ? bytes : 8 - lead;
+        std::memcpy(to, &word, part);
+        to += part;
+        bytes -= part;
+        base += 8;
+    }
+    for (; bytes >= 8; bytes -= 8, to += 8, base += 8) {
+        const std::uint64_t word = load_acquire<std::uint64_t>(base);
+        std::memcpy(to, &word, 8);
+    }
+    if (bytes != 0) {
+        const std::uint64_t word = load_acquire<std::uint64_t>(base);
+        std::memcpy(to, &word, bytes);
+    }
+}
+
+/// Replaces `part` bytes from byte `lead` of one word. Requires: the caller is the only writer of the word.
+inline void store_part_of_word(std::byte* at, std::size_t lead, const std::byte* from, std::size_t part) noexcept {
+    // Relaxed: nobody else stores to this word.
+    std::uint64_t word = load_relaxed<std::uint64_t>(at);
+    std::memcpy(reinterpret_cast<std::byte*>(&word) + lead, from, part);
+    store_release<std::uint64_t>(at, word);
+}
+
+/// Copies private bytes to [offset, offset + bytes) of the 8-aligned words at `base` (I1, I2); neighbours in a word
+/// shared with them keep their bytes. Requires: the caller is the only writer.
+inline void copy_to_words(std::byte* base, std::size_t offset, const std::byte* from, std::size_t bytes) noexcept {
+    const std::size_t lead = offset % 8;
+    base += offset - lead;
+    if (lead != 0) {
+        const std::size_t part = bytes < 8 - lead ? bytes : 8 - lead;
+        store_part_of_word(base, lead, from, part);
+        from += part;
+        bytes -= part;
+        base += 8;
+    }
+    for (; bytes >= 8; bytes -= 8, from += 8, base += 8) {
+        std::uint64_t word;
+        std::memcpy(&word, from, 8);
+        store_release<std::uint64_t>(base, word);
+    }
+    if (bytes != 0) store_part_of_word(base, 0, from, bytes);
+}
+
+/// Whether the first `bytes` bytes of the 8-aligned words at `base` equal those at `key` (I1, I2).
+[[nodiscard]] inline bool equal_words(const std::byte* base, const std::byte* key, std::size_t bytes) noexcept {
+    for (; bytes >= 8; bytes -= 8, base += 8, key += 8) {
+        std::uint64_t word;
+        std::memcpy(&word, key, 8);
+        if (load_acquire<std::uint64_t>(base) != word) return false;
+    }
+    if (bytes == 0) return true;
+    std::uint64_t word = 0;
+    std::memcpy(&word, key, bytes);
+    return ((load_acquire<std::uint64_t>(base) ^ word) << (64 - 8 * bytes)) == 0;
+}
+
+/// Tells the processor that this is a wait loop.
+inline void pause() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
+
+}  // namespace holdfast::detail
