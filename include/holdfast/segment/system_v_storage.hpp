@@ -32,23 +32,23 @@ namespace holdfast::detail {
     return status;
 }
 
-[[noreturn]] inline void throw_shmget(int reason, const making& job) {
+[[noreturn]] inline void throw_shmget(int number, const making& job) {
     const std::string bytes = std::to_string(job.info.total_bytes);
-    if (job.name.kind == memory::kind::sysv_huge && (reason == ENOMEM || reason == ENOSPC))
+    if (job.name.kind == memory::kind::sysv_huge && (number == ENOMEM || number == ENOSPC))
         throw error(errc::no_huge_pages, job.subject,
                     "the pool has no free huge pages for " + bytes + " bytes; raise it (sysctl vm.nr_hugepages=" +
                         std::to_string((job.info.total_bytes + memory::huge_page_bytes - 1) / memory::huge_page_bytes) +
                         " or more), or use sysv: for normal pages");
-    if (job.name.kind == memory::kind::sysv_huge && reason == EPERM)
+    if (job.name.kind == memory::kind::sysv_huge && number == EPERM)
         throw error(errc::no_permission, job.subject,
                     "this user may not use huge pages; put its group into sysctl vm.hugetlb_shm_group");
-    if (reason == EINVAL)
+    if (number == EINVAL)
         throw error(errc::no_space, job.subject,
                     bytes + " bytes exceed the largest System V segment; raise sysctl kernel.shmmax");
-    if (reason == ENOSPC)
+    if (number == ENOSPC)
         throw error(errc::no_space, job.subject,
                     "the system has no System V segment left; raise sysctl kernel.shmmni or kernel.shmall");
-    memory::throw_errno(reason, job.subject, "shmget");
+    memory::throw_errno(number, job.subject, "shmget");
 }
 
 /// Whether the segment was never published: its maker died. Only asked while holding the lease.
