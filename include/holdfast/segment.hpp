@@ -257,6 +257,21 @@ inline void require_magic(int fd, const std::string& subject) {
                     "the file is not a Holdfast segment and is left alone; remove it with rm if you mean it");
 }
 
+/// Unlinks the data file that was examined. Another remover may have been faster; a file that took its place meanwhile
+/// is somebody's new segment, and so are the companions. Throws: already_exists, no_permission and others.
+inline void unlink_data(const places& where, int fd, const std::string& subject) {
+    struct stat now{};
+    if (::lstat(where.data().c_str(), &now) != 0) {
+        if (errno == ENOENT) return;
+        memory::throw_errno(errno, subject, "examining " + where.data());
+    }
+    if (!memory::still_named(where.data(), fd))
+        throw error(errc::already_exists, subject,
+                    "another segment took the name meanwhile and is left alone; look at it, then try again");
+    if (::unlink(where.data().c_str()) != 0 && errno != ENOENT)
+        memory::throw_errno(errno, subject, "removing " + where.data());
+}
+
 }  // namespace detail
 
 inline void segment::remove(std::string_view uri, const attach_options& options) {
@@ -270,6 +285,7 @@ inline void segment::remove(std::string_view uri, const attach_options& options)
     if (name.is_sysv()) {
         id = detail::find_system_v(name);
         if (id < 0) throw error(errc::not_found, subject, "no System V segment has this key; nothing to remove");
+        detail::require_ours_system_v(id, where, subject);
     } else {
         data = memory::open_trusted(where.data(), O_RDONLY, options.trust, subject);
         if (!data) throw error(errc::not_found, subject, "no such segment; nothing to remove");
@@ -280,8 +296,8 @@ inline void segment::remove(std::string_view uri, const attach_options& options)
         detail::take_lease(where, writers::one, options.trust, options.lease_timeout_ns, {}, subject);
     if (name.is_sysv()) {
         if (::shmctl(id, IPC_RMID, nullptr) != 0) memory::throw_errno(errno, subject, "removing the System V segment");
-    } else if (memory::still_named(where.data(), data.get()) && ::unlink(where.data().c_str()) != 0) {
-        memory::throw_errno(errno, subject, "removing " + where.data());
+    } else {
+        detail::unlink_data(where, data.get(), subject);
     }
     ::unlink(where.peers().c_str());
     ::unlink(where.lease().c_str());  // last: until here the lock keeps other writers and removers out

@@ -3,6 +3,7 @@
 // waited for or overwritten: unsafe_file, and what was planted stays as it was.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -190,6 +191,29 @@ TEST_F(ForeignFile, BothSettingsOfProtectedRegularGiveTheSameAnswers) {
         EXPECT_EQ(expect_refusal(errc::already_exists, [&] { (void)create_pattern(name.uri(), 2); }), "") << setting;
         segment::remove(name.uri(), trusting);
         EXPECT_TRUE(name.entries().empty()) << setting;
+    }
+}
+
+// Another program's System V memory may have our key by chance, zeroed or not.
+TEST_F(ForeignFile, SystemVMemoryOfAnotherProgramIsLeftAlone) {
+    for (const std::uint64_t first_word : {std::uint64_t{0}, std::uint64_t{1}, ~std::uint64_t{0}}) {
+        const unique_system_v_name name;
+        const std::string& uri = name.uri();
+        const int id = ::shmget(name.key(), 3 * header_bytes, IPC_CREAT | IPC_EXCL | 0600);
+        ASSERT_GE(id, 0);
+        auto* const word = static_cast<std::uint64_t*>(::shmat(id, nullptr, 0));
+        *word = first_word;
+        word[1] = 42;
+        EXPECT_EQ(expect_refusal(errc::already_exists, [&] { (void)create_pattern(uri, 1); }), "") << first_word;
+        EXPECT_EQ(expect_refusal(errc::bad_magic, [&] { segment::remove(uri); }), first_word == 0 ? "" : "")
+            << first_word;
+        EXPECT_EQ(expect_refusal(first_word == 0 ? errc::not_ready : errc::bad_magic,
+                                 [&] { (void)segment::attach(uri, access::read_write); }),
+                  "");
+        shmid_ds status{};
+        EXPECT_EQ(::shmctl(id, IPC_STAT, &status), 0) << "it was removed";
+        EXPECT_EQ(word[1], 42U);
+        ::shmdt(word);
     }
 }
 

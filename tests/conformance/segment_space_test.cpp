@@ -117,9 +117,9 @@ TEST_F(SegmentSpace, MemoryCgroupLimitIsNoSpaceInsteadOfAKill) {
     const memory_cgroup group(64 * megabyte);
     if (!group.ready()) GTEST_SKIP() << "needs: a writable memory cgroup";
     const unique_posix_name name("cgroup");
-    const std::uint64_t key = 1 + choose_seed() % 0x7FFFFFFF;
-    for (const std::string& uri : {name.uri(), std::string("memfd:"), std::string("anon:"), std::string("heap:"),
-                                   "sysv:" + std::to_string(key)}) {
+    const unique_system_v_name system_v;
+    for (const std::string& uri :
+         {name.uri(), std::string("memfd:"), std::string("anon:"), std::string("heap:"), system_v.uri()}) {
         const ended end = in_child([&]() -> std::string {
             if (!group.enter()) return "cannot enter the group";
             std::string fault =
@@ -137,7 +137,8 @@ TEST_F(SegmentSpace, MemoryCgroupLimitIsNoSpaceInsteadOfAKill) {
 
 TEST_F(SegmentSpace, AnEmptyPoolOfHugePagesNamesTheSetting) {
     if (read_setting("/proc/sys/vm/nr_hugepages") != "0") GTEST_SKIP() << "needs: an empty pool of huge pages";
-    const std::string uri = "sysv+huge:" + std::to_string(1 + choose_seed() % 0x7FFFFFFF);
+    const unique_system_v_name name(true);
+    const std::string& uri = name.uri();
     const auto refused = refusal_of([&] { (void)create_pattern(uri, 1, {}, 4 * megabyte); });
     ASSERT_EQ(refused, errc::no_huge_pages);
     EXPECT_NE(refused->text.find("vm.nr_hugepages"), std::string::npos) << refused->text;
@@ -146,7 +147,8 @@ TEST_F(SegmentSpace, AnEmptyPoolOfHugePagesNamesTheSetting) {
 TEST_F(SegmentSpace, HugePagesFromThePoolAreReallyHuge) {
     const scoped_setting pool("/proc/sys/vm/nr_hugepages", "4");
     if (!pool.changed()) GTEST_SKIP() << "needs: setting vm.nr_hugepages";
-    const std::string uri = "sysv+huge:" + std::to_string(1 + choose_seed() % 0x7FFFFFFF);
+    const unique_system_v_name name(true);
+    const std::string& uri = name.uri();
     {
         const segment made = create_pattern(uri, 1, {}, 4 * megabyte - header_bytes);
         EXPECT_EQ(pattern_fault(made), "");

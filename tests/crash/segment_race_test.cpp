@@ -41,15 +41,29 @@ class starting_line {
     std::atomic<std::uint64_t>* arrived_;
 };
 
+struct place {
+    const char* name;
+    bool unnamed;
+    std::uint64_t rounds;
+    writers policy = writers::one;
+    friend std::ostream& operator<<(std::ostream& out, const place& p) { return out << p.name; }
+};
+
 // A creator: for each round sent to it, makes the segment, says how it went, and lets go of it when told.
-void create_when_told(const std::string& uri, std::uint64_t me, bool unnamed, starting_line& line, channel& parent) {
-    if (!unnamed && !refuse_unnamed_files()) ::_exit(2);
+void create_when_told(const std::string& uri, std::uint64_t me, const place& where, starting_line& line,
+                      channel& parent) {
+    if (!where.unnamed && !refuse_unnamed_files()) ::_exit(2);
     while (const auto round = parent.receive<std::uint64_t>()) {
         verdict result{};
         {
             std::optional<segment> made;
             line.cross(*round);
-            const auto refused = refusal_of([&] { made = create_pattern(uri, 2 * *round + me, {}, 8192); });
+            const auto refused = refusal_of([&] {
+                segment_spec spec = pattern_spec(2 * *round + me, 8192);
+                spec.policy = where.policy;
+                made = segment::create(uri, spec, {},
+                                       [&](std::span<std::byte> body) { fill_pattern(body, spec.geometry[0]); });
+            });
             result.made = !refused;
             if (refused) {
                 result.refused = refused->code;
@@ -67,37 +81,30 @@ bool readable(const channel& from) {
     return ::poll(&watch, 1, 0) > 0;
 }
 
-struct place {
-    const char* name;
-    bool unnamed;
-    std::uint64_t rounds;
-    friend std::ostream& operator<<(std::ostream& out, const place& p) { return out << p.name; }
-};
-
 class CreatorRace : public segment_test, public ::testing::WithParamInterface<place> {
  protected:
     [[nodiscard]] std::string uri() const {
         const std::string kind = GetParam().name;
-        if (kind == "file") return disk_.file_uri("s");
-        if (kind == "sysv") return "sysv:" + std::to_string(key_);
+        if (kind.starts_with("file")) return disk_.file_uri("s");
+        if (kind.starts_with("sysv")) return system_v_.uri();
         return posix_.uri();
     }
     unique_posix_name posix_{"race"};
     unique_directory disk_{"race"};
-    std::uint64_t key_ = 1 + choose_seed() % 0x7FFFFFFF;
+    unique_system_v_name system_v_;
 };
 
 TEST_P(CreatorRace, ExactlyOneWinsAndNobodyMeetsHalfASegment) {
     starting_line line;
-    child_process first([&](channel& parent) { create_when_told(uri(), 0, GetParam().unnamed, line, parent); });
-    child_process second([&](channel& parent) { create_when_told(uri(), 1, GetParam().unnamed, line, parent); });
+    child_process first([&](channel& parent) { create_when_told(uri(), 0, GetParam(), line, parent); });
+    child_process second([&](channel& parent) { create_when_told(uri(), 1, GetParam(), line, parent); });
     channel one = first.talk(), two = second.talk();
     const std::uint64_t rounds = scaled(GetParam().rounds);
     std::uint64_t wins[2] = {0, 0}, met_none = 0, met_whole = 0;
     for (std::uint64_t round = 0; round < rounds; ++round) {
         ASSERT_TRUE(one.send(round) && two.send(round));
-        // Twenty looks a round and then wait: three busy processes on two cores would mostly wait for each other.
-        for (int look = 0; look < 20 && (!readable(one) || !readable(two)); ++look) {
+        // A hundred looks a round and then wait: three busy processes on two cores would mostly wait for each other.
+        for (int look = 0; look < 100 && (!readable(one) || !readable(two)); ++look) {
             bool there = false;
             ASSERT_EQ(nothing_or_whole(uri(), there), "");
             ++(there ? met_whole : met_none);
@@ -113,7 +120,12 @@ TEST_P(CreatorRace, ExactlyOneWinsAndNobodyMeetsHalfASegment) {
             const segment winner = segment::attach(uri(), access::read_only);
             ASSERT_EQ(winner.info().geometry[0], 2 * round + (a->made ? 0 : 1)) << "the loser's content";
             ASSERT_EQ(pattern_fault(winner), "");
-            ASSERT_EQ(refusal_of([&] { (void)segment::attach(uri(), access::read_write); }), errc::writer_alive);
+            const auto refused = refusal_of([&] { (void)segment::attach(uri(), access::read_write); });
+            if (GetParam().policy == writers::one) {
+                ASSERT_EQ(refused, errc::writer_alive);
+            } else {
+                ASSERT_EQ(refused, std::nullopt);
+            }
         }
         ASSERT_TRUE(one.signal() && two.signal() && one.wait() && two.wait());
         segment::remove(uri());
@@ -132,7 +144,9 @@ TEST_P(CreatorRace, ExactlyOneWinsAndNobodyMeetsHalfASegment) {
 
 INSTANTIATE_TEST_SUITE_P(Places, CreatorRace,
                          ::testing::Values(place{"posix", true, 1000}, place{"posix_fallback", false, 300},
-                                           place{"file", true, 300}, place{"sysv", true, 300}),
+                                           place{"file", true, 300}, place{"sysv", true, 300},
+                                           place{"file_many", true, 300, writers::many},
+                                           place{"sysv_many", true, 1000, writers::many}),
                          [](const auto& where) { return std::string(where.param.name); });
 
 }  // namespace

@@ -3,11 +3,15 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/ipc.h>
+#include <sys/shm.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <random>
 #include <span>
 #include <string>
 #include <utility>
@@ -100,6 +104,32 @@ inline void fill_pattern(std::span<std::byte> body, std::uint64_t seed) noexcept
     if (refused && refused->code != errc::not_found && !unready) return "attaching: " + refused->text;
     return fault;
 }
+
+/// A System V key that nobody uses; what is made under it goes with it.
+class unique_system_v_name {
+ public:
+    explicit unique_system_v_name(bool huge = false) {
+        do key_ = 1 + static_cast<key_t>(std::random_device()() % 0x7FFFFFFEU);
+        while (::shmget(key_, 0, 0) >= 0);
+        uri_ = (huge ? "sysv+huge:" : "sysv:") + std::to_string(key_);
+    }
+    unique_system_v_name(const unique_system_v_name&) = delete;
+    unique_system_v_name& operator=(const unique_system_v_name&) = delete;
+    ~unique_system_v_name() {
+        if (owner_ != ::getpid()) return;
+        if (const int id = ::shmget(key_, 0, 0); id >= 0) ::shmctl(id, IPC_RMID, nullptr);
+        const auto where = holdfast::detail::places_of(memory::uri::parse(uri_));
+        ::unlink(where.lease().c_str());
+        ::unlink(where.peers().c_str());
+    }
+    [[nodiscard]] const std::string& uri() const noexcept { return uri_; }
+    [[nodiscard]] key_t key() const noexcept { return key_; }
+
+ private:
+    key_t key_ = 0;
+    std::string uri_;
+    pid_t owner_ = ::getpid();
+};
 
 /// Tests of segments register what they create in a directory of their own.
 class segment_test : public ::testing::Test {

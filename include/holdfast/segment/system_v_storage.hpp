@@ -51,15 +51,34 @@ namespace holdfast::detail {
     memory::throw_errno(number, job.subject, "shmget");
 }
 
-/// Whether the segment was never published: its maker died. Only asked while holding the lease.
-[[nodiscard]] inline bool unpublished_remains(int id, const std::string& subject) {
+/// Whether the segment was never published because its maker died. Zeroed memory under this key may as well be another
+/// program's: ours was made by this user, by a maker that had put a lease file there before. Only asked while holding
+/// the lease; `lease_was_there` says whether its file existed earlier.
+[[nodiscard]] inline bool unpublished_remains(int id, bool lease_was_there, const std::string& subject) {
     const struct shmid_ds status = status_of(id, subject);
-    if (status.shm_segsz < header_bytes) return false;  // not ours
+    if (!lease_was_there || status.shm_segsz < header_bytes || status.shm_perm.cuid != ::geteuid()) return false;
     const memory::mapping map = memory::mapping::of_system_v(id, status.shm_segsz, false, subject);
     return copy_header(map).magic == 0;
 }
 
-[[nodiscard]] inline int make_system_v(const making& job) {
+[[nodiscard]] inline bool lease_file_exists(const places& where) noexcept {
+    struct stat status{};
+    return ::lstat(where.lease().c_str(), &status) == 0;
+}
+
+/// Refuses to touch System V memory that is not a segment (nor what a killed maker left of one). Throws: bad_magic.
+inline void require_ours_system_v(int id, const places& where, const std::string& subject) {
+    const struct shmid_ds status = status_of(id, subject);
+    std::uint64_t magic = ~std::uint64_t{0};
+    if (status.shm_segsz >= header_bytes)
+        magic = copy_header(memory::mapping::of_system_v(id, status.shm_segsz, false, subject)).magic;
+    if (magic == layout::segment_magic || unpublished_remains(id, lease_file_exists(where), subject)) return;
+    throw error(
+        errc::bad_magic, subject,
+        "this System V memory is not a Holdfast segment and is left alone; remove it with ipcrm if you mean it");
+}
+
+[[nodiscard]] inline int make_system_v(const making& job, bool lease_was_there) {
     const int huge = job.name.kind == memory::kind::sysv_huge ? SHM_HUGETLB : 0;
     for (int tries = 0; tries < 2; ++tries) {
         const int id = ::shmget(static_cast<key_t>(job.name.key), job.info.total_bytes,
@@ -67,27 +86,41 @@ namespace holdfast::detail {
         if (id >= 0) return id;
         if (errno != EEXIST) throw_shmget(errno, job);
         const int existing = find_system_v(job.name);
-        if (existing < 0 || !unpublished_remains(existing, job.subject)) throw_already_exists(job.subject);
+        if (existing < 0 || !unpublished_remains(existing, lease_was_there, job.subject))
+            throw_already_exists(job.subject);
         ::shmctl(existing, IPC_RMID, nullptr);
     }
     throw_already_exists(job.subject);
 }
 
+/// The lease, alone: even writers::many are made by one creator, or each would take the other's unfinished segment for
+/// the remains of a dead one. While another creator holds it, waits for its segment to appear.
+[[nodiscard]] inline memory::descriptor lease_for_system_v(const making& job, const places& where) {
+    constexpr std::uint64_t creation_ns = 200'000'000;
+    const std::uint64_t begin = monotonic_ns();
+    for (;;) {
+        try {
+            return take_lease(where, writers::one, {}, 1'000'000, job.rights(), job.subject);
+        } catch (const error& failure) {
+            if (failure.reason() != errc::writer_alive) throw;
+            if (find_system_v(job.name) >= 0) throw_already_exists(job.subject);
+            if (monotonic_ns() - begin > creation_ns) throw;
+        }
+    }
+}
+
 [[nodiscard]] inline storage create_system_v(const making& job) {
     const places where = places_of(job.name);
     storage result;
-    result.lease = [&] {
-        try {
-            return take_lease(where, job.spec.policy, {}, 1'000'000, job.rights(), job.subject);
-        } catch (const error& failure) {
-            // A creator that published while we waited still holds the lease: the name is taken.
-            if (failure.reason() == errc::writer_alive && find_system_v(job.name) >= 0)
-                throw_already_exists(job.subject);
-            throw;
-        }
-    }();
-    memory::check_memory_limit(job.info.total_bytes, job.subject);
-    result.system_v_id = make_system_v(job);
+    const bool lease_was_there = lease_file_exists(where);
+    result.lease = lease_for_system_v(job, where);
+    try {
+        memory::check_memory_limit(job.info.total_bytes, job.subject);
+        result.system_v_id = make_system_v(job, lease_was_there);
+    } catch (...) {
+        if (!lease_was_there) ::unlink(where.lease().c_str());  // it would make a stranger's memory look like ours
+        throw;
+    }
     try {
         result.map = memory::mapping::of_system_v(result.system_v_id, job.info.total_bytes, true, job.subject);
         if (job.options.owner || job.options.group) {
@@ -106,6 +139,9 @@ namespace holdfast::detail {
                         "the system has no memory for " + std::to_string(job.info.total_bytes) +
                             " bytes; make the segment smaller");
         ensure_peers(where, job.info.identity, job.info.peer_slots, job.peers_rights(), {}, job.subject);
+        // Before the magic is stored: whoever finds the segment ready finds its lease open to the writers it admits.
+        if (!memory::try_lock(result.lease.get(), lease_mode(job.spec.policy), lease_byte))
+            memory::throw_errno(errno, job.subject, "sharing the lease");
         fill(job, result.map);
     } catch (...) {
         ::shmctl(result.system_v_id, IPC_RMID, nullptr);
