@@ -68,7 +68,7 @@ class hash_table_image {
     [[nodiscard]] mutator& writer() { return writer_; }
     [[nodiscard]] std::span<std::byte> bytes() const { return body_; }
     [[nodiscard]] const layout::hash_table_geometry& geometry() const { return geometry_; }
-    [[nodiscard]] const detail::hash_table_recovery& recovery() const { return recovery_; }
+    [[nodiscard]] const hash_table_recovery& recovery() const { return recovery_; }
 
     hash_table_status try_insert(const K& key, const V& value) {
         return writer_.try_insert(as_bytes(key), as_bytes(value)).status;
@@ -113,7 +113,7 @@ class hash_table_image {
     layout::hash_table_geometry geometry_;
     std::unique_ptr<aligned_bytes> own_;
     std::span<std::byte> body_;
-    detail::hash_table_recovery recovery_;
+    hash_table_recovery recovery_;
     mutator writer_;
 };
 

@@ -35,7 +35,6 @@ wide_value wide(u64 x) { return {{x, ~x, x * 3, x + 7}}; }
 
 struct odd_key {
     std::array<unsigned char, 13> bytes;
-    friend auto operator<=>(const odd_key&, const odd_key&) = default;
 };
 struct odd_value {
     std::array<unsigned char, 11> bytes;
@@ -159,6 +158,9 @@ TYPED_TEST(HashTableModel, RandomOperationsEqualAnUnorderedMap) {
                 }
             }
             ASSERT_EQ(table.writer().size(), model.size());
+        }
+        if (slots == 78 && !test::sanitized) {
+            EXPECT_GT(full, 0U);
         }
         hash_table_verification report;
         EXPECT_EQ(table.damage(&report), "");

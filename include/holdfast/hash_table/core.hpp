@@ -8,6 +8,7 @@
 //   hash_table/view.hpp           addresses, probe sequence
 //   hash_table/find.hpp           readers
 //   hash_table/batch.hpp          many keys at once
+//   hash_table/scan.hpp           all entries
 //   hash_table/mutate.hpp         the writer
 //   hash_table/recover.hpp        after a crash
 //   hash_table/verify.hpp         full check
@@ -21,5 +22,6 @@
 #include "holdfast/hash_table/find.hpp"     // IWYU pragma: export
 #include "holdfast/hash_table/mutate.hpp"   // IWYU pragma: export
 #include "holdfast/hash_table/recover.hpp"  // IWYU pragma: export
+#include "holdfast/hash_table/scan.hpp"     // IWYU pragma: export
 #include "holdfast/hash_table/verify.hpp"   // IWYU pragma: export
 #include "holdfast/hash_table/view.hpp"     // IWYU pragma: export

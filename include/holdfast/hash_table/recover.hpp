@@ -12,14 +12,17 @@
 
 #include "holdfast/hash_table/mutate.hpp"
 
-namespace holdfast::detail {
+namespace holdfast {
 
+/// What the next writer found and finished.
 struct hash_table_recovery {
     bool update_replayed = false;    ///< a wide update was armed; its value is in place now
     bool operation_settled = false;  ///< an insert or erase was running; the size is right now
     bool journal_rejected =
         false;  ///< the journal contradicts the table: damage, not a crash. It was disarmed and changed no value
 };
+
+namespace detail {
 
 /// Finishes the armed update, if there is one: U1, U2, U3, J3 once more.
 template <class Node>
@@ -146,4 +149,5 @@ std::uint64_t recount(const table_view<std::byte, Node>& view) {
     return changed;
 }
 
-}  // namespace holdfast::detail
+}  // namespace detail
+}  // namespace holdfast

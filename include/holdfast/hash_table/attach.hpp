@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// attach.hpp - the thin glue between hash tables and segments: what a new table asks for, and what an existing one must
+// be before its bytes are looked at.
+#pragma once
+
+#include <sys/random.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "holdfast/error.hpp"
+#include "holdfast/hash_table/core.hpp"
+#include "holdfast/layout/hash_table_layout.hpp"
+#include "holdfast/record/reflect.hpp"
+#include "holdfast/record/schema.hpp"
+#include "holdfast/segment.hpp"
+
+namespace holdfast {
+
+/// How a hash table is made.
+struct hash_table_options {
+    /// Entries it must hold. Up to this number no insert fails; the first failure comes above 99 % of the slots.
+    std::uint64_t capacity = 0;
+    create_options segment{};             ///< mode, owner, pages
+    std::string key_name = "key";         ///< field name of a scalar key
+    std::string value_name = "value";     ///< field name of a scalar value
+    std::optional<std::uint64_t> seed{};  ///< of the hash; drawn at random unless a test wants it fixed
+};
+
+namespace detail {
+
+[[nodiscard]] inline std::uint64_t random_seed() noexcept {
+    std::uint64_t seed = 0;
+    // Before the kernel has entropy this blocks, as it should: the seed is the defence against chosen keys.
+    while (::getrandom(&seed, sizeof seed, 0) != static_cast<ssize_t>(sizeof seed)) {
+    }
+    return seed;
+}
+
+/// Makes the segment of a new table. Throws: invalid_argument, and what segment::create throws.
+[[nodiscard]] inline segment create_hash_table(std::string_view uri, const hash_table_options& options,
+                                               const container_schema& schema) {
+    const std::string subject(uri);
+    if (!schema.key || !schema.value)
+        throw error(errc::invalid_argument, subject, "a hash table needs the schema of its keys and of its values");
+    const layout::hash_table_request request{.capacity = options.capacity,
+                                             .key_bytes = schema.key->bytes(),
+                                             .value_bytes = schema.value->bytes(),
+                                             .value_alignment = schema.value->alignment(),
+                                             .seed = options.seed ? *options.seed : random_seed()};
+    if (const char* why = layout::check(request)) throw error(errc::invalid_argument, subject, why);
+    const layout::hash_table_geometry g = layout::plan_hash_table(request);
+    segment_spec spec;
+    spec.kind = container_kind::hash_table;
+    spec.container_version = layout::hash_table_version;
+    spec.schema = schema.text();
+    spec.geometry = layout::geometry_words_of(g);
+    spec.body_bytes = g.body_bytes();
+    return segment::create(uri, spec, options.segment, [](std::span<std::byte>) {});  // zero bytes are an empty table
+}
+
+/// The checked geometry of an attached table. Throws: kind_mismatch, version_mismatch, geometry_mismatch.
+[[nodiscard]] inline layout::hash_table_geometry geometry_of(const segment& s) {
+    s.require(container_kind::hash_table, layout::hash_table_version);
+    layout::hash_table_geometry g;
+    if (const char* why = layout::read_hash_table_geometry(s.info().geometry, s.bytes().size(), g))
+        throw error(errc::geometry_mismatch, s.uri(),
+                    std::string(why) + "; the header is damaged: restore the segment or make it anew");
+    return g;
+}
+
+/// The schema of an attached table, which must agree with its geometry. Throws: schema_mismatch, geometry_mismatch.
+[[nodiscard]] inline container_schema schema_of_hash_table(const segment& s, const layout::hash_table_geometry& g) {
+    container_schema stored;
+    try {
+        stored = container_schema::parse(s.info().schema);
+    } catch (const error& e) {
+        throw error(errc::schema_mismatch, s.uri(), std::string("the stored schema cannot be read: ") + e.what());
+    }
+    if (!stored.key || !stored.value)
+        throw error(errc::schema_mismatch, s.uri(), "the stored schema lacks keys or values; make the segment anew");
+    if (stored.key->bytes() != g.key_bytes || stored.value->bytes() != g.value_bytes)
+        throw error(errc::geometry_mismatch, s.uri(),
+                    "schema and geometry disagree about sizes; restore the segment or make it anew");
+    return stored;
+}
+
+/// Throws schema_mismatch unless a program of that schema may use the table. Readers may know only the first fields of
+/// the value; a writer would lose the others.
+inline void require_schema(const segment& s, const layout::hash_table_geometry& g, const container_schema& wanted,
+                           access mode) {
+    std::string why;
+    const schema_relation relation = compare(schema_of_hash_table(s, g), wanted, why);
+    if (relation == schema_relation::same) return;
+    if (relation == schema_relation::stored_has_more_fields_at_end && mode == access::read_only) return;
+    throw error(
+        errc::schema_mismatch, s.uri(),
+        why + (relation == schema_relation::different
+                   ? "; use the program that fits, or load the data anew"
+                   : "; a writer must know all fields, a reader need not: attach as one, or update the program"));
+}
+
+template <class K, class V>
+[[nodiscard]] container_schema schema_of_types(const std::string& key_name, const std::string& value_name) {
+    return {.key = schema_of<K>(key_name), .value = schema_of<V>(value_name)};
+}
+
+}  // namespace detail
+}  // namespace holdfast

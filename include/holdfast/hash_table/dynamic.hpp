@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// dynamic.hpp - hash tables for programs that know no C++ type of their keys and values: command line, HTTP, Python.
+//
+// The same bytes, hash and algorithms as hash_table<K, V>; keys and values are spans of exactly key_bytes() and
+// value_bytes(), whose fields schema() describes. A span of another size is the caller's mistake and throws
+// invalid_argument. Threads and crash: as hash_table.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "holdfast/hash_table/attach.hpp"
+#include "holdfast/hash_table/result.hpp"
+#include "holdfast/hash_table/scan.hpp"
+
+namespace holdfast {
+
+/// A copy of one entry; the spans are good until the iterator moves on or goes.
+struct dynamic_hash_table_entry {
+    hash_table_slot slot{};
+    std::span<const std::byte> key;
+    std::span<const std::byte> value;
+};
+
+namespace detail {
+
+/// Queries over finder_for_queries(), which Self provides, as well as segment(), geometry() and schema().
+template <class Self>
+class dynamic_hash_table_queries {
+ public:
+    class iterator;
+
+    [[nodiscard]] std::size_t key_bytes() const noexcept { return self().geometry().key_bytes; }
+    [[nodiscard]] std::size_t value_bytes() const noexcept { return self().geometry().value_bytes; }
+
+    /// Copies the key's value to `value`. Returns: whether the key is there (if not, `value` is undefined).
+    [[nodiscard]] bool find(std::span<const std::byte> key, std::span<std::byte> value) const {
+        check(key.size(), key_bytes(), "key");
+        check(value.size(), value_bytes(), "value");
+        return finder().find(key.data(), value.data()) != no_slot;
+    }
+    [[nodiscard]] bool contains(std::span<const std::byte> key) const { return slot_of(key).has_value(); }
+    [[nodiscard]] std::optional<hash_table_slot> slot_of(std::span<const std::byte> key) const {
+        check(key.size(), key_bytes(), "key");
+        const std::uint64_t slot = finder().find(key.data(), nullptr);
+        return slot == no_slot ? std::nullopt : std::optional(static_cast<hash_table_slot>(slot));
+    }
+
+    /// Finds found.size() keys that lie one after the other; their values go one after the other to `values`.
+    /// Returns: how many were found.
+    std::size_t find_many(std::span<const std::byte> keys, std::span<std::byte> values, std::span<bool> found) const {
+        check(keys.size(), found.size() * key_bytes(), "keys");
+        check(values.size(), found.size() * value_bytes(), "values");
+        std::size_t count = 0;
+        find_batch(
+            finder(), keys.data(), found.size(), [&](std::size_t i) { return values.data() + i * value_bytes(); },
+            [&](std::size_t i, std::uint64_t slot) { count += (found[i] = slot != no_slot) ? 1 : 0; });
+        return count;
+    }
+
+    /// Copies the entry at a slot. Returns: whether there is one. Any number may be asked for.
+    [[nodiscard]] bool entry_at(hash_table_slot slot, std::span<std::byte> key, std::span<std::byte> value) const {
+        check(key.size(), key_bytes(), "key");
+        check(value.size(), value_bytes(), "value");
+        return finder().read_slot(static_cast<std::uint64_t>(slot), key.data(), value.data());
+    }
+
+    /// An input range over all entries; what it promises beside a working writer: hash_table/scan.hpp.
+    [[nodiscard]] iterator begin() const { return iterator(finder(), 0); }
+    [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
+    /// The same from a slot on: a scan in portions goes on behind the last slot it saw.
+    [[nodiscard]] auto entries_from(hash_table_slot slot) const {
+        return std::ranges::subrange(iterator(finder(), static_cast<std::uint64_t>(slot)), std::default_sentinel);
+    }
+
+    /// Number of entries: exact when no operation is under way, also after a crash; off by one while one is.
+    [[nodiscard]] std::uint64_t size() const noexcept { return finder().size(); }
+    [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+    [[nodiscard]] std::uint64_t capacity() const noexcept { return self().geometry().capacity; }
+    [[nodiscard]] std::uint64_t slots() const noexcept { return self().geometry().slots(); }
+
+    /// Checks every byte; on_finding(const hash_table_finding&) -> bool, false stops. For a table at rest.
+    template <class OnFinding>
+    hash_table_verification verify(OnFinding&& on_finding) const {
+        return detail::verify(finder().bytes(), std::forward<OnFinding>(on_finding));
+    }
+    /// The first damage that any operation of this handle met: corrupt, or truncated where the guard is on.
+    [[nodiscard]] std::optional<errc> fault() const noexcept {
+        const std::optional<errc> own = finder().fault();
+        return own ? own : self().segment().fault();
+    }
+
+ protected:
+    void check(std::size_t given, std::size_t wanted, const char* what) const {
+        if (given == wanted) return;
+        throw error(errc::invalid_argument, self().segment().uri(),
+                    "the " + std::string(what) + " given has " + std::to_string(given) + " bytes, the table's has " +
+                        std::to_string(wanted) + "; lay it out as schema() says");
+    }
+
+ private:
+    [[nodiscard]] const Self& self() const noexcept { return static_cast<const Self&>(*this); }
+    [[nodiscard]] const auto& finder() const noexcept { return self().finder_for_queries(); }
+};
+
+template <class Self>
+class dynamic_hash_table_queries<Self>::iterator {
+ public:
+    using iterator_concept = std::input_iterator_tag;
+    using value_type = dynamic_hash_table_entry;
+    using difference_type = std::ptrdiff_t;
+
+    iterator() = default;
+    iterator(const hash_table_finder<runtime_node>& finder, std::uint64_t from)
+        : scanner_(finder, from),
+          key_bytes_(finder.bytes().node.key_bytes()),
+          bytes_(key_bytes_ + finder.bytes().node.value_bytes()) {
+        ++*this;
+    }
+    [[nodiscard]] value_type operator*() const noexcept {
+        const std::span<const std::byte> all(bytes_);
+        return {static_cast<hash_table_slot>(slot_), all.first(key_bytes_), all.subspan(key_bytes_)};
+    }
+    iterator& operator++() noexcept {
+        slot_ = scanner_.next(bytes_.data(), bytes_.data() + key_bytes_);
+        return *this;
+    }
+    void operator++(int) noexcept { ++*this; }
+    friend bool operator==(const iterator& i, std::default_sentinel_t) noexcept { return i.slot_ == no_slot; }
+
+ private:
+    hash_table_scanner<runtime_node> scanner_;
+    std::uint64_t slot_ = no_slot;
+    std::size_t key_bytes_ = 0;
+    std::vector<std::byte> bytes_;
+};
+
+[[nodiscard]] inline runtime_node node_of(const layout::hash_table_geometry& g) noexcept {
+    return {static_cast<std::size_t>(g.key_bytes), static_cast<std::size_t>(g.value_bytes)};
+}
+
+}  // namespace detail
+
+/// Reads any table.
+class dynamic_hash_table_reader : public detail::dynamic_hash_table_queries<dynamic_hash_table_reader> {
+ public:
+    /// Attaches to a table by name, or by passed descriptors. Needs read permission only.
+    /// Throws: what segment::attach throws, kind_mismatch, version_mismatch, geometry_mismatch, schema_mismatch.
+    [[nodiscard]] static dynamic_hash_table_reader attach(std::string_view uri, const attach_options& options = {}) {
+        return dynamic_hash_table_reader(
+            std::make_shared<holdfast::segment>(segment::attach(uri, access::read_only, options)));
+    }
+    [[nodiscard]] static dynamic_hash_table_reader attach(const segment_descriptors& descriptors,
+                                                          const attach_options& options = {}) {
+        return dynamic_hash_table_reader(
+            std::make_shared<holdfast::segment>(segment::attach(descriptors, access::read_only, options)));
+    }
+    /// Reads through a mapping that is there already, and keeps it.
+    explicit dynamic_hash_table_reader(std::shared_ptr<const holdfast::segment> mapping)
+        : segment_(std::move(mapping)),
+          geometry_(detail::geometry_of(*segment_)),
+          schema_(detail::schema_of_hash_table(*segment_, geometry_)),
+          finder_(finder::view(segment_->bytes(), geometry_, detail::node_of(geometry_))) {}
+
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
+    [[nodiscard]] const layout::hash_table_geometry& geometry() const noexcept { return geometry_; }
+    [[nodiscard]] const container_schema& schema() const noexcept { return schema_; }
+
+ private:
+    using finder = detail::hash_table_finder<detail::runtime_node>;
+    friend detail::dynamic_hash_table_queries<dynamic_hash_table_reader>;
+    [[nodiscard]] const finder& finder_for_queries() const noexcept { return finder_; }
+
+    std::shared_ptr<const holdfast::segment> segment_;
+    layout::hash_table_geometry geometry_;
+    container_schema schema_;
+    finder finder_;
+};
+
+/// Writes any table, and reads it. Holds the segment's lease. Move-only.
+class dynamic_hash_table : public detail::dynamic_hash_table_queries<dynamic_hash_table> {
+ public:
+    /// Makes an empty table of the given keys and values. options.key_name and value_name are not used: the schema has
+    /// the names. Throws: invalid_argument, and what segment::create throws.
+    [[nodiscard]] static dynamic_hash_table create(std::string_view uri, const container_schema& schema,
+                                                   const hash_table_options& options) {
+        return dynamic_hash_table(std::make_shared<holdfast::segment>(detail::create_hash_table(uri, options, schema)));
+    }
+    /// Becomes the writer of an existing table: takes the lease and finishes what the last writer was killed in.
+    /// Throws: writer_alive, and what dynamic_hash_table_reader::attach throws.
+    [[nodiscard]] static dynamic_hash_table attach(std::string_view uri, const attach_options& options = {}) {
+        return dynamic_hash_table(
+            std::make_shared<holdfast::segment>(segment::attach(uri, access::read_write, options)));
+    }
+    [[nodiscard]] static dynamic_hash_table attach(const segment_descriptors& descriptors,
+                                                   const attach_options& options = {}) {
+        return dynamic_hash_table(
+            std::make_shared<holdfast::segment>(segment::attach(descriptors, access::read_write, options)));
+    }
+    dynamic_hash_table(dynamic_hash_table&&) noexcept = default;
+    dynamic_hash_table& operator=(dynamic_hash_table&&) noexcept = default;
+    dynamic_hash_table(const dynamic_hash_table&) = delete;
+    dynamic_hash_table& operator=(const dynamic_hash_table&) = delete;
+    ~dynamic_hash_table() = default;
+
+    /// A reader on this very mapping, for other threads. It keeps the mapping, and with it the lease, until it goes.
+    [[nodiscard]] dynamic_hash_table_reader reader() const { return dynamic_hash_table_reader(segment_); }
+
+    /// Adds an entry unless the key is there. Returns: inserted, exists, full, read_only or corrupt.
+    hash_table_result try_insert(std::span<const std::byte> key, std::span<const std::byte> value) {
+        return mutate(key, value, [&] { return mutator_.try_insert(key.data(), value.data()); });
+    }
+    /// Gives the key this value, new or not. Returns: inserted, updated, full, read_only or corrupt.
+    hash_table_result insert_or_assign(std::span<const std::byte> key, std::span<const std::byte> value) {
+        return mutate(key, value, [&] { return mutator_.insert_or_assign(key.data(), value.data()); });
+    }
+    /// Replaces the value of a key that is there. Returns: updated, not_found, read_only or corrupt.
+    hash_table_result update(std::span<const std::byte> key, std::span<const std::byte> value) {
+        return mutate(key, value, [&] { return mutator_.update(key.data(), value.data()); });
+    }
+    /// Removes the key's entry. Returns: erased, not_found, read_only or corrupt.
+    hash_table_status erase(std::span<const std::byte> key) {
+        check(key.size(), key_bytes(), "key");
+        if (!segment_->writable()) return hash_table_status::read_only;
+        return mutator_.erase(key.data()).status;
+    }
+    /// Makes all overflow counters exact; see hash_table::recount().
+    std::uint64_t recount() {
+        if (!segment_->writable())
+            throw error(errc::read_only, segment_->uri(), "the handle was inherited by fork; attach in this process");
+        return detail::recount(mutator_.bytes());
+    }
+
+    /// What attach() found and finished.
+    [[nodiscard]] const hash_table_recovery& recovery() const noexcept { return recovery_; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
+    [[nodiscard]] const layout::hash_table_geometry& geometry() const noexcept { return geometry_; }
+    [[nodiscard]] const container_schema& schema() const noexcept { return schema_; }
+
+ private:
+    using mutator = detail::hash_table_mutator<detail::runtime_node>;
+    friend detail::dynamic_hash_table_queries<dynamic_hash_table>;
+    [[nodiscard]] const auto& finder_for_queries() const noexcept { return mutator_.finder(); }
+
+    explicit dynamic_hash_table(std::shared_ptr<holdfast::segment> mapping)
+        : segment_(std::move(mapping)),
+          geometry_(detail::geometry_of(*segment_)),
+          schema_(detail::schema_of_hash_table(*segment_, geometry_)) {
+        const mutator::view view(segment_->body(), geometry_, detail::node_of(geometry_));
+        recovery_ = detail::recover(view);
+        mutator_ = mutator(view);
+    }
+
+    template <class Operation>
+    hash_table_result mutate(std::span<const std::byte> key, std::span<const std::byte> value, Operation&& operation) {
+        check(key.size(), key_bytes(), "key");
+        check(value.size(), value_bytes(), "value");
+        if (!segment_->writable()) return {hash_table_status::read_only, std::nullopt};
+        return detail::result_of(operation());
+    }
+
+    std::shared_ptr<holdfast::segment> segment_;
+    layout::hash_table_geometry geometry_;
+    container_schema schema_;
+    hash_table_recovery recovery_;
+    mutator mutator_;
+};
+
+}  // namespace holdfast

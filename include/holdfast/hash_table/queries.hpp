@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// queries.hpp - what a typed reader and a typed writer of a hash table can both be asked.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <utility>
+
+#include "holdfast/hash_table/attach.hpp"
+#include "holdfast/hash_table/result.hpp"
+#include "holdfast/hash_table/scan.hpp"
+
+namespace holdfast {
+
+/// A copy of one entry, consistent in itself.
+template <class K, class V>
+struct hash_table_entry {
+    hash_table_slot slot{};
+    K key;
+    V value;
+};
+
+namespace detail {
+
+template <class T>
+[[nodiscard]] const std::byte* bytes_of(const T& value) noexcept {
+    return reinterpret_cast<const std::byte*>(&value);
+}
+
+/// Room for a T whose bytes come from a segment; a T need not be default-constructible.
+template <class T>
+struct raw_record {
+    alignas(T) std::array<std::byte, sizeof(T)> bytes;
+    [[nodiscard]] std::byte* data() noexcept { return bytes.data(); }
+    [[nodiscard]] T get() const noexcept { return std::bit_cast<T>(bytes); }
+};
+
+/// Queries over finder(), which Self provides, as well as segment_of().
+template <class Self, class K, class V>
+class hash_table_queries {
+ public:
+    using key_type = K;
+    using mapped_type = V;
+    using value_type = hash_table_entry<K, V>;
+    class iterator;
+
+    /// Returns: a copy of the key's value, never torn; or nothing.
+    /// Threads: any number, beside the writer. Cost: one or two cache lines. After a crash of the writer: as before.
+    [[nodiscard]] std::optional<V> find(const K& key) const noexcept {
+        raw_record<V> value;
+        if (finder().find(bytes_of(key), value.data()) == no_slot) return std::nullopt;
+        return value.get();
+    }
+    [[nodiscard]] bool contains(const K& key) const noexcept {
+        return finder().find(bytes_of(key), nullptr) != no_slot;
+    }
+
+    /// Finds many keys with their cache misses overlapped: values[i] becomes what find(keys[i]) would return.
+    /// Requires: values.size() >= keys.size(). Returns: how many were found.
+    std::size_t find_many(std::span<const K> keys, std::span<std::optional<V>> values) const noexcept {
+        const std::size_t count = keys.size() < values.size() ? keys.size() : values.size();
+        std::size_t found = 0;
+        raw_record<V> value;
+        find_batch(
+            finder(), reinterpret_cast<const std::byte*>(keys.data()), count, [&](std::size_t) { return value.data(); },
+            [&](std::size_t i, std::uint64_t slot) {
+                if (slot == no_slot) {
+                    values[i] = std::nullopt;
+                } else {
+                    values[i] = value.get();
+                    ++found;
+                }
+            });
+        return found;
+    }
+
+    /// Returns: where the key's entry lies, good until it is erased.
+    [[nodiscard]] std::optional<hash_table_slot> slot_of(const K& key) const noexcept {
+        const std::uint64_t slot = finder().find(bytes_of(key), nullptr);
+        return slot == no_slot ? std::nullopt : std::optional(static_cast<hash_table_slot>(slot));
+    }
+    /// Returns: the entry at a slot, or nothing if it is free or no slot of this table. Any number may be asked for.
+    [[nodiscard]] std::optional<value_type> entry_at(hash_table_slot slot) const noexcept {
+        raw_record<K> key;
+        raw_record<V> value;
+        if (!finder().read_slot(static_cast<std::uint64_t>(slot), key.data(), value.data())) return std::nullopt;
+        return value_type{slot, key.get(), value.get()};
+    }
+    [[nodiscard]] std::optional<V> value_at(hash_table_slot slot) const noexcept {
+        raw_record<V> value;
+        if (!finder().read_slot(static_cast<std::uint64_t>(slot), nullptr, value.data())) return std::nullopt;
+        return value.get();
+    }
+
+    /// An input range over copies of all entries; what it promises beside a working writer: hash_table/scan.hpp.
+    [[nodiscard]] iterator begin() const noexcept { return iterator(finder(), 0); }
+    [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
+    /// The same from a slot on: a scan in portions goes on behind the last slot it saw.
+    [[nodiscard]] auto entries_from(hash_table_slot slot) const noexcept {
+        return std::ranges::subrange(iterator(finder(), static_cast<std::uint64_t>(slot)), std::default_sentinel);
+    }
+
+    /// Number of entries: exact when no operation is under way, also after a crash; off by one while one is.
+    [[nodiscard]] std::uint64_t size() const noexcept { return finder().size(); }
+    [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+    /// Entries the table was made for; it takes a few more.
+    [[nodiscard]] std::uint64_t capacity() const noexcept { return self().geometry().capacity; }
+    [[nodiscard]] std::uint64_t slots() const noexcept { return self().geometry().slots(); }
+
+    /// Checks every byte; on_finding(const hash_table_finding&) -> bool, false stops. For a table at rest.
+    template <class OnFinding>
+    hash_table_verification verify(OnFinding&& on_finding) const {
+        return detail::verify(finder().bytes(), std::forward<OnFinding>(on_finding));
+    }
+
+    /// The first damage that any operation of this handle met: corrupt, or truncated where the guard is on.
+    [[nodiscard]] std::optional<errc> fault() const noexcept {
+        const std::optional<errc> own = finder().fault();
+        return own ? own : self().segment().fault();
+    }
+
+ private:
+    [[nodiscard]] const Self& self() const noexcept { return static_cast<const Self&>(*this); }
+    [[nodiscard]] const auto& finder() const noexcept { return self().finder_for_queries(); }
+};
+
+template <class Self, class K, class V>
+class hash_table_queries<Self, K, V>::iterator {
+ public:
+    using iterator_concept = std::input_iterator_tag;
+    using value_type = hash_table_entry<K, V>;
+    using difference_type = std::ptrdiff_t;
+
+    iterator() = default;
+    iterator(const hash_table_finder<fixed_node<K, V>>& finder, std::uint64_t from) noexcept : scanner_(finder, from) {
+        ++*this;
+    }
+    [[nodiscard]] const value_type& operator*() const noexcept { return *entry_; }
+    [[nodiscard]] const value_type* operator->() const noexcept { return &*entry_; }
+    iterator& operator++() noexcept {
+        raw_record<K> key;
+        raw_record<V> value;
+        const std::uint64_t slot = scanner_.next(key.data(), value.data());
+        if (slot == no_slot)
+            entry_.reset();
+        else
+            entry_.emplace(value_type{static_cast<hash_table_slot>(slot), key.get(), value.get()});
+        return *this;
+    }
+    void operator++(int) noexcept { ++*this; }
+    friend bool operator==(const iterator& i, std::default_sentinel_t) noexcept { return !i.entry_.has_value(); }
+
+ private:
+    hash_table_scanner<fixed_node<K, V>> scanner_;
+    std::optional<value_type> entry_;
+};
+
+}  // namespace detail
+}  // namespace holdfast

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// The hash table over every kind of memory: the same behaviour, from the same process and from others.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "holdfast/hash_table.hpp"
+#include "holdfast/hash_table/dynamic.hpp"
+#include "support/memory_kinds.hpp"
+#include "support/process.hpp"
+#include "support/seed.hpp"
+
+namespace {
+
+using namespace holdfast;
+using u64 = std::uint64_t;
+using status = hash_table_status;
+
+struct reading {
+    u64 number;
+    double value;
+    u64 check;
+    friend bool operator==(const reading&, const reading&) = default;
+};
+reading made(u64 x) { return {x, static_cast<double>(x) / 2, ~x}; }
+
+using table_type = hash_table<u64, reading>;
+using reader_type = hash_table_reader<u64, reading>;
+
+std::optional<errc> reason_of(const auto& action) {
+    try {
+        action();
+    } catch (const error& failure) {
+        return failure.reason();
+    }
+    return std::nullopt;
+}
+
+/// A description of its own of the same memory; nothing for kinds without descriptors.
+memory::descriptor reopen(int fd) {
+    return memory::descriptor(fd < 0 ? -1
+                                     : ::open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_RDWR | O_CLOEXEC));
+}
+
+class HashTableOnEveryKind : public ::testing::TestWithParam<std::string> {
+ protected:
+    test::memory_place place{GetParam()};
+
+    [[nodiscard]] reader_type attach_reader(const table_type& table) const {
+        return table.segment().name().is_memfd() ? reader_type::attach(table.segment().descriptors())
+                                                 : reader_type::attach(place.uri());
+    }
+    [[nodiscard]] table_type attach_writer(const segment_descriptors& held, bool by_descriptor) const {
+        return by_descriptor ? table_type::attach(held) : table_type::attach(place.uri());
+    }
+};
+class HashTableOnShareableKind : public HashTableOnEveryKind {};
+
+TEST_P(HashTableOnEveryKind, RandomOperationsEqualAModel) {
+    test::seeded_random random;
+    table_type table = table_type::create(place.uri(), {.capacity = 400});
+    const reader_type reader = table.reader();
+    std::unordered_map<u64, reading> model;
+    for (int i = 0; i < 5000; ++i) {
+        const u64 key = random.below(600);
+        const reading value = made(random());
+        switch (random.below(4)) {
+            case 0:
+                if (table.try_insert(key, value) == status::inserted) model.emplace(key, value);
+                break;
+            case 1:
+                if (table.insert_or_assign(key, value)) model[key] = value;
+                break;
+            case 2:
+                if (table.update(key, value)) model.at(key) = value;
+                break;
+            default: ASSERT_EQ(table.erase(key) == status::erased, model.erase(key) == 1);
+        }
+        const auto known = model.find(key);
+        ASSERT_EQ(reader.find(key), known == model.end() ? std::nullopt : std::optional(known->second));
+    }
+    EXPECT_EQ(reader.size(), model.size());
+    u64 seen = 0;
+    for (const auto& entry : reader) {
+        ASSERT_EQ(entry.value, model.at(entry.key));
+        ++seen;
+    }
+    EXPECT_EQ(seen, model.size());
+    EXPECT_TRUE(reader.verify([](const hash_table_finding&) { return true; }).intact());
+}
+
+TEST_P(HashTableOnShareableKind, ReadersOfAnotherMappingSeeWhatIsWritten) {
+    table_type table = table_type::create(place.uri(), {.capacity = 100});
+    const reader_type reader = attach_reader(table);
+    for (u64 key = 0; key < 100; ++key) {
+        EXPECT_FALSE(reader.contains(key));
+        ASSERT_TRUE(table.try_insert(key, made(key)));
+        EXPECT_EQ(reader.find(key), made(key));
+        ASSERT_TRUE(table.update(key, made(key + 1)));
+        EXPECT_EQ(reader.find(key), made(key + 1));
+    }
+    EXPECT_EQ(reader.size(), 100U);
+    for (u64 key = 0; key < 100; ++key) {
+        EXPECT_EQ(table.erase(key), status::erased);
+        EXPECT_FALSE(reader.contains(key));
+    }
+}
+
+TEST_P(HashTableOnShareableKind, AnotherProcessReadsAndDoesNotDisturb) {
+    table_type table = table_type::create(place.uri(), {.capacity = 100});
+    for (u64 key = 0; key < 100; ++key) ASSERT_TRUE(table.try_insert(key, made(key)));
+    test::child_process child([&]() -> int {
+        const reader_type reader = attach_reader(table);
+        for (u64 key = 0; key < 100; ++key)
+            if (reader.find(key) != made(key)) return 1;
+        return reader.contains(100) ? 2 : 0;
+    });
+    EXPECT_TRUE(child.wait().success());
+}
+
+TEST_P(HashTableOnShareableKind, SecondWriterIsRefusedAndTheNextOneGoesOn) {
+    std::optional<table_type> table = table_type::create(place.uri(), {.capacity = 100});
+    ASSERT_TRUE(table->try_insert(1, made(1)));
+    const bool by_descriptor = table->segment().name().is_memfd();
+    const segment_descriptors lent = table->segment().descriptors();
+    EXPECT_EQ(reason_of([&] { (void)attach_writer(lent, by_descriptor); }), errc::writer_alive);
+    // Descriptors of our own, as a process keeps them that was handed the creator's: a mere duplicate would share the
+    // creator's lock.
+    const memory::descriptor data = reopen(lent.data), lease = reopen(lent.lease);
+    table.reset();
+    table_type next = attach_writer({data.get(), lease.get(), -1}, by_descriptor);
+    EXPECT_FALSE(next.recovery().update_replayed);
+    EXPECT_EQ(next.find(1), made(1));
+    EXPECT_TRUE(next.try_insert(2, made(2)));
+    EXPECT_EQ(next.size(), 2U);
+}
+
+TEST_P(HashTableOnShareableKind, AttachedAsSomethingElseIsRefused) {
+    table_type table = table_type::create(place.uri(), {.capacity = 10});
+    const bool by_descriptor = table.segment().name().is_memfd();
+    using other = hash_table_reader<u64, u64>;
+    EXPECT_EQ(reason_of([&] {
+                  (void)(by_descriptor ? other::attach(table.segment().descriptors()) : other::attach(place.uri()));
+              }),
+              errc::schema_mismatch);
+}
+
+INSTANTIATE_TEST_SUITE_P(Memory, HashTableOnEveryKind, ::testing::ValuesIn(test::every_kind), test::kind_case_name);
+INSTANTIATE_TEST_SUITE_P(Memory, HashTableOnShareableKind, ::testing::ValuesIn(test::shareable_kinds),
+                         test::kind_case_name);
+
+TEST(HashTableKind, AnotherContainersSegmentIsRefused) {
+    segment_spec spec;
+    spec.kind = container_kind::array;
+    spec.body_bytes = 4096;
+    const auto other = std::make_shared<segment>(segment::create("heap:", spec, {}, [](std::span<std::byte>) {}));
+    EXPECT_EQ(reason_of([&] { const reader_type reader(other); }), errc::kind_mismatch);
+    EXPECT_EQ(reason_of([&] { const dynamic_hash_table_reader reader(other); }), errc::kind_mismatch);
+}
+
+}  // namespace
