@@ -28,6 +28,7 @@ class response {
 
     /// Replaces the body by a copy.
     response& body(std::string_view text);
+    response& body(const char* text) { return body(std::string_view(text)); }
     /// Replaces the body by `text`, without a copy.
     response& body(std::string&& text) noexcept;
     /// The body itself, to append to. Keeps its memory from one response of the loop to the next.

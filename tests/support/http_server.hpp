@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// http_server.hpp - a server on a free loopback port, running in a thread of the test.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "holdfast/net/listener.hpp"
+#include "holdfast/net/server.hpp"
+
+namespace holdfast::test {
+
+class running_server {
+ public:
+    explicit running_server(net::handler answer, net::server_options options = {}, net::listen_options listening = {})
+        : listener_(net::listen_tcp("127.0.0.1:0", listening)),
+          port_(net::bound_port(listener_)),
+          server_({listener_}, std::move(options), std::move(answer)) {}
+    ~running_server() { stop(); }
+
+    /// The server, before start() or after stop(); its stop() and drain() at any time.
+    [[nodiscard]] net::server& get() noexcept { return server_; }
+    void start() {
+        thread_ = std::thread([this] { server_.run(); });
+    }
+    void stop() {
+        server_.stop();
+        join();
+    }
+    void join() {
+        if (thread_.joinable()) thread_.join();
+    }
+
+    [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
+    /// Only once the loop has ended.
+    [[nodiscard]] const net::server_counters& counters() const noexcept { return server_.counters(); }
+
+ private:
+    int listener_;
+    std::uint16_t port_;
+    net::server server_;
+    std::thread thread_;
+};
+
+/// Answers with method, target and body, so that a reply tells which request it answers.
+inline void echo(const net::request& r, net::response& w) {
+    w.header("Content-Type", "text/plain");
+    w.body_buffer().append(net::method_name(r.method())).append(" ").append(r.target()).append(" ").append(r.body());
+}
+
+/// "/7": a target that tells requests apart.
+[[nodiscard]] inline std::string numbered(int number) { return std::string("/").append(std::to_string(number)); }
+
+[[nodiscard]] inline std::string get(std::string_view target, std::string_view fields = {}) {
+    return std::string("GET ").append(target).append(" HTTP/1.1\r\nHost: test\r\n").append(fields).append("\r\n");
+}
+[[nodiscard]] inline std::string post(std::string_view target, std::string_view body, std::string_view fields = {}) {
+    return "POST " + std::string(target) + " HTTP/1.1\r\nHost: test\r\nContent-Length: " + std::to_string(body.size()) +
+           "\r\n" + std::string(fields) + "\r\n" + std::string(body);
+}
+
+}  // namespace holdfast::test

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a server withstands: slow, greedy and vanishing clients, its own limits, and running out of descriptors.
+// Time-outs are short here and waited for on the socket; nothing sleeps.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include <atomic>
+#include <chrono>
+#include <list>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "holdfast/net/server.hpp"
+#include "support/http_client.hpp"
+#include "support/http_server.hpp"
+#include "support/process.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace std::chrono_literals;
+using test::echo;
+using test::get;
+using test::http_client;
+using test::post;
+using test::running_server;
+
+net::server_options with(std::uint32_t net::limits::* timeout, std::uint32_t ms) {
+    net::server_options options;
+    options.limits.*timeout = ms;
+    return options;
+}
+
+// --- time-outs
+
+TEST(ServerTimeout, SlowHeadIsAnswered408) {
+    running_server server(echo, with(&net::limits::header_timeout_ms, 50));
+    server.start();
+    http_client client(server.port());
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n");
+    EXPECT_EQ(client.reply().status, 408);
+    EXPECT_TRUE(client.ended());
+    server.stop();
+    EXPECT_EQ(server.counters().header_timeouts, 1U);
+}
+
+// A client that sends a byte now and then must not win time by it.
+TEST(ServerTimeout, TricklingHeadIsAnswered408AllTheSame) {
+    running_server server(echo, with(&net::limits::header_timeout_ms, 60));
+    server.start();
+    http_client client(server.port());
+    client.send("GET / HTTP/1.1\r\nHost: a\r\nX: ");
+    int trickled = 0;
+    while (!client.readable(5ms)) {
+        (void)client.send_while_possible("x");
+        ASSERT_LT(++trickled, 4000);
+    }
+    EXPECT_EQ(client.reply().status, 408);
+    EXPECT_GT(trickled, 3);
+}
+
+TEST(ServerTimeout, SlowBodyIsAnswered408) {
+    running_server server(echo, with(&net::limits::body_timeout_ms, 50));
+    server.start();
+    http_client client(server.port());
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc");
+    EXPECT_EQ(client.reply().status, 408);
+    EXPECT_TRUE(client.ended());
+    server.stop();
+    EXPECT_EQ(server.counters().body_timeouts, 1U);
+}
+
+TEST(ServerTimeout, IdleConnectionIsClosedInSilence) {
+    running_server server(echo, with(&net::limits::idle_timeout_ms, 50));
+    server.start();
+    http_client fresh(server.port());
+    http_client used(server.port());
+    EXPECT_EQ(used.ask(get("/")).status, 200);
+    EXPECT_TRUE(fresh.ended());
+    EXPECT_TRUE(used.ended());
+    server.stop();
+    EXPECT_EQ(server.counters().idle_timeouts, 2U);
+}
+
+TEST(ServerTimeout, RequestsKeepAConnectionFromBeingIdle) {
+    running_server server(echo, with(&net::limits::idle_timeout_ms, 400));
+    server.start();
+    http_client client(server.port());
+    const auto begin = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - begin < 900ms) ASSERT_EQ(client.ask(get("/")).status, 200);
+    server.stop();
+    EXPECT_EQ(server.counters().idle_timeouts, 0U);
+}
+
+// A client that takes nothing of its reply is cut; one that takes it slowly is not.
+TEST(ServerTimeout, StuckReaderIsReset) {
+    net::server_options options = with(&net::limits::write_timeout_ms, 60);
+    running_server server([](const net::request&, net::response& w) { w.body(std::string(8U << 20U, 'x')); },
+                          std::move(options));
+    server.start();
+    http_client client(server.port(), {.receive_buffer = 4096});
+    client.send(get("/"));
+    http_client other(server.port());
+    EXPECT_EQ(other.ask(get("/")).body.size(), 8U << 20U);
+    // Nothing is read from `client`: the server has to give up on its own.
+    while (true) {
+        http_client probe(server.port());
+        EXPECT_EQ(probe.ask(get("/")).status, 200);
+        if (client.send_while_possible(get("/")) != 0) break;
+    }
+    server.stop();
+    EXPECT_EQ(server.counters().write_timeouts, 1U);
+}
+
+// --- limits
+
+TEST(ServerLimit, EachBreachHasItsStatus) {
+    net::server_options options;
+    options.limits.message = {.target_bytes_max = 32, .header_bytes_max = 256, .headers_max = 4, .body_bytes_max = 64};
+    running_server server(echo, std::move(options));
+    server.start();
+    const auto status = [&](std::string_view bytes) {
+        http_client client(server.port());
+        client.send(bytes);
+        const int code = client.reply().status;
+        EXPECT_TRUE(code == 200 || client.ended());
+        return code;
+    };
+    EXPECT_EQ(status(get("/fits")), 200);
+    EXPECT_EQ(status(get("/" + std::string(64, 'a'))), 414);
+    EXPECT_EQ(status(get("/", "X: " + std::string(256, 'a') + "\r\n")), 431);
+    EXPECT_EQ(status(get("/", "A: 1\r\nB: 2\r\nC: 3\r\nD: 4\r\n")), 431);
+    EXPECT_EQ(status(post("/", std::string(65, 'x'))), 413);
+    EXPECT_EQ(status("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n41\r\n"), 413);
+}
+
+TEST(ServerLimit, ConnectionTooManyIsTold503) {
+    net::server_options options;
+    options.limits.connections_max = 2;
+    running_server server(echo, std::move(options));
+    server.start();
+    auto first = std::make_unique<http_client>(server.port());
+    http_client second(server.port());
+    EXPECT_EQ(first->ask(get("/")).status, 200);
+    EXPECT_EQ(second.ask(get("/")).status, 200);
+    http_client third(server.port());
+    EXPECT_EQ(third.reply().status, 503);
+    EXPECT_TRUE(third.gone());
+    EXPECT_EQ(second.ask(get("/")).status, 200);
+    first->send(get("/", "Connection: close\r\n"));
+    EXPECT_EQ(first->reply().status, 200);
+    EXPECT_TRUE(first->ended());
+    EXPECT_EQ(http_client(server.port()).ask(get("/")).status, 200) << "the place is free again";
+    server.stop();
+    EXPECT_EQ(server.counters().over_connections_max, 1U);
+}
+
+// Attacks I3 of server.hpp: unfinished requests of many connections together.
+TEST(ServerLimit, UnfinishedRequestsTogetherAreBounded) {
+    net::server_options options;
+    options.limits.held_bytes_max = 100'000;
+    running_server server(echo, std::move(options));
+    server.start();
+    std::list<http_client> clients;
+    int refused = 0;
+    for (int i = 0; i < 8; ++i) {
+        auto& client = clients.emplace_back(server.port());
+        client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 40000\r\n\r\n" + std::string(30'000, 'x'));
+        EXPECT_EQ(http_client(server.port()).ask(get("/")).status, 200) << "others are served";
+    }
+    for (auto& client : clients) {
+        if (client.readable(0ms)) {
+            EXPECT_EQ(client.reply().status, 503);
+            ++refused;
+        } else {
+            client.send(std::string(10'000, 'x'));
+            EXPECT_EQ(client.reply().status, 200);
+        }
+    }
+    EXPECT_EQ(refused, 5);
+}
+
+// --- back-pressure
+
+// Attacks I2 of server.hpp: a client that pipelines but does not read. The server must stop reading, keep serving
+// others, and lose nothing once the client reads.
+TEST(ServerBackPressure, PausesInputUntilOutputHasLeft) {
+    net::server_options options;
+    options.limits.output_bytes_max = 256U << 10U;
+    running_server server(
+        [](const net::request& r, net::response& w) {
+            w.body(std::string(32U << 10U, 'x')).body_buffer().append(r.target());
+        },
+        std::move(options));
+    server.start();
+    http_client client(server.port(), {.receive_buffer = 8192});
+    // Far more than every buffer between us holds of requests, so that the kernel must push back in the end.
+    std::string pipeline;
+    int made = 0;
+    std::size_t taken = 0;
+    const auto feed = [&] {
+        if (pipeline.size() - taken < 65536)
+            for (int i = 0; i < 100; ++i)
+                pipeline += get(test::numbered(made++), "X: " + std::string(7000, 'y') + "\r\n");
+        const std::size_t n = client.send_now(std::string_view(pipeline).substr(taken));
+        taken += n;
+        return n;
+    };
+    while (true) {
+        if (feed() != 0) continue;
+        EXPECT_EQ(http_client(server.port()).ask(get("/other")).status, 200);
+        if (feed() == 0) break;  // still full after the loop has been round: it is not being read from
+    }
+    std::jthread sender([&, rest = pipeline.substr(taken)] { client.send(rest), client.shutdown_send(); });
+    int answered = 0;
+    for (; auto reply = client.receive(); ++answered) {
+        ASSERT_EQ(reply->status, 200);
+        ASSERT_EQ(reply->body.substr(32U << 10U), test::numbered(answered));
+    }
+    EXPECT_EQ(answered, made);
+    server.stop();
+    EXPECT_GE(server.counters().read_pauses, 1U);
+    EXPECT_EQ(server.counters().requests, static_cast<std::uint64_t>(made) + server.counters().accepted - 1);
+}
+
+// --- clients that vanish
+
+TEST(ServerLoss, ResetsAtAnyPointHarmNobodyElse) {
+    running_server server([](const net::request&, net::response& w) { w.body(std::string(1U << 20U, 'x')); });
+    server.start();
+    http_client witness(server.port());
+    const std::string request = post("/", std::string(100, 'b'));
+    for (std::size_t sent = 0; sent <= request.size() * 3; sent += 7) {
+        http_client client(server.port(), {.receive_buffer = 4096});
+        client.send((request + request + request).substr(0, sent));
+        client.reset();
+        if (sent % 49 == 0) {
+            EXPECT_EQ(witness.ask(get("/")).status, 200);
+        }
+    }
+    EXPECT_EQ(witness.ask(get("/")).status, 200);
+    witness.close();
+    server.stop();
+    EXPECT_GT(server.counters().lost, 0U);
+    EXPECT_EQ(server.counters().open, 0U);
+}
+
+// --- drain
+
+TEST(ServerDrain, FinishesWhatIsUnderWayAndEnds) {
+    std::atomic<int> served{0};
+    net::server_options options;
+    options.limits.drain_idle_ms = 50;
+    running_server server([&](const net::request& r, net::response& w) { echo(r, w), ++served; }, std::move(options));
+    server.start();
+    http_client idle(server.port());
+    EXPECT_EQ(idle.ask(get("/")).status, 200);
+    http_client busy(server.port());
+    const std::string request = post("/busy", "0123456789");
+    busy.send(request.substr(0, request.size() - 5));
+    http_client queued(server.port());
+    queued.send(get("/queued"));
+    EXPECT_EQ(queued.reply().status, 200);  // all three are known to the loop by now
+    server.get().drain();
+    EXPECT_TRUE(idle.ended());
+    busy.send(request.substr(request.size() - 5));
+    const auto reply = busy.reply();
+    EXPECT_EQ(reply.body, "POST /busy 0123456789");
+    EXPECT_EQ(reply.field("Connection"), "close");
+    EXPECT_TRUE(busy.ended());
+    busy.close();
+    server.join();
+    EXPECT_EQ(served, 3);
+    EXPECT_THROW(http_client(server.port()), std::system_error) << "nobody listens any more";
+}
+
+TEST(ServerDrain, AnswersWhatWaitsInTheKernelsQueue) {
+    net::server_options options;
+    options.limits.drain_idle_ms = 2000;
+    running_server server(echo, std::move(options));
+    std::list<http_client> clients;
+    for (int i = 0; i < 20; ++i) clients.emplace_back(server.port()).send(get(test::numbered(i)));
+    server.get().drain();  // before the loop has accepted a single one
+    server.start();
+    for (int i = 0; auto& client : clients) {
+        const auto reply = client.reply();
+        EXPECT_EQ(reply.body, "GET " + test::numbered(i++) + " ");
+        EXPECT_EQ(reply.field("Connection"), "close");
+    }
+    clients.clear();
+    server.join();
+}
+
+TEST(ServerDrain, CutsWhatDoesNotEnd) {
+    net::server_options options;
+    options.limits.drain_timeout_ms = 60;
+    running_server server(echo, std::move(options));
+    server.start();
+    http_client stuck(server.port());
+    stuck.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n");
+    EXPECT_EQ(http_client(server.port()).ask(get("/")).status, 200);
+    server.get().drain();
+    server.join();
+    EXPECT_TRUE(stuck.gone());
+}
+
+// --- descriptors
+
+double cpu_seconds_of_this_process() {
+    timespec used{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
+}
+
+// The child has room for a dozen connections. Those beyond are told 503 at once, the loop does not spin, and when
+// descriptors are free again connections are served again.
+TEST(ServerDescriptors, ExhaustionIsAnsweredAndPasses) {
+    test::child_process child([](test::channel& talk) -> std::string {
+        const int listener = net::listen_tcp("127.0.0.1:0");
+        net::server_options options;
+        options.limits.linger_timeout_ms = 50;
+        net::server server({listener}, std::move(options), echo);
+        server.watch(talk.read_fd(), [&] { server.stop(); });
+        const int next = ::dup(0);  // the lowest free descriptor
+        ::close(next);
+        const rlimit few{static_cast<rlim_t>(next) + 12, static_cast<rlim_t>(next) + 12};
+        if (::setrlimit(RLIMIT_NOFILE, &few) != 0) return "setrlimit failed";
+        talk.send(net::bound_port(listener));
+        server.run();
+        const double cpu = cpu_seconds_of_this_process();
+        talk.send(server.counters());
+        return cpu < 5 ? std::string() : "the loop spun: " + std::to_string(cpu) + " s of CPU";
+    });
+    const auto port = child.talk().receive<std::uint16_t>();
+    ASSERT_TRUE(port);
+    std::list<http_client> clients;
+    int refused = 0;
+    for (int i = 0; i < 40; ++i) {
+        auto& client = clients.emplace_back(*port);
+        client.send(get("/"));
+        refused += client.reply().status == 503 ? 1 : 0;
+    }
+    EXPECT_EQ(refused, 28);
+    EXPECT_EQ(clients.front().ask(get("/still")).status, 200);
+    clients.clear();
+    // The places come free as the server sees the closes, which is no later than it sees this connection.
+    int status = 0;
+    for (int i = 0; i < 100 && status != 200; ++i) status = http_client(*port).ask(get("/again")).status;
+    EXPECT_EQ(status, 200);
+    child.talk().signal();
+    const auto counters = child.talk().receive<net::server_counters>();
+    EXPECT_TRUE(child.wait().success()) << child.wait().text();
+    ASSERT_TRUE(counters);
+    EXPECT_GE(counters->over_descriptors, 28U);
+}
+
+}  // namespace
