@@ -240,6 +240,18 @@ def one_version(tree):
         yield "include/holdfast/version.hpp", 1, "the version here, in version_text and in CMakeLists.txt differ"
 
 
+def umbrella(tree):
+    """holdfast.hpp includes every header that lies beside it"""
+    whole = "include/holdfast/holdfast.hpp"
+    if whole not in tree.paths:
+        return
+    included = {name for _, name, _ in tree.source(whole).includes()}
+    for path in tree.cpp("include/holdfast/"):
+        name = path.removeprefix("include/")
+        if name.count("/") == 1 and path != whole and name not in included:
+            yield whole, 1, f'"{name}" is missing: whoever includes the whole core gets less than that'
+
+
 def dependencies(tree):
     """a library of others is included by one wrapper file, and docs/dependencies.md names both"""
     page = tree.text("docs/dependencies.md") if "docs/dependencies.md" in tree.paths else ""
@@ -282,7 +294,7 @@ def format_cpp(tree):
 RULES = {"layers": layers, "core_includes": core_includes, "memory_order": memory_order, "volatile": no_volatile, "assert": no_assert,
          "headers": headers, "license_line": license_line, "machine_paths": machine_paths, "registry_hosts": registry_hosts,
          "unfinished": unfinished, "file_names": file_names, "every_source_is_built": every_source_is_built,
-         "python_tests_run": python_tests_run, "links": links, "one_version": one_version, "dependencies": dependencies,
+         "python_tests_run": python_tests_run, "links": links, "umbrella": umbrella, "one_version": one_version, "dependencies": dependencies,
          "format": format_cpp}
 
 

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// holdfast.hpp - the whole core: every container, the segment beneath them, and the errors.
+// holdfast.hpp - the whole core: every container and metric, the segment beneath them, and the errors.
 #pragma once
 
 #include "holdfast/error.hpp"
 #include "holdfast/memory/passing.hpp"
+#include "holdfast/metrics/counter_set.hpp"
+#include "holdfast/metrics/latency_histogram.hpp"
 #include "holdfast/peers.hpp"
+#include "holdfast/record.hpp"
 #include "holdfast/segment.hpp"
+#include "holdfast/snapshot.hpp"
 #include "holdfast/version.hpp"

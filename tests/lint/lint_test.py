@@ -115,6 +115,10 @@ CASES = {
         ({"CMakeLists.txt": "project(holdfast VERSION 1.2.3)", "include/holdfast/version.hpp":
           '#define HOLDFAST_VERSION_MAJOR 1\n#define HOLDFAST_VERSION_MINOR 2\n#define HOLDFAST_VERSION_PATCH 3\nversion_text = "1.2.3"'}, 0),
     ],
+    "umbrella": [
+        ({"include/holdfast/holdfast.hpp": '#include "holdfast/a.hpp"\n', "include/holdfast/a.hpp": "", "include/holdfast/b.hpp": ""}, 1),
+        ({"include/holdfast/holdfast.hpp": '#include "holdfast/a.hpp"\n', "include/holdfast/a.hpp": "", "include/holdfast/net/b.hpp": ""}, 0),
+    ],
     "dependencies": [
         ({"src/cli/a.cpp": "#include <fmt/format.h>\n"}, 1),
         ({"src/cli/a.hpp": "#include <fmt/format.h>\n", "src/cli/b.cpp": "#include <fmt/core.h>\n", "docs/dependencies.md": "fmt `src/cli/a.hpp`"}, 1),
