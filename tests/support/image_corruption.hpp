@@ -47,7 +47,7 @@ struct damage {
     }
 };
 
-namespace detail {
+namespace rig {
 
 // A working copy that is put right again before each visit.
 class damage_bench {
@@ -96,12 +96,12 @@ inline std::vector<std::uint64_t> hostile_words(std::uint64_t word, std::size_t 
     return values;
 }
 
-}  // namespace detail
+}  // namespace rig
 
 /// Returns: the images shown, here and in all that follow.
 template <class Visit>
 std::uint64_t for_each_bit_flip(std::span<const std::byte> sound, const image_part& part, Visit&& visit) {
-    detail::damage_bench bench(sound);
+    rig::damage_bench bench(sound);
     for (std::size_t bit = 0; bit < part.bytes * 8; ++bit) {
         const std::span<std::byte> image = bench.fresh();
         image[part.offset + bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
@@ -113,13 +113,12 @@ std::uint64_t for_each_bit_flip(std::span<const std::byte> sound, const image_pa
 template <class Visit>
 std::uint64_t for_each_word_damage(std::span<const std::byte> sound, const image_part& part, Visit&& visit) {
     static constexpr std::array<const char*, 9> kinds{"", "byte", "half word", "", "word", "", "", "", "double word"};
-    detail::damage_bench bench(sound);
+    rig::damage_bench bench(sound);
     std::uint64_t shown = 0;
     for (const std::size_t width : {std::size_t{1}, std::size_t{2}, std::size_t{4}, std::size_t{8}})
         for (std::size_t at = (part.offset + width - 1) / width * width; at + width <= part.offset + part.bytes;
              at += width)
-            for (const std::uint64_t value :
-                 detail::hostile_words(detail::get_word(sound, at, width), width, sound.size())) {
+            for (const std::uint64_t value : rig::hostile_words(rig::get_word(sound, at, width), width, sound.size())) {
                 const std::span<std::byte> image = bench.fresh();
                 std::memcpy(image.data() + at, &value, width);
                 visit(damage{kinds[width], part.name, at, value}, image);
@@ -131,7 +130,7 @@ std::uint64_t for_each_word_damage(std::span<const std::byte> sound, const image
 template <class Visit>
 std::uint64_t for_each_swap(std::span<const std::byte> sound, const image_part& part, std::size_t width,
                             Visit&& visit) {
-    detail::damage_bench bench(sound);
+    rig::damage_bench bench(sound);
     std::uint64_t shown = 0;
     for (std::size_t at = part.offset; at + 2 * width <= part.offset + part.bytes; at += width) {
         if (std::memcmp(sound.data() + at, sound.data() + at + width, width) == 0) continue;
@@ -149,7 +148,7 @@ std::uint64_t for_each_swap(std::span<const std::byte> sound, const image_part& 
 template <class Visit>
 std::uint64_t for_each_truncation(std::span<const std::byte> sound, const std::vector<std::size_t>& lengths,
                                   Visit&& visit) {
-    detail::damage_bench bench(sound);
+    rig::damage_bench bench(sound);
     std::uint64_t shown = 0;
     for (const std::size_t length : lengths)
         for (const std::size_t cut : {length - 1, length, length + 1}) {
@@ -173,14 +172,14 @@ std::uint64_t for_each_truncation(std::span<const std::byte> sound, const std::v
 template <class Visit>
 std::uint64_t random_damage(std::span<const std::byte> sound, const image_part& part, seeded_random& random,
                             std::uint64_t rounds, Visit&& visit) {
-    detail::damage_bench bench(sound);
+    rig::damage_bench bench(sound);
     for (std::uint64_t round = 0; round < rounds; ++round) {
         const std::span<std::byte> image = bench.fresh();
         for (std::uint64_t pieces = 1 + random.below(8); pieces > 0; --pieces) {
             const std::size_t width = std::size_t{1} << random.below(4);
             if (width > part.bytes) continue;
             const std::size_t at = part.offset + random.below(part.bytes - width + 1);
-            const auto values = detail::hostile_words(detail::get_word(sound, at, width), width, sound.size());
+            const auto values = rig::hostile_words(rig::get_word(sound, at, width), width, sound.size());
             const std::uint64_t value = random.below(2) == 0 ? random() : values[random.below(values.size())];
             std::memcpy(image.data() + at, &value, width);
         }

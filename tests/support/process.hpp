@@ -48,7 +48,7 @@ struct ended {
     }
 };
 
-namespace detail {
+namespace rig {
 
 class descriptor {
  public:
@@ -102,7 +102,7 @@ inline bool write_all(int fd, const void* from, std::size_t bytes) noexcept {
     return true;
 }
 
-}  // namespace detail
+}  // namespace rig
 
 /// One end of the talk between parent and child: fixed-size values, or bare signals of one byte.
 class channel {
@@ -113,14 +113,14 @@ class channel {
     template <class T>
     bool send(const T& value) noexcept {
         static_assert(std::is_trivially_copyable_v<T>);
-        return detail::write_all(write_fd_, &value, sizeof value);
+        return rig::write_all(write_fd_, &value, sizeof value);
     }
     /// Waits for the other side. Returns: nothing when it is gone.
     template <class T>
     std::optional<T> receive() noexcept {
         static_assert(std::is_trivially_copyable_v<T>);
         T value;
-        if (!detail::read_all(read_fd_, &value, sizeof value)) return std::nullopt;
+        if (!rig::read_all(read_fd_, &value, sizeof value)) return std::nullopt;
         return value;
     }
     bool signal() noexcept { return send('x'); }
@@ -137,7 +137,7 @@ class child_process {
  public:
     template <class Body>
     explicit child_process(Body&& body) {
-        auto down = detail::pipe_pair::make(), up = detail::pipe_pair::make(), report = detail::pipe_pair::make();
+        auto down = rig::pipe_pair::make(), up = rig::pipe_pair::make(), report = rig::pipe_pair::make();
         const pid_t parent = ::getpid();
         pid_ = ::fork();
         if (pid_ < 0) throw std::system_error(errno, std::generic_category(), "fork");
@@ -226,14 +226,14 @@ class child_process {
             code = failed_exit_code;
             failure.resize(
                 std::min<std::size_t>(failure.size(), 4000));  // fits the pipe: the parent reads it afterwards
-            detail::write_all(report_fd, failure.data(), failure.size());
+            rig::write_all(report_fd, failure.data(), failure.size());
         }
         if (&__llvm_profile_write_file != nullptr) __llvm_profile_write_file();
         ::_exit(code);
     }
 
     pid_t pid_ = -1;
-    detail::descriptor read_end_, write_end_, report_;
+    rig::descriptor read_end_, write_end_, report_;
     std::optional<ended> ended_;
 };
 

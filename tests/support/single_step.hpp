@@ -105,7 +105,7 @@ struct step_report {
     }
 };
 
-namespace detail {
+namespace rig {
 
 enum class step_phase : std::uint32_t { before, inside, after, threw };
 
@@ -202,7 +202,7 @@ inline std::string ending_text(const traced_child& child, std::uint64_t steps) {
            (WIFSIGNALED(status) ? " by signal " + std::to_string(WTERMSIG(status)) : std::string());
 }
 
-}  // namespace detail
+}  // namespace rig
 
 /// Runs operate() in a child, one instruction at a time; on_stop(steps) follows each and returns a failure text or
 /// nothing (an empty string). The child stays stopped while on_stop runs; a failure ends it.
@@ -211,15 +211,15 @@ template <class Operate, class OnStop>
     const auto start = std::chrono::steady_clock::now();
     const one_core pinned;
     shared_image control(4096);
-    detail::traced_child child(control, std::forward<Operate>(operate));
+    rig::traced_child child(control, std::forward<Operate>(operate));
     step_report report;
-    while (child.phase() <= detail::step_phase::inside && report.failure.empty()) {
+    while (child.phase() <= rig::step_phase::inside && report.failure.empty()) {
         if (!child.resume(PTRACE_SINGLESTEP)) break;
-        if (child.phase() != detail::step_phase::inside) continue;
+        if (child.phase() != rig::step_phase::inside) continue;
         ++report.steps;
         report.failure = on_stop(report.steps);
     }
-    if (report.failure.empty()) report.failure = detail::ending_text(child, report.steps);
+    if (report.failure.empty()) report.failure = rig::ending_text(child, report.steps);
     child.kill();
     report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return report;
@@ -270,13 +270,13 @@ template <class Prepare, class Operate, class Alive, class Dead>
     for (std::uint64_t target = 1; report.failure.empty(); ++target) {
         prepare();
         shared_image control(4096);
-        detail::traced_child child(control, operate);
+        rig::traced_child child(control, operate);
         std::uint64_t stops = 0;
-        while (stops < target && child.phase() <= detail::step_phase::inside && child.resume(PTRACE_SYSCALL))
-            if (child.phase() == detail::step_phase::inside) ++stops;
-        const bool reached = stops == target && child.phase() == detail::step_phase::inside;
-        if (!reached && child.phase() != detail::step_phase::after) {
-            report.failure = detail::ending_text(child, stops);
+        while (stops < target && child.phase() <= rig::step_phase::inside && child.resume(PTRACE_SYSCALL))
+            if (child.phase() == rig::step_phase::inside) ++stops;
+        const bool reached = stops == target && child.phase() == rig::step_phase::inside;
+        if (!reached && child.phase() != rig::step_phase::after) {
+            report.failure = rig::ending_text(child, stops);
             break;
         }
         report.failure = alive();

@@ -36,7 +36,7 @@ struct faulted_run {
 #if defined(__x86_64__)
 inline constexpr bool can_fail_system_calls = true;
 
-namespace detail {
+namespace rig {
 
 // Steps to the entry of the next system call inside the operation. Returns: false when there is none left.
 inline bool next_system_call(traced_child& child, user_regs_struct& registers) {
@@ -53,7 +53,7 @@ inline bool skip_with_error(traced_child& child, user_regs_struct registers, int
     return ::ptrace(PTRACE_SETREGS, child.pid(), nullptr, &registers) == 0;
 }
 
-}  // namespace detail
+}  // namespace rig
 
 /// For n = 1, 2, ... runs prepare() here and operate() in a child whose n-th system call that eligible(number) admits
 /// answers -error without being executed, then asks judge(faulted_run) for a failure text (empty: all is well). Ends
@@ -65,17 +65,17 @@ template <class Prepare, class Operate, class Eligible, class Judge>
     for (bool reached = true; reached && report.failure.empty();) {
         prepare();
         shared_image control(4096);
-        detail::traced_child child(control, operate);
+        rig::traced_child child(control, operate);
         user_regs_struct registers{};
         faulted_run run{.ordinal = report.steps + 1, .number = -1, .result = 0, .uncaught = {}};
         std::uint64_t seen = 0;
         reached = false;
-        while (!reached && detail::next_system_call(child, registers)) {
+        while (!reached && rig::next_system_call(child, registers)) {
             const auto number = static_cast<long>(registers.orig_rax);
             reached = eligible(number) && ++seen == run.ordinal;
             if (reached) {
                 run.number = number;
-                detail::skip_with_error(child, registers, error);
+                rig::skip_with_error(child, registers, error);
             } else if (!child.resume(PTRACE_SYSCALL)) {  // to the call's exit
                 break;
             }
@@ -83,7 +83,7 @@ template <class Prepare, class Operate, class Eligible, class Judge>
         while (child.alive() && child.resume(PTRACE_CONT)) {
         }
         run.result = child.result();
-        run.uncaught = detail::ending_text(child, 0);
+        run.uncaught = rig::ending_text(child, 0);
         if (reached) ++report.steps;
         report.failure = judge(static_cast<const faulted_run&>(run));
         if (!report.failure.empty())
