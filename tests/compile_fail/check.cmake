@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake -DCOMPILER=... -DINCLUDE=... -DFOLDER=... (-DPRECOMPILE=header | -DSOURCE=... -DHEADER=header) -P check.cmake
+# See CMakeLists.txt.
+set(command "${COMPILER}" -std=c++20 "-I${FOLDER}" "-I${INCLUDE}")
+execute_process(COMMAND "${COMPILER}" --version OUTPUT_VARIABLE version)
+set(extension gch)  # where g++ looks for it by itself
+if(version MATCHES "clang")
+  set(extension pch)
+endif()
+
+if(PRECOMPILE)
+  file(MAKE_DIRECTORY "${FOLDER}/holdfast")
+  execute_process(COMMAND ${command} -x c++-header "${INCLUDE}/holdfast/${PRECOMPILE}.hpp"
+    -o "${FOLDER}/holdfast/${PRECOMPILE}.hpp.${extension}" RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "holdfast/${PRECOMPILE}.hpp does not compile")
+  endif()
+  return()
+endif()
+
+file(STRINGS "${SOURCE}" expect REGEX "^// EXPECT: ")
+string(REGEX REPLACE "^// EXPECT: " "" expect "${expect}")
+if(expect STREQUAL "")
+  message(FATAL_ERROR "${SOURCE} does not say // EXPECT: what")
+endif()
+list(APPEND command -fsyntax-only)
+if(extension STREQUAL "pch")
+  list(APPEND command -include-pch "${FOLDER}/holdfast/${HEADER}.hpp.pch")
+endif()
+execute_process(COMMAND ${command} "${SOURCE}" RESULT_VARIABLE status ERROR_VARIABLE output)
+if(NOT status EQUAL 0)
+  message(FATAL_ERROR "${SOURCE} must compile without MUST_FAIL:\n${output}")
+endif()
+execute_process(COMMAND ${command} -DMUST_FAIL "${SOURCE}" RESULT_VARIABLE status ERROR_VARIABLE output)
+if(status EQUAL 0)
+  message(FATAL_ERROR "${SOURCE} must not compile with MUST_FAIL, and does")
+endif()
+string(REGEX REPLACE "[ \n]+" " " flat "${output}")
+if(NOT flat MATCHES "${expect}")
+  message(FATAL_ERROR "${SOURCE} must fail with '${expect}', and fails with:\n${output}")
+endif()
