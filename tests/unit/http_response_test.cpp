@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "holdfast/net/response.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+#include "holdfast/error.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace std::string_view_literals;
+using net::response;
+
+std::string json(std::string_view text) {
+    std::string out;
+    net::append_json_string(out, text);
+    return out;
+}
+
+TEST(Response, CollectsFieldsInOrder) {
+    response r;
+    r.status(201).header("A", "1").header("B", "").header("A", "2\t3");
+    EXPECT_EQ(r.status(), 201);
+    EXPECT_EQ(r.fields(), "A: 1\r\nB: \r\nA: 2\t3\r\n");
+}
+
+// A handler that passes on what a client sent must not let it forge fields or a second response.
+TEST(Response, RefusesFieldsThatWouldBreakTheMessage) {
+    response r;
+    for (const std::string_view value : {"a\r\nX: y"sv, "a\n"sv, "\r"sv, "a\0b"sv, "\x7f"sv, "\x01"sv})
+        EXPECT_THROW(r.header("X", value), error);
+    for (const std::string_view name : {""sv, "a b"sv, "a:"sv, "a\r\n"sv, "\xc3\xa4"sv})
+        EXPECT_THROW(r.header(name, "v"), error);
+    for (const std::string_view name : {"Content-Length", "content-length", "Transfer-Encoding", "CONNECTION", "Date"})
+        EXPECT_THROW(r.header(name, "1"), error);
+    EXPECT_EQ(r.fields(), "");
+}
+
+TEST(Response, RefusesStatusesThatAreNotFinal) {
+    response r;
+    for (const int code : {-1, 0, 99, 100, 199, 600, 1000}) EXPECT_THROW(r.status(code), error) << code;
+    EXPECT_NO_THROW(r.status(599));
+}
+
+TEST(Response, ProblemReplacesWhatWasThere) {
+    response r;
+    r.header("X", "y").body("text").problem(404, "no such \"key\"");
+    EXPECT_EQ(r.fields(), "Content-Type: application/problem+json\r\n");
+    EXPECT_EQ(r.body(),
+              "{\"type\":\"about:blank\",\"title\":\"Not Found\",\"status\":404,\"detail\":\"no such \\\"key\\\"\"}\n");
+}
+
+TEST(Response, ResetIsABare200) {
+    response r;
+    r.status(404).header("X", "y").route(3).close().body(std::string(1U << 20U, 'x'));
+    r.reset();
+    EXPECT_EQ(r.status(), 200);
+    EXPECT_EQ(r.fields(), "");
+    EXPECT_EQ(r.body(), "");
+    EXPECT_EQ(r.route(), 0);
+    EXPECT_FALSE(r.closes());
+    EXPECT_LE(r.body_buffer().capacity(), 256U << 10U) << "a huge body is not kept";
+}
+
+TEST(Response, JsonTextIsEscapedAndAlwaysUtf8) {
+    EXPECT_EQ(json("plain"), "\"plain\"");
+    EXPECT_EQ(json("\"\\\n\x01\x7f"), R"("\"\\\u000a\u0001\u007f")");
+    EXPECT_EQ(json("\xc3\xa4\xf0\x9f\x98\x80"), "\"\xc3\xa4\xf0\x9f\x98\x80\"");
+    EXPECT_EQ(json("\xff|\xc3|\xed\xa0\x80"), "\"\xEF\xBF\xBD|\xEF\xBF\xBD|\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"");
+}
+
+}  // namespace
