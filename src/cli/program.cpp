@@ -4,11 +4,16 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <string_view>
+#include <vector>
 
 #include "cli/exit_code.hpp"
 #include "cli/output.hpp"
 #include "holdfast/error.hpp"
 #include "holdfast/memory/truncation_guard.hpp"
+#ifdef HOLDFAST_WITH_SERVE
+#include "serve/serve.hpp"
+#endif
 
 namespace holdfast::cli {
 
@@ -23,11 +28,28 @@ constexpr const char* details =
 
 int run(int argc, char** argv) {
     memory::install_truncation_guard();
+#ifdef HOLDFAST_WITH_SERVE
+    // Workers of the server are this program run anew; their words are no command line for people.
+    if (argc > 1 && argv[1] == serve::worker_command) {
+        const std::vector<std::string_view> words(argv + 2, argv + argc);
+        return serve::run_worker(words);
+    }
+#endif
     command_line line(summary, details);
     add_ls(line);
     add_stat(line);
+    add_get(line);
+    add_put(line);
+    add_del(line);
+    add_scan(line);
+    add_load(line);
+    add_dump(line);
+    add_verify(line);
     add_who(line);
     add_rm(line);
+#ifdef HOLDFAST_WITH_SERVE
+    add_serve(line);
+#endif
     add_version(line);
     const int code = line.parse_and_run(argc, argv);
     flush_output();

@@ -10,6 +10,16 @@ void add_ls(command_line& line);
 void add_stat(command_line& line);
 void add_who(command_line& line);
 void add_rm(command_line& line);
+void add_get(command_line& line);
+void add_put(command_line& line);
+void add_del(command_line& line);
+void add_scan(command_line& line);
+void add_load(command_line& line);
+void add_dump(command_line& line);
+void add_verify(command_line& line);
+#ifdef HOLDFAST_WITH_SERVE
+void add_serve(command_line& line);
+#endif
 void add_version(command_line& line);
 
 /// Runs the program. Returns: its exit code; nothing is thrown.

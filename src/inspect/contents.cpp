@@ -1,8 +1,87 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/contents.hpp"
 
+#include "holdfast/hash_table/attach.hpp"
+#include "holdfast/snapshot.hpp"
+#include "holdfast/sorted_index.hpp"
+#include "inspect/metrics_reader.hpp"
+
 namespace holdfast::inspect {
 
-contents contents_of(const segment&) { return {}; }
+namespace {
+
+[[nodiscard]] contents contents_of_table(const segment& s) {
+    const layout::hash_table_geometry g = detail::geometry_of(s);
+    const detail::table_view<const std::byte, detail::runtime_node> view(s.bytes(), g, {g.key_bytes, g.value_bytes});
+    contents c;
+    c.size = detail::hash_table_finder(view).size();
+    c.capacity = g.capacity;
+    return c;
+}
+
+[[nodiscard]] contents contents_of_image(std::span<const std::byte> bytes, const segment& s, const index_shape& shape) {
+    contents c;
+    layout::sorted_index_image image;
+    if (const char* wrong = layout::sorted_index_image::parse(bytes, image))
+        throw error(errc::corrupt, s.uri(), std::string(wrong) + "; holdfast verify says where");
+    c.size = image.size();
+    const std::string end = shape.range_end(container_schema::parse(s.info().schema));
+    if (!end.empty()) c.range_end = end;
+    return c;
+}
+
+[[nodiscard]] contents contents_of_snapshot(const segment& s) {
+    const layout::snapshot_geometry geometry = detail::snapshot_geometry_of(s);
+    const layout::snapshot_read_core core(s.bytes(), geometry);
+    contents c;
+    const bool index = geometry.format == sorted_index_payload_format;
+    snapshot_read_result got;
+    if (index) {
+        const index_shape shape = detail::index_shape_of(s);
+        std::optional<error> wrong;
+        got = core.visit([&](std::span<const std::byte> bytes, std::uint64_t) {
+            wrong.reset();
+            try {
+                c = contents_of_image(bytes, s, shape);
+            } catch (const error& failure) {
+                wrong = failure;
+            }
+        });
+        if (got && wrong) throw *wrong;
+    } else {
+        got = core.visit([&](std::span<const std::byte> bytes, std::uint64_t) { c.size = bytes.size(); });
+    }
+    if (got.status == snapshot_status::corrupt)
+        throw error(errc::corrupt, s.uri(),
+                    "the word that names the current version is damaged; holdfast verify says more");
+    c.payload = index ? container_kind::sorted_index : container_kind::raw;
+    c.version = got ? got.version : layout::snapshot_version_of(core.current());
+    if (!index) c.capacity = geometry.slot_bytes;
+    return c;
+}
+
+[[nodiscard]] contents contents_of_counters(const segment& s) {
+    contents c;
+    c.size = for_each_counter(s, [](auto, auto, auto) {}).counters;
+    c.capacity = s.info().geometry[0];
+    return c;
+}
+
+}  // namespace
+
+contents contents_of(const segment& s) {
+    switch (s.info().kind) {
+        case container_kind::hash_table: return contents_of_table(s);
+        case container_kind::snapshot: return contents_of_snapshot(s);
+        case container_kind::sorted_index: return contents_of_image(s.bytes(), s, detail::index_shape_of(s));
+        case container_kind::counter_set: return contents_of_counters(s);
+        case container_kind::latency_histogram: {
+            contents c;
+            c.size = latencies_of(s).total();
+            return c;
+        }
+        default: return {};
+    }
+}
 
 }  // namespace holdfast::inspect

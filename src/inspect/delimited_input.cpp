@@ -20,10 +20,11 @@ namespace {
 
 class delimited_input final : public record_input::source {
  public:
-    delimited_input(line_input& lines, delimited_rows::dialect dialect, const std::optional<table_schema>& given)
+    delimited_input(line_input& lines, delimited_rows::dialect dialect, const std::optional<table_schema>& given,
+                    const std::optional<table_schema>& otherwise)
         : source(lines), rows_(lines, dialect) {
         if (given) set_schema(*given);
-        read_first_row();
+        read_first_row(otherwise);
         if (columns_.empty()) columns_ = columns_of(schema().schema);
     }
 
@@ -40,18 +41,31 @@ class delimited_input final : public record_input::source {
 
  private:
     /// Reads up to the first row that is no comment: a header, or the first record, which is kept for next().
-    void read_first_row() {
+    void read_first_row(const std::optional<table_schema>& otherwise) {
         do {
             first_ = rows_.next();
             constexpr std::string_view mark = "#schema ";
             if (first_ == delimited_rows::outcome::comment && !has_schema() && rows_.comment().starts_with(mark))
                 take_schema(rows_.comment().substr(mark.size()), mark.size() + 1);
         } while (first_ == delimited_rows::outcome::comment);
+        // A header with types goes before what is stored already: the two are compared later.
+        const bool header = first_ == delimited_rows::outcome::row && looks_like_header();
+        if (!has_schema() && otherwise && !header) set_schema(*otherwise);
         if (first_ == delimited_rows::outcome::malformed && !has_schema())
             refuse(rows_.fault().column, rows_.fault().reason);
         if (first_ == delimited_rows::outcome::end && !has_schema())
             refuse(0, std::string(schema_cure) + "a line like id:u64:key,name:char[16]");
         pending_ = first_ != delimited_rows::outcome::row || !take_header();
+    }
+
+    /// Whether every cell of the first row is NAME:TYPE or NAME:TYPE:ROLE with a type that there is.
+    [[nodiscard]] bool looks_like_header() const {
+        return std::all_of(rows_.fields().begin(), rows_.fields().end(), [](const text_field& cell) {
+            const std::size_t colon = cell.text.find(':');
+            if (colon == std::string_view::npos) return false;
+            const std::string_view type = without_blanks(cell.text.substr(colon + 1));
+            return detail::find_type(type.substr(0, type.find_first_of("[<: "))) != nullptr;
+        });
     }
 
     void take_schema(std::string_view text, std::size_t column) {
@@ -141,9 +155,10 @@ class delimited_input final : public record_input::source {
 }  // namespace
 
 std::unique_ptr<record_input::source> make_delimited_input(line_input& lines, file_format format,
-                                                           const std::optional<table_schema>& given) {
+                                                           const std::optional<table_schema>& given,
+                                                           const std::optional<table_schema>& otherwise) {
     const auto dialect = format == file_format::tsv ? delimited_rows::dialect::tsv : delimited_rows::dialect::csv;
-    return std::make_unique<delimited_input>(lines, dialect, given);
+    return std::make_unique<delimited_input>(lines, dialect, given, otherwise);
 }
 
 }  // namespace holdfast::inspect

@@ -9,6 +9,7 @@
 namespace holdfast::inspect {
 
 [[nodiscard]] std::unique_ptr<record_input::source> make_delimited_input(line_input& lines, file_format format,
-                                                                         const std::optional<table_schema>& given);
+                                                                         const std::optional<table_schema>& given,
+                                                                         const std::optional<table_schema>& otherwise);
 
 }  // namespace holdfast::inspect

@@ -152,7 +152,8 @@ void append_json(json_out& out, const description& d) {
         out.member("kind", kind_name(d.info->kind)).member("layout", d.info->container_version);
         out.member("writers", d.info->policy == writers::one ? "one" : "many");
         out.member("bytes", d.info->total_bytes).member("created", time_of(d.info->created_ns));
-        out.member("peer_slots", d.info->peer_slots).member("schema", printable(d.info->schema));
+        out.member("peer_slots", d.info->peer_slots)
+            .member("schema", d.schema ? d.info->schema : printable(d.info->schema));
     }
     if (d.schema) {
         out.key("fields").begin_object();

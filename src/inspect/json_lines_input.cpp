@@ -27,7 +27,9 @@ namespace {
 
 class json_lines_input final : public record_input::source {
  public:
-    json_lines_input(line_input& input, const std::optional<table_schema>& given) : source(input) {
+    json_lines_input(line_input& input, const std::optional<table_schema>& given,
+                     const std::optional<table_schema>& otherwise)
+        : source(input) {
         if (given) set_schema(*given);
         first_ = next_line();
         if (const auto text = first_ ? schema_line(*first_) : std::nullopt) {
@@ -36,6 +38,7 @@ class json_lines_input final : public record_input::source {
         } else {
             pending_ = true;
         }
+        if (!has_schema() && otherwise) set_schema(*otherwise);
         if (!has_schema()) refuse(first_ ? 1 : 0, std::string(schema_cure) + R"({"$schema":"id:u64:key,..."})");
         reader_.emplace(schema().schema);
     }
@@ -75,9 +78,9 @@ class json_lines_input final : public record_input::source {
 
 }  // namespace
 
-std::unique_ptr<record_input::source> make_json_lines_input(line_input& lines,
-                                                            const std::optional<table_schema>& given) {
-    return std::make_unique<json_lines_input>(lines, given);
+std::unique_ptr<record_input::source> make_json_lines_input(line_input& lines, const std::optional<table_schema>& given,
+                                                            const std::optional<table_schema>& otherwise) {
+    return std::make_unique<json_lines_input>(lines, given, otherwise);
 }
 
 }  // namespace holdfast::inspect

@@ -9,6 +9,7 @@
 namespace holdfast::inspect {
 
 [[nodiscard]] std::unique_ptr<record_input::source> make_json_lines_input(line_input& lines,
-                                                                          const std::optional<table_schema>& given);
+                                                                          const std::optional<table_schema>& given,
+                                                                          const std::optional<table_schema>& otherwise);
 
 }  // namespace holdfast::inspect

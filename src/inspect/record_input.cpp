@@ -35,11 +35,12 @@ void record_input::source::refuse(std::size_t column, std::string reason) {
     throw input_error(fault_);
 }
 
-record_input::record_input(line_input& lines, file_format format, const std::optional<table_schema>& given) {
+record_input::record_input(line_input& lines, file_format format, const std::optional<table_schema>& given,
+                           const std::optional<table_schema>& otherwise) {
     if (format == file_format::json_lines)
-        source_ = make_json_lines_input(lines, given);
+        source_ = make_json_lines_input(lines, given, otherwise);
     else
-        source_ = make_delimited_input(lines, format, given);
+        source_ = make_delimited_input(lines, format, given, otherwise);
 }
 
 record_input::~record_input() = default;

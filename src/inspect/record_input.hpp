@@ -52,8 +52,10 @@ class input_error : public error {
 /// Reads records one after the other. Construction finds the schema.
 class record_input {
  public:
-    /// Throws: input_error when there is no schema or the header does not fit it.
-    record_input(line_input& lines, file_format format, const std::optional<table_schema>& given);
+    /// `given` goes before what the file says, `otherwise` serves when neither is there.
+    /// Throws: input_error when there is no schema at all, or the header does not fit it.
+    record_input(line_input& lines, file_format format, const std::optional<table_schema>& given,
+                 const std::optional<table_schema>& otherwise = {});
     ~record_input();
     record_input(const record_input&) = delete;
     record_input& operator=(const record_input&) = delete;

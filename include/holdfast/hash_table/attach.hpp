@@ -39,9 +39,12 @@ namespace detail {
     return seed;
 }
 
-/// Makes the segment of a new table. Throws: invalid_argument, and what segment::create throws.
-[[nodiscard]] inline segment create_hash_table(std::string_view uri, const hash_table_options& options,
-                                               const container_schema& schema) {
+/// Makes the segment of a new table. fill(body, geometry) may put entries into the still unpublished body, whose zero
+/// bytes are an empty table; what it throws leaves nothing behind.
+/// Throws: invalid_argument, what fill throws, and what segment::create throws.
+template <class Fill>
+[[nodiscard]] segment create_hash_table(std::string_view uri, const hash_table_options& options,
+                                        const container_schema& schema, Fill&& fill) {
     const std::string subject(uri);
     if (!schema.key || !schema.value)
         throw error(errc::invalid_argument, subject, "a hash table needs the schema of its keys and of its values");
@@ -58,7 +61,12 @@ namespace detail {
     spec.schema = schema.text();
     spec.geometry = layout::geometry_words_of(g);
     spec.body_bytes = g.body_bytes();
-    return segment::create(uri, spec, options.segment, [](std::span<std::byte>) {});  // zero bytes are an empty table
+    return segment::create(uri, spec, options.segment, [&](std::span<std::byte> body) { fill(body, g); });
+}
+
+[[nodiscard]] inline segment create_hash_table(std::string_view uri, const hash_table_options& options,
+                                               const container_schema& schema) {
+    return create_hash_table(uri, options, schema, [](std::span<std::byte>, const layout::hash_table_geometry&) {});
 }
 
 /// The checked geometry of an attached table. Throws: kind_mismatch, version_mismatch, geometry_mismatch.

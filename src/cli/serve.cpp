@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// serve.cpp - the command line of the server; the server itself is src/serve.
+#ifdef HOLDFAST_WITH_SERVE
+
+#include "serve/serve.hpp"
+
+#include <charconv>
+#include <memory>
+
+#include "cli/program.hpp"
+#include "holdfast/error.hpp"
+
+namespace holdfast::cli {
+
+namespace {
+
+struct options {
+    serve::serve_options serve;
+    std::string workers = "auto";
+    std::vector<std::string> counts;
+};
+
+[[nodiscard]] unsigned workers_of(const std::string& text) {
+    if (text == "auto") return 0;
+    unsigned count = 0;
+    const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), count);
+    if (status != std::errc() || end != text.data() + text.size() || count == 0 || count > 1024)
+        throw error(errc::invalid_argument, "--workers", "is auto, or a number from 1 to 1024");
+    return count;
+}
+
+int start(const options& chosen) {
+    serve::serve_options all = chosen.serve;
+    all.workers = workers_of(chosen.workers);
+    for (const std::string& text : chosen.counts) all.counts.push_back(serve::count_by::parse(text));
+    return serve::run(all);
+}
+
+}  // namespace
+
+void add_serve(command_line& line) {
+    const auto chosen = std::make_shared<options>();
+    line.add("serve", "Serve segments over HTTP from one worker process per core")
+        .positionals("SEGMENT", chosen->serve.segments, "what is served; default: whatever is registered", false)
+        .option("--listen", chosen->serve.listen, "ADDRESS:PORT", "default 127.0.0.1:8080; port 0 takes a free one")
+        .option("--workers", chosen->workers, "N|auto", "worker processes; default auto: one for each core")
+        .option("--count", chosen->counts, "SEGMENT=FIELD", "count lookups by this field of what was found")
+        .option("--allow-host", chosen->serve.allowed_hosts, "NAME",
+                "a name beside addresses and localhost by which requests may call this server")
+        .option("--counters", chosen->serve.name, "NAME", "segment of the counts; default holdfast-serve-PORT")
+        .details(
+            "Runs until SIGTERM or SIGINT, then finishes the requests that it has. GET / is the dashboard,\n"
+            "GET /metrics the counts, GET /v1/segments the list of what is served.")
+        .run([chosen] { return start(*chosen); });
+}
+
+}  // namespace holdfast::cli
+
+#endif

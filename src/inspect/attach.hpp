@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// attach.hpp - attaching for looking: whoever owns the segment, since every byte of it is treated as input.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "holdfast/segment.hpp"
+
+namespace holdfast::inspect {
+
+/// Throws: as segment::attach.
+[[nodiscard]] inline std::shared_ptr<const segment> attach_to_look(std::string_view uri) {
+    attach_options look;
+    look.trust.any_owner = true;
+    return std::make_shared<const segment>(segment::attach(uri, access::read_only, look));
+}
+
+}  // namespace holdfast::inspect

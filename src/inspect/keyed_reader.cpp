@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inspect/keyed_reader.hpp"
+
+#include <algorithm>
+
+#include "holdfast/detail/concat.hpp"
+#include "holdfast/hash_table/dynamic.hpp"
+#include "holdfast/sorted_index.hpp"
+#include "inspect/attach.hpp"
+
+namespace holdfast::inspect {
+
+namespace {
+
+class table_reader final : public keyed_reader {
+ public:
+    explicit table_reader(dynamic_hash_table_reader reader)
+        : keyed_reader(table_schema{reader.schema(), std::nullopt}), reader_(std::move(reader)) {}
+
+    [[nodiscard]] lookup_result find(std::span<const std::byte> key, match) override {
+        if (!reader_.find(key, value_room())) return {reader_.fault() ? lookup::damaged : lookup::absent, 0, {}};
+        std::copy(key.begin(), key.end(), key_room().begin());
+        return {lookup::found, 0, {}};
+    }
+
+    void scan(const entry_sink& sink) override {
+        for (const dynamic_hash_table_entry& entry : reader_)
+            if (!sink(entry.key, entry.value)) return;
+    }
+
+    [[nodiscard]] std::uint64_t size() override { return reader_.size(); }
+    [[nodiscard]] std::optional<errc> fault() const noexcept override { return reader_.fault(); }
+    [[nodiscard]] const segment& memory() const noexcept override { return reader_.segment(); }
+
+ private:
+    dynamic_hash_table_reader reader_;
+};
+
+[[nodiscard]] lookup lookup_of(lookup_status status) noexcept {
+    switch (status) {
+        case lookup_status::found: return lookup::found;
+        case lookup_status::absent: return lookup::absent;
+        case lookup_status::empty: return lookup::empty;
+        case lookup_status::contended:
+        case lookup_status::forked: return lookup::contended;
+        case lookup_status::corrupt: break;
+    }
+    return lookup::damaged;
+}
+
+[[nodiscard]] table_schema schema_of_index(const dynamic_sorted_index_reader& reader) {
+    std::string end = reader.shape().range_end(reader.schema());
+    return {reader.schema(), end.empty() ? std::nullopt : std::optional(std::move(end))};
+}
+
+class index_reader final : public keyed_reader {
+ public:
+    explicit index_reader(dynamic_sorted_index_reader reader)
+        : keyed_reader(schema_of_index(reader)), reader_(std::move(reader)) {}
+
+    [[nodiscard]] lookup_result find(std::span<const std::byte> key, match how) override {
+        const auto got = how == match::exact ? reader_.find(key, entry_) : reader_.find_covering(key, entry_);
+        if (got) {
+            std::copy(entry_.key.begin(), entry_.key.end(), key_room().begin());
+            std::copy(entry_.value.begin(), entry_.value.end(), value_room().begin());
+        }
+        return {lookup_of(got.status), got.version, {}};
+    }
+
+    /// Copies the image first: what is scanned is one version, however long the scan takes.
+    void scan(const entry_sink& sink) override {
+        std::vector<std::byte> image;
+        const snapshot_read_result got = reader_.read([&](const dynamic_sorted_index_view& index) {
+            const std::span<const std::byte> bytes = index.image().bytes();
+            image.resize(bytes.size());
+            detail::copy_from_shared(image.data(), bytes.data(), bytes.size());
+        });
+        if (got.status == snapshot_status::empty) return;
+        const std::string& uri = reader_.underlying().uri();
+        if (got.status == snapshot_status::contended)
+            throw error(errc::io, uri, "it is published anew faster than it can be copied; try again");
+        if (!got) throw error(errc::corrupt, uri, "what is published is no index; holdfast verify says where");
+        const auto shape = std::make_shared<const index_shape>(reader_.shape());
+        const auto view = dynamic_sorted_index_view::over(image, shape, uri);
+        for (std::uint64_t i = 0; i < view.size(); ++i)
+            if (!sink(view.key(i), view.value(i))) return;
+    }
+
+    [[nodiscard]] std::uint64_t size() override {
+        std::uint64_t count = 0;
+        const auto got = reader_.read([&](const dynamic_sorted_index_view& index) { count = index.size(); });
+        return got ? count : 0;
+    }
+    [[nodiscard]] std::optional<errc> fault() const noexcept override { return reader_.fault(); }
+    [[nodiscard]] const segment& memory() const noexcept override { return reader_.underlying(); }
+
+ private:
+    dynamic_sorted_index_reader reader_;
+    dynamic_entry entry_;
+};
+
+}  // namespace
+
+keyed_reader::keyed_reader(table_schema schema)
+    : schema_(std::move(schema)),
+      codec_(schema_.schema),
+      wanted_(codec_.key_bytes()),
+      found_key_(codec_.key_bytes()),
+      found_value_(codec_.value_bytes()) {}
+
+std::unique_ptr<keyed_reader> keyed_reader::open(std::string_view uri) {
+    std::shared_ptr<const segment> from = attach_to_look(uri);
+    switch (from->info().kind) {
+        case container_kind::hash_table:
+            return std::make_unique<table_reader>(dynamic_hash_table_reader(std::move(from)));
+        case container_kind::sorted_index:
+        case container_kind::snapshot:
+            return std::make_unique<index_reader>(dynamic_sorted_index_reader(std::move(from)));
+        default:
+            throw error(errc::kind_mismatch, from->uri(),
+                        detail::concat("a ", kind_name(from->info().kind),
+                                       " has no keys; this works on a hash_table or a sorted index"));
+    }
+}
+
+lookup_result keyed_reader::get(std::string_view key, match how, std::string& out) {
+    if (auto reason = codec_.read_key(key, wanted_)) return {lookup::bad_key, 0, std::move(*reason)};
+    lookup_result result = find(wanted_, how);
+    if (result) codec_.append_json(out, found_key_, found_value_);
+    return result;
+}
+
+bool keyed_reader::replaced() const { return memory().replaced(); }
+
+}  // namespace holdfast::inspect

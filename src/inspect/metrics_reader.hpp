@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// metrics_reader.hpp - counter sets and latency histograms of whoever owns them, read and written as JSON.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "holdfast/metrics/counter_slots.hpp"
+#include "holdfast/metrics/histogram_counts.hpp"
+#include "holdfast/segment.hpp"
+#include "inspect/json_out.hpp"
+
+namespace holdfast::inspect {
+
+/// Takes a counter: family, labels, value.
+using counter_sink = std::function<void(std::string_view, std::string_view, std::uint64_t)>;
+
+/// Gives every counter in the order of registration. Throws: kind_, version_, geometry_mismatch.
+counter_walk for_each_counter(const segment& from, const counter_sink& sink);
+
+/// All that was ever recorded. Throws: kind_, version_, geometry_mismatch.
+[[nodiscard]] histogram_counts latencies_of(const segment& from);
+
+/// {"count":..,"sum":..,"quantiles":[{"q":..,"estimate":..,"lower":..,"upper":..,"bounded":..},...]}, times in ns.
+void append_json(json_out& out, const histogram_counts& counts);
+
+}  // namespace holdfast::inspect

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inspect/verify_body.hpp"
+
+#include "holdfast/detail/concat.hpp"
+#include "holdfast/hash_table/dynamic.hpp"
+#include "holdfast/metrics/counter_set.hpp"
+#include "holdfast/metrics/latency_histogram.hpp"
+#include "holdfast/snapshot.hpp"
+#include "holdfast/sorted_index.hpp"
+#include "inspect/contents.hpp"
+#include "inspect/metrics_reader.hpp"
+
+namespace holdfast::inspect {
+
+namespace {
+
+void verify_table(const std::shared_ptr<const segment>& s, verification& found) {
+    const dynamic_hash_table_reader table(s);
+    const layout::hash_table_geometry g = table.geometry();
+    const auto add = [&](const hash_table_finding& f) {
+        const bool of_bucket = f.what == hash_table_damage::counter_too_low || f.what == hash_table_damage::version_odd;
+        const bool of_journal = f.what == hash_table_damage::journal_slot || f.what == hash_table_damage::size_wrong;
+        const std::uint64_t at = of_journal  ? g.journal_offset
+                                 : of_bucket ? g.lines_offset + f.bucket * layout::line_bytes
+                                             : g.nodes_offset + f.slot * g.node_bytes;
+        const std::string place = of_journal  ? std::string("journal")
+                                  : of_bucket ? detail::concat("bucket ", f.bucket)
+                                              : detail::concat("bucket ", f.bucket, ", slot ", f.slot);
+        found.add({severity::damage, "body", header_bytes + at, place, std::string(describe(f.what))});
+        return true;
+    };
+    const hash_table_verification result = table.verify(add);
+    found.elements = result.entries;
+    const auto note = [&](const std::string& what) {
+        found.add({severity::note, "body", header_bytes + g.journal_offset, "journal", what});
+    };
+    if (result.update_armed) note("a value was being replaced; readers and the next writer take it from the journal");
+    if (result.operation_open) note("an insert or erase was under way; the next writer settles it");
+    if (result.counters_too_high != 0)
+        note(detail::concat(result.counters_too_high, " overflow counters are higher than need be: misses probe more"));
+}
+
+void add_findings(const layout::findings& from, verification& found) {
+    for (const layout::finding& f : from.list())
+        found.add({severity::damage, "body", header_bytes + f.offset, {}, f.what});
+    // Those beyond the list count as well.
+    found.damages += from.count() - from.list().size();
+}
+
+void verify_snapshot_body(const std::shared_ptr<const segment>& s, verification& found) {
+    const layout::snapshot_geometry geometry = detail::snapshot_geometry_of(*s);
+    if (geometry.format == sorted_index_payload_format) {
+        found.elements = contents_of(*s).size.value_or(0);
+        add_findings(verify_sorted_index(*s), found);
+        return;
+    }
+    found.elements = layout::snapshot_read_core(s->bytes(), geometry).current() == 0 ? 0 : 1;
+    add_findings(snapshot_reader(s).verify(), found);
+}
+
+void verify_index(const std::shared_ptr<const segment>& s, verification& found) {
+    add_findings(verify_sorted_index(*s), found);
+    layout::sorted_index_image image;
+    if (layout::sorted_index_image::parse(s->bytes(), image) == nullptr) found.elements = image.size();
+}
+
+void verify_counters(const std::shared_ptr<const segment>& s, verification& found) {
+    const counter_walk walk = for_each_counter(*s, [](auto, auto, auto) {});  // checks the geometry
+    found.elements = walk.counters;
+    const auto* const slots = reinterpret_cast<const layout::counter_slot*>(s->bytes().data());
+    bool ended = false;
+    for (std::uint64_t i = 0; i < s->info().geometry[0]; ++i) {
+        const layout::counter_name name(slots[i]);
+        const auto add = [&](severity how, const char* what) {
+            found.add(
+                {how, "body", header_bytes + i * sizeof(layout::counter_slot), detail::concat("counter ", i), what});
+        };
+        const bool text = valid_metric_family(name.family()) && valid_metric_labels(name.labels());
+        if (name.state() == layout::counter_slot_state::empty)
+            ended = true;
+        else if (ended)
+            add(severity::damage, "a counter behind the first free place is never found");
+        else if (name.state() == layout::counter_slot_state::unfinished)
+            add(severity::note, "its registration was cut short; whoever asks for the name next finishes it");
+        else if (name.state() == layout::counter_slot_state::damaged || !text)
+            add(severity::damage, "the bytes of its name are no name of a counter");
+    }
+}
+
+void verify_histogram(const std::shared_ptr<const segment>& s, verification& found) {
+    found.elements = latencies_of(*s).total();  // checks the geometry
+    const auto* const shards = reinterpret_cast<const layout::latency_shard*>(s->bytes().data());
+    for (std::uint64_t i = 0; i < s->info().geometry[0]; ++i) {
+        const auto add = [&](const char* what) {
+            found.add({severity::damage, "body", header_bytes + i * sizeof(layout::latency_shard),
+                       detail::concat("shard ", i), what});
+        };
+        // Relaxed: at rest, or one sample behind, which none of these comparisons can tell.
+        constexpr auto relaxed = std::memory_order_relaxed;
+        bool counted = false;
+        for (std::size_t b = 0; b < layout::latency_count_words; ++b) {
+            const bool some = shards[i].counts[b].load(relaxed) != 0;
+            counted |= some;
+            if (some && b >= log_linear::buckets) add("a count stands behind the last bucket");
+        }
+        if (shards[i].owner.load(relaxed) > 1) add("its owner word is neither 0 nor 1");
+        if (!counted && shards[i].greatest.load(relaxed) != 0 && shards[i].sum.load(relaxed) != 0)
+            found.add({severity::note, "body", header_bytes + i * sizeof(layout::latency_shard),
+                       detail::concat("shard ", i), "a sample was cut short by a kill; it is not counted"});
+    }
+}
+
+}  // namespace
+
+void verify_body(const std::shared_ptr<const segment>& s, verification& found) {
+    switch (s->info().kind) {
+        case container_kind::hash_table: return verify_table(s, found);
+        case container_kind::snapshot: return verify_snapshot_body(s, found);
+        case container_kind::sorted_index: return verify_index(s, found);
+        case container_kind::counter_set: return verify_counters(s, found);
+        case container_kind::latency_histogram: return verify_histogram(s, found);
+        default:
+            found.add({severity::note,
+                       "body",
+                       std::nullopt,
+                       {},
+                       detail::concat("this program cannot look into a ", kind_name(s->info().kind))});
+    }
+}
+
+}  // namespace holdfast::inspect
