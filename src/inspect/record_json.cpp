@@ -13,6 +13,7 @@
 
 #include "holdfast/detail/concat.hpp"
 #include "holdfast/record/text.hpp"
+#include "inspect/json_keys.hpp"
 
 namespace holdfast::inspect {
 
@@ -256,6 +257,30 @@ std::optional<json_failure> record_json_reader::read(std::string_view json, std:
     } catch (refusal& r) {
         return json_failure{std::move(s.field), r.position.value_or(at), std::move(r.reason)};
     }
+}
+
+std::optional<std::vector<std::string>> parse_json_keys(std::string_view json, std::size_t keys_max, std::string& why) {
+    const auto wrong = [&](std::string reason) {
+        why = std::move(reason);
+        return std::nullopt;
+    };
+    simdjson::dom::parser parser;
+    simdjson::dom::element document;
+    if (parser.parse(json.data(), json.size()).get(document)) return wrong("the body is not valid JSON");
+    simdjson::dom::array keys;
+    if (document["keys"].get(keys)) return wrong("the body must be an object with a list: {\"keys\": [...]}");
+    std::vector<std::string> texts;
+    for (const simdjson::dom::element key : keys) {
+        if (texts.size() == keys_max) return wrong(concat("a list has at most ", keys_max, " keys; split it"));
+        std::string_view text;
+        if (!key.get(text))
+            texts.emplace_back(text);
+        else if (key.is_number())
+            texts.push_back(simdjson::minify(key));
+        else
+            return wrong(concat("key ", texts.size(), " is neither a string nor a number"));
+    }
+    return texts;
 }
 
 }  // namespace holdfast::inspect

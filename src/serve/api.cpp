@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/api.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <initializer_list>
+#include <optional>
+
+#include "holdfast/error.hpp"
+#include "holdfast/record.hpp"
+#include "inspect/json_keys.hpp"
+#include "serve/dashboard.hpp"
+#include "serve/exposition.hpp"
+#include "serve/key_text.hpp"
+#include "serve/report.hpp"
+
+namespace holdfast::serve {
+
+namespace {
+
+constexpr std::string_view json_type = "application/json";
+constexpr std::string_view batch_suffix = ":batchGet";
+
+/// A failure that is the client's or the segment's, as the status it is answered with.
+struct failure {
+    int status;
+    std::string detail;
+};
+
+int status_of(errc code) noexcept {
+    switch (code) {
+        case errc::not_found:
+        case errc::kind_mismatch: return 404;
+        case errc::invalid_name:
+        case errc::invalid_argument: return 400;
+        case errc::no_permission: return 403;
+        case errc::not_ready:
+        case errc::no_space: return 503;
+        default: return 500;  // damaged, foreign or truncated: the segment's fault, and nothing the client can change
+    }
+}
+
+/// Whether the method is one of these; else answers 405 with what is allowed.
+bool allows(const net::request& from, net::response& to, std::initializer_list<net::method> methods) {
+    if (std::ranges::find(methods, from.method()) != methods.end()) return true;
+    std::string allowed;
+    for (const net::method each : methods) allowed.append(allowed.empty() ? "" : ", ").append(net::method_name(each));
+    to.problem(405, std::string(net::method_name(from.method())) + " is not possible here; use " + allowed);
+    to.header("Allow", allowed);
+    return false;
+}
+
+bool allows_get(const net::request& from, net::response& to) {
+    return allows(from, to, {net::method::get, net::method::head});
+}
+
+void answer_json(net::response& to, std::string&& text) {
+    to.header("Content-Type", json_type);
+    to.header("Cache-Control", "no-store");
+    to.body(std::move(text));
+}
+
+/// The fields that ?fields=a,b asks for; empty: all.
+std::vector<std::string_view> fields_of(const net::query_parameters& query) {
+    std::vector<std::string_view> fields;
+    std::optional<std::string_view> list = query.get("fields");
+    while (list) {
+        const std::size_t comma = std::min(list->find(','), list->size());
+        fields.push_back(list->substr(0, comma));
+        if (comma == list->size()) break;
+        list->remove_prefix(comma + 1);
+    }
+    return fields;
+}
+
+/// Refuses parameters that mean nothing here: a misspelt one would silently change nothing.
+void check_parameters(const net::query_parameters& query, std::initializer_list<std::string_view> known) {
+    for (const auto& [name, value] : query.items()) {
+        if (std::ranges::find(known, name) != known.end()) continue;
+        std::string list;
+        for (const std::string_view each : known) list.append(list.empty() ? "" : ", ").append(each);
+        throw failure{400, "no parameter " + name + " here" + (list.empty() ? "" : "; there are " + list)};
+    }
+}
+
+std::uint64_t number_of(const net::query_parameters& query, std::string_view name, std::uint64_t otherwise) {
+    const auto text = query.get(name);
+    if (!text) return otherwise;
+    std::uint64_t value = 0;
+    const auto [end, code] = std::from_chars(text->data(), text->data() + text->size(), value);
+    if (code != std::errc{} || end != text->data() + text->size() || text->empty())
+        throw failure{400, std::string(name) + " is not a number"};
+    return value;
+}
+
+const record_schema& key_schema(const source& from) {
+    if (!from.schema().key) throw failure{404, "this segment has no keys; GET /v1/segments shows its schema"};
+    return *from.schema().key;
+}
+
+void check_lookup(lookup result, const std::string& segment) {
+    switch (result) {
+        case lookup::found:
+        case lookup::absent: return;
+        case lookup::empty: throw failure{404, segment + " has no version yet; publish one first"};
+        case lookup::busy: throw failure{503, segment + " changed faster than it could be read; ask again"};
+        case lookup::corrupt: throw failure{500, segment + " is damaged; holdfast verify says where"};
+    }
+}
+
+/// Whether If-None-Match names the tag: RFC 9110 section 13.1.2, weak comparison.
+bool matches(std::string_view header, std::string_view tag) noexcept {
+    while (!header.empty()) {
+        const std::size_t comma = std::min(header.find(','), header.size());
+        std::string_view one = header.substr(0, comma);
+        header.remove_prefix(std::min(comma + 1, header.size()));
+        while (one.starts_with(' ') || one.starts_with('\t')) one.remove_prefix(1);
+        while (one.ends_with(' ') || one.ends_with('\t')) one.remove_suffix(1);
+        if (one.starts_with("W/")) one.remove_prefix(2);
+        if (one == tag || one == "*") return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+api::api(const serve_options& options, unsigned worker, const shared_counts& counts)
+    : counts_(counts),
+      requests_(counts.counters, worker),
+      hosts_(options.allowed_hosts),
+      catalog_(options.segments),
+      count_by_(options.counts) {}
+
+void api::answer(const net::request& from, net::response& to) {
+    exchange it{from, to};
+    try {
+        dispatch(it);
+    } catch (const failure& e) {
+        to.problem(e.status, e.detail);
+    } catch (const error& e) {
+        to.problem(status_of(e.reason()), e.what());
+    }
+    to.route(static_cast<int>(it.which));
+    requests_.count(it.which, to.status());
+}
+
+void api::dispatch(exchange& it) {
+    if (!hosts_.accepts(it.from.host()) && !(it.from.host().empty() && it.from.minor_version() == 0))
+        throw failure{421,
+                      "this server is not known by that name; call it by its address, or start it with --allowed-host"};
+    auto path = net::split_path(it.from.path());
+    auto query = net::query_parameters::parse(it.from.query());
+    if (!path) throw failure{400, "the path is not well formed"};
+    if (!query) throw failure{400, "the query is not well formed, or names a parameter twice"};
+    it.path = std::move(*path);
+    it.query = std::move(*query);
+    const auto& parts = it.path;
+    if (parts[0] == "v1") return dispatch_v1(it);
+    if (parts.size() != 1) throw failure{404, "nothing is here; the routes begin with /v1/"};
+    if (parts[0].empty()) {
+        it.which = route::dashboard;
+        if (!allows_get(it.from, it.to)) return;
+        it.to.header("Content-Type", "text/html; charset=utf-8");
+        it.to.header("Content-Security-Policy",
+                     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; "
+                     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+        it.to.header("X-Content-Type-Options", "nosniff");
+        it.to.header("Referrer-Policy", "no-referrer");
+        it.to.body(dashboard_html());
+    } else if (parts[0] == "healthz") {
+        it.which = route::health;
+        if (!allows_get(it.from, it.to)) return;
+        it.to.header("Content-Type", "text/plain; charset=utf-8");
+        it.to.body(std::string_view("ok\n"));
+    } else if (parts[0] == "metrics") {
+        it.which = route::metrics;
+        if (!allows_get(it.from, it.to)) return;
+        const exposition_format format = choose_exposition(it.from.header("Accept").value_or(""));
+        it.to.header("Content-Type", content_type(format));
+        it.to.header("Vary", "Accept");
+        it.to.body(render_metrics(counts_, catalog_, format));
+    } else {
+        throw failure{404, "nothing is here; the routes begin with /v1/"};
+    }
+}
+
+void api::dispatch_v1(exchange& it) {
+    const auto& parts = it.path;
+    const std::string& what = parts.size() > 1 ? parts[1] : parts[0];
+    if (parts.size() == 2 && (what == "segments" || what == "stats")) {
+        it.which = what == "stats" ? route::stats : route::segments;
+        check_parameters(it.query, {});
+        if (allows_get(it.from, it.to))
+            answer_json(it.to, what == "stats" ? render_stats(counts_) : render_segments(catalog_));
+    } else if (parts.size() == 4 && what == "indexes") {
+        it.which = route::index_get;
+        if (allows_get(it.from, it.to)) get_index(it, parts[2], parts[3]);
+    } else if (parts.size() == 4 && what == "tables") {
+        it.which = route::table_get;
+        if (allows_get(it.from, it.to)) get_entry(it, parts[2], parts[3]);
+    } else if (parts.size() == 3 && what == "tables" && parts[2].ends_with(batch_suffix)) {
+        it.which = route::table_batch;
+        const std::string segment = parts[2].substr(0, parts[2].size() - batch_suffix.size());
+        if (allows(it.from, it.to, {net::method::post})) batch_get(it, segment);
+    } else if (parts.size() == 3 && what == "tables") {
+        it.which = route::table_scan;
+        if (allows_get(it.from, it.to)) scan_table(it, parts[2]);
+    } else {
+        throw failure{
+            404,
+            "no such route; there are /v1/segments, /v1/stats, /v1/indexes/{segment}/{key}, /v1/tables/{segment}, "
+            "/v1/tables/{segment}/{key} and /v1/tables/{segment}:batchGet"};
+    }
+}
+
+lookup_counters& api::counters_of(const std::string& segment) {
+    if (const auto at = lookups_.find(segment); at != lookups_.end()) return at->second;
+    const auto asked = std::ranges::find(count_by_, segment, &count_by::segment);
+    return lookups_.try_emplace(segment, counts_.counters, segment, asked != count_by_.end() ? asked->field : "")
+        .first->second;
+}
+
+void api::get_index(exchange& it, const std::string& segment, const std::string& key) {
+    check_parameters(it.query, {"fields"});
+    index_source& index = catalog_.index(segment);
+    if (const auto reason = parse_key(key_schema(index), key, key_)) throw failure{400, *reason};
+    lookup_counters& counters = counters_of(segment);
+    const field* const counted = counters.field().empty() ? nullptr
+                                 : index.schema().value   ? index.schema().value->find(counters.field())
+                                                          : nullptr;
+    const std::vector<std::string_view> fields = fields_of(it.query);
+    const json_writer writer(index.schema(), fields);
+    std::string& body = it.to.body_buffer();
+    const index_answer result =
+        index.find(key_, [&](std::span<const std::byte> found, std::span<const std::byte> value) {
+            writer.append(body, found, value);
+            text_.clear();
+            if (counted != nullptr) append_text(text_, *counted, value.data());
+        });
+    check_lookup(result.status, segment);
+    if (result.status == lookup::absent) {
+        counters.miss();
+        it.to.problem(404, "no range of " + segment + " holds " + key);
+        return;
+    }
+    counters.hit();
+    if (counted != nullptr) counters.value(text_);
+    it.to.header("ETag", result.tag);
+    it.to.header("Cache-Control", "no-cache");
+    if (matches(it.from.header("If-None-Match").value_or(""), result.tag)) {
+        it.to.status(304);
+        body.clear();
+        return;
+    }
+    it.to.header("Content-Type", json_type);
+}
+
+void api::get_entry(exchange& it, const std::string& segment, const std::string& key) {
+    check_parameters(it.query, {"fields"});
+    table_source& table = catalog_.table(segment);
+    if (const auto reason = parse_key(key_schema(table), key, key_)) throw failure{400, *reason};
+    const std::vector<std::string_view> fields = fields_of(it.query);
+    const json_writer writer(table.schema(), fields);
+    std::string body;
+    const lookup result = table.find(key_, [&](auto found, auto value) { writer.append(body, found, value); });
+    check_lookup(result, segment);
+    if (result == lookup::absent)
+        it.to.problem(404, segment + " has no entry " + key);
+    else
+        answer_json(it.to, std::move(body));
+}
+
+void api::scan_table(exchange& it, const std::string& segment) {
+    check_parameters(it.query, {"fields", "cursor", "limit"});
+    const std::uint64_t cursor = number_of(it.query, "cursor", 0);
+    const std::uint64_t limit = number_of(it.query, "limit", page_default);
+    if (limit == 0 || limit > page_max) throw failure{400, "limit lies between 1 and " + std::to_string(page_max)};
+    table_source& table = catalog_.table(segment);
+    const std::vector<std::string_view> fields = fields_of(it.query);
+    const json_writer writer(table.schema(), fields);
+    std::string body = "{\"entries\":[";
+    bool first = true;
+    const auto next = table.scan(cursor, static_cast<std::size_t>(limit), [&](auto key, auto value) {
+        if (!std::exchange(first, false)) body += ',';
+        writer.append(body, key, value);
+    });
+    body.append("],\"next\":").append(next ? "\"" + std::to_string(*next) + "\"" : "null").append("}");
+    answer_json(it.to, std::move(body));
+}
+
+void api::batch_get(exchange& it, const std::string& segment) {
+    check_parameters(it.query, {"fields"});
+    table_source& table = catalog_.table(segment);
+    const record_schema& keys = key_schema(table);
+    const std::vector<std::string_view> fields = fields_of(it.query);
+    const json_writer writer(table.schema(), fields);
+    std::string why;
+    const auto asked = inspect::parse_json_keys(it.from.body(), batch_keys_max, why);
+    if (!asked) throw failure{400, why};
+    std::string body = "{\"entries\":[";
+    bool first = true;
+    for (const std::string& text : *asked) {
+        if (!std::exchange(first, false)) body += ',';
+        if (const auto reason = parse_key(keys, text, key_)) throw failure{400, "key " + text + ": " + *reason};
+        const lookup result = table.find(key_, [&](auto key, auto value) { writer.append(body, key, value); });
+        check_lookup(result, segment);
+        if (result == lookup::absent) body += "null";
+    }
+    body += "]}";
+    answer_json(it.to, std::move(body));
+}
+
+}  // namespace holdfast::serve

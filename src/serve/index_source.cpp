@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// index_source.cpp - sorted indexes, alone in their segment or published by a snapshot. A lookup copies one record and
+// is checked to have met one whole version, so a worker never holds up whoever publishes the next.
+#include <memory>
+#include <utility>
+
+#include "holdfast/sorted_index.hpp"
+#include "serve/sources.hpp"
+
+namespace holdfast::serve {
+
+namespace {
+
+/// Eight hexadecimal digits that tell this segment from any other of the same name.
+std::string identity_text(const identity_array& identity) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string text;
+    for (std::size_t i = 0; i < 4; ++i) (text += digits[identity[i] >> 4U]) += digits[identity[i] & 15U];
+    return text;
+}
+
+class sorted_index_source final : public index_source {
+ public:
+    explicit sorted_index_source(const std::string& uri)
+        : reader_(dynamic_sorted_index_reader::attach(uri)), identity_(identity_text(memory().info().identity)) {
+        schema_ = reader_.schema();
+    }
+
+    [[nodiscard]] const segment& memory() const override { return reader_.underlying(); }
+    [[nodiscard]] bool broken() const override { return reader_.fault().has_value(); }
+
+    [[nodiscard]] index_answer find(std::span<const std::byte> key, const visitor& visit) override {
+        const auto result = reader_.find_covering(key, entry_);
+        if (result) visit(entry_.key, entry_.value);
+        return {lookup_of(result.status), "\"" + identity_ + "-" + std::to_string(result.version) + "\""};
+    }
+
+ private:
+    static lookup lookup_of(lookup_status status) noexcept {
+        switch (status) {
+            case lookup_status::found: return lookup::found;
+            case lookup_status::absent: return lookup::absent;
+            case lookup_status::empty: return lookup::empty;
+            case lookup_status::contended: return lookup::busy;
+            case lookup_status::corrupt:
+            case lookup_status::forked: break;
+        }
+        return lookup::corrupt;
+    }
+
+    dynamic_sorted_index_reader reader_;
+    dynamic_entry entry_;
+    std::string identity_;
+};
+
+}  // namespace
+
+std::unique_ptr<index_source> index_source::attach(const std::string& uri) {
+    return std::make_unique<sorted_index_source>(uri);
+}
+
+}  // namespace holdfast::serve

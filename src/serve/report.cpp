@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/report.hpp"
+
+#include <time.h>
+
+#include <array>
+#include <map>
+#include <vector>
+
+#include "holdfast/version.hpp"
+#include "inspect/description.hpp"
+#include "inspect/json_out.hpp"
+
+namespace holdfast::serve {
+
+namespace {
+
+using inspect::json_out;
+
+struct series {
+    std::string labels;
+    std::uint64_t value;
+};
+using families = std::map<std::string, std::vector<series>, std::less<>>;
+
+families families_of(const counter_set& counters) {
+    families found;
+    counters.for_each([&](std::string_view family, std::string_view labels, std::uint64_t value) {
+        found[std::string(family)].push_back({std::string(labels), value});
+    });
+    return found;
+}
+
+std::string_view help_of(std::string_view family) noexcept {
+    if (family == requests_family) return "Requests answered, by route, class of status and worker.";
+    if (family == lookups_family) return "Lookups in indexes, by whether a record held the key.";
+    if (family == values_family) return "Lookups in indexes that found a record, by the value of one of its fields.";
+    if (family == restarts_family) return "Times a worker process died and was started again.";
+    if (family == pid_family) return "Process of a worker, 0 while there is none.";
+    if (family == started_family) return "When a worker was started, in seconds since the Unix epoch.";
+    return "A count that a program keeps in this set.";
+}
+
+void render_counts(exposition& out, const counter_set& counters) {
+    for (const auto& [family, all] : families_of(counters)) {
+        if (family.ends_with("_total"))
+            out.counters(family, help_of(family));
+        else
+            out.gauges(family, help_of(family), family.ends_with("_seconds") ? "seconds" : "");
+        for (const series& one : all) out.series(one.labels, one.value);
+    }
+}
+
+/// Bounds at every power of two from 1 us to 17 s. As latencies are whole nanoseconds cut off, "less than the bound"
+/// and "at most the bound" are the same.
+constexpr auto bounds = [] {
+    std::array<std::uint64_t, 25> all{};
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = std::uint64_t{1} << (10 + i);
+    return all;
+}();
+
+void render_latency(exposition& out, const latency_histogram& latency) {
+    const histogram_counts merged = latency.merged();
+    out.histogram(latency_family,
+                  "Time from the first byte of a request for data (tables, indexes) to its answer being ready.", bounds,
+                  merged.cumulative(bounds), merged.total(), merged.sum());
+}
+
+void render_gauges(exposition& out, const std::vector<inspect::description>& all) {
+    const auto labels = [](const inspect::description& one) {
+        std::string list = metric_label("segment", catalog::name_of(one.uri));
+        append_metric_label(list, "kind", one.info ? kind_name(one.info->kind) : "unknown");
+        return list;
+    };
+    out.gauges("holdfast_segment_up", "Whether a served segment can be read.");
+    for (const auto& one : all) out.series(labels(one), std::uint64_t{one.problem ? 0U : 1U});
+    out.gauges("holdfast_segment_bytes", "Bytes of a segment, header included.", "bytes");
+    for (const auto& one : all)
+        if (one.info) out.series(labels(one), one.info->total_bytes);
+    const auto optional_gauge = [&](const char* name, const char* help, auto member) {
+        out.gauges(name, help);
+        for (const auto& one : all)
+            if (one.contents.*member) out.series(labels(one), *(one.contents.*member));
+    };
+    optional_gauge("holdfast_segment_entries", "Entries, records or counters in a segment.", &inspect::contents::size);
+    optional_gauge("holdfast_segment_entries_limit", "How many of them fit.", &inspect::contents::capacity);
+    optional_gauge("holdfast_segment_version", "Version that a segment publishes.", &inspect::contents::version);
+}
+
+std::uint64_t now_ms() noexcept {
+    struct timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1000 + static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000;
+}
+
+std::string label(std::string_view labels, std::string_view name) {
+    return metric_label_value(labels, name).value_or("");
+}
+
+void append_workers(json_out& json, const families& all) {
+    struct worker {
+        std::uint64_t pid = 0, started = 0, restarts = 0, requests = 0;
+    };
+    std::map<unsigned long, worker> workers;
+    const auto collect = [&](std::string_view family, std::uint64_t worker::* member) {
+        const auto found = all.find(family);
+        if (found == all.end()) return;
+        for (const series& one : found->second) {
+            const std::string index = label(one.labels, "worker");
+            if (!index.empty()) workers[std::strtoul(index.c_str(), nullptr, 10)].*member += one.value;
+        }
+    };
+    collect(pid_family, &worker::pid);
+    collect(started_family, &worker::started);
+    collect(restarts_family, &worker::restarts);
+    collect(requests_family, &worker::requests);
+    json.key("workers").begin_array();
+    for (const auto& [index, one] : workers) {
+        if (one.pid == 0 && one.started == 0) continue;
+        json.begin_object().member("index", index).member("pid", one.pid).member("started_s", one.started);
+        json.member("restarts", one.restarts).member("requests", one.requests).end_object();
+    }
+    json.end_array();
+}
+
+/// [{LABEL: ..., "count": n}, ...] of a family; series that differ in other labels only are summed.
+void append_family(json_out& json, const families& all, std::string_view family, std::string_view key,
+                   std::initializer_list<std::string_view> names) {
+    json.key(key).begin_array();
+    std::map<std::vector<std::string>, std::uint64_t> sums;
+    if (const auto found = all.find(family); found != all.end()) {
+        for (const series& one : found->second) {
+            std::vector<std::string> values;
+            for (const std::string_view name : names) values.push_back(label(one.labels, name));
+            sums[values] += one.value;
+        }
+    }
+    for (const auto& [values, count] : sums) {
+        json.begin_object();
+        std::size_t i = 0;
+        for (const std::string_view name : names) json.member(name, values[i++]);
+        json.member("count", count).end_object();
+    }
+    json.end_array();
+}
+
+void append_latency(json_out& json, const histogram_counts& merged) {
+    json.key("latency").begin_object().member("count", merged.total()).member("sum_ns", merged.sum());
+    for (const auto& [name, q] :
+         {std::pair{"p50", 0.5}, std::pair{"p90", 0.9}, std::pair{"p99", 0.99}, std::pair{"p999", 0.999}}) {
+        const auto answer = merged.quantile(q);
+        if (!answer) continue;
+        json.key(name).begin_object().member("estimate_ns", answer->estimate).member("lower_ns", answer->lower);
+        json.member("upper_ns", answer->upper).member("bounded", answer->bounded).end_object();
+    }
+    json.key("buckets").begin_array();  // [least, greatest, count], those that counted anything
+    for (std::size_t i = 0; i < merged.counts().size(); ++i) {
+        if (merged.counts()[i] == 0) continue;
+        json.begin_array()
+            .number(log_linear::lowest_of(i))
+            .number(log_linear::highest_of(i))
+            .number(merged.counts()[i])
+            .end_array();
+    }
+    json.end_array().end_object();
+}
+
+std::vector<inspect::description> describe_all(const catalog& segments) {
+    std::vector<inspect::description> all;
+    for (const std::string& uri : segments.list()) {
+        inspect::description one = inspect::describe(uri);
+        // What the registry still names but is gone is no segment.
+        if (one.problem && one.problem->code == errc::not_found) continue;
+        all.push_back(std::move(one));
+    }
+    return all;
+}
+
+}  // namespace
+
+std::string render_metrics(const shared_counts& counts, const catalog& segments, exposition_format format) {
+    exposition out(format);
+    out.info("holdfast_build_info", "Version of the server.", metric_label("version", version_text));
+    render_counts(out, counts.counters);
+    render_latency(out, counts.latency);
+    render_gauges(out, describe_all(segments));
+    return out.finish();
+}
+
+std::string render_segments(const catalog& segments) {
+    std::string text;
+    json_out json(text);
+    json.begin_object().key("segments").begin_array();
+    for (const inspect::description& one : describe_all(segments)) {
+        std::string object;
+        json_out inner(object);
+        inspect::append_json(inner, one);
+        // The name that URLs use goes first.
+        std::string name;
+        json_out(name).begin_object().member("name", catalog::name_of(one.uri));
+        json.raw(name + "," + object.substr(1));
+    }
+    json.end_array().end_object();
+    return text;
+}
+
+std::string render_stats(const shared_counts& counts) {
+    const families all = families_of(counts.counters);
+    std::string text;
+    json_out json(text);
+    json.begin_object().member("version", version_text).member("now_ms", now_ms());
+    append_workers(json, all);
+    append_family(json, all, requests_family, "requests", {"route", "status"});
+    append_family(json, all, lookups_family, "lookups", {"segment", "result"});
+    append_family(json, all, values_family, "values", {"segment", "field", "value"});
+    append_latency(json, counts.latency.merged());
+    json.end_object();
+    return text;
+}
+
+}  // namespace holdfast::serve

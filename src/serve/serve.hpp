@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// serve.hpp - `holdfast serve`: segments over HTTP from one worker process per core, counted in shared memory.
+//
+// A supervisor makes the listeners, starts the workers and starts them again when they die; it serves nothing itself. A
+// worker is this same program run anew with `worker_command` as its first argument: a bare fork would share the
+// supervisor's descriptors. The program's main function must hand such a call to run_worker before it looks at any
+// option.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/net/limits.hpp"
+
+namespace holdfast::serve {
+
+/// Count lookups in a served index by the text of one field of what was found.
+struct count_by {
+    std::string segment;  ///< as in URLs: "geo4", "file:/srv/x"
+    std::string field;
+
+    /// Reads "SEGMENT=FIELD". Throws: invalid_argument.
+    [[nodiscard]] static count_by parse(std::string_view text);
+};
+
+struct serve_options {
+    std::string listen = "127.0.0.1:8080";   ///< ADDRESS:PORT; port 0 takes a free one
+    unsigned workers = 0;                    ///< 0: one for each core this process may use
+    std::vector<std::string> segments;       ///< what is served; empty: whatever is registered
+    std::vector<std::string> allowed_hosts;  ///< names beside addresses and localhost by which requests may call us
+    std::vector<count_by> counts;
+    std::string name;  ///< segment of the counts; empty: holdfast-serve-PORT
+    net::limits limits{};
+};
+
+/// The hidden first argument of a worker process.
+inline constexpr std::string_view worker_command = "serve-worker";
+
+/// Serves until SIGTERM or SIGINT, then drains. Prints one line to standard output once every worker answers.
+/// Returns: the exit code: 0 after a drain, 1 when a worker cannot start (the reason is on standard error).
+/// Throws: error when the options, the address or the counters' segments cannot be used.
+int run(const serve_options& options);
+
+/// The body of a worker process. `arguments` are those behind worker_command. Returns: the exit code.
+int run_worker(std::span<const std::string_view> arguments);
+
+}  // namespace holdfast::serve

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/shared_counts.hpp"
+
+#include <algorithm>
+
+#include "holdfast/error.hpp"
+
+namespace holdfast::serve {
+
+namespace {
+
+/// Joins what is there or makes it; another process may do either at the same moment.
+template <class Container, class Options>
+Container attach_or_create(const std::string& name, const Options& options) {
+    for (int tries = 0;; ++tries) {
+        try {
+            return Container::attach(name);
+        } catch (const error& e) {
+            if (e.reason() != errc::not_found || tries == 10) throw;
+        }
+        try {
+            return Container::create(name, options);
+        } catch (const error& e) {
+            if (e.reason() != errc::already_exists) throw;
+        }
+    }
+}
+
+}  // namespace
+
+std::string_view route_text(route which) noexcept {
+    switch (which) {
+        case route::dashboard: return "/";
+        case route::health: return "/healthz";
+        case route::metrics: return "/metrics";
+        case route::segments: return "/v1/segments";
+        case route::stats: return "/v1/stats";
+        case route::table_get: return "/v1/tables/{segment}/{key}";
+        case route::table_scan: return "/v1/tables/{segment}";
+        case route::table_batch: return "/v1/tables/{segment}:batchGet";
+        case route::index_get: return "/v1/indexes/{segment}/{key}";
+        case route::none: return "none";
+    }
+    return "none";
+}
+
+shared_counts shared_counts::open_or_create(const std::string& name, unsigned workers) {
+    counter_set_options counters;
+    counters.capacity = 8192;
+    latency_histogram_options latency;
+    latency.shards = std::max(64U, workers * 2);
+    return {attach_or_create<counter_set>(name, counters),
+            attach_or_create<latency_histogram>(latency_name(name), latency)};
+}
+
+shared_counts shared_counts::attach(const std::string& name) {
+    return {counter_set::attach(name), latency_histogram::attach(latency_name(name))};
+}
+
+request_counters::request_counters(const counter_set& counters, unsigned worker)
+    : counters_(counters), worker_(std::to_string(worker)) {}
+
+void request_counters::count(route which, int status) {
+    const std::size_t status_class = status >= 100 && status < 600 ? static_cast<std::size_t>(status / 100) : 0;
+    counter& mine = by_route_[static_cast<std::size_t>(which)][status_class];
+    if (!mine) {
+        std::string labels;
+        append_metric_label(labels, "route", route_text(which));
+        append_metric_label(labels, "status", std::to_string(status_class) + "xx");
+        append_metric_label(labels, "worker", worker_);
+        const std::optional<counter> found = counters_.try_get(requests_family, labels);
+        if (!found) return;  // the set is full of other names: serving goes on uncounted
+        mine = *found;
+    }
+    mine.add();
+}
+
+lookup_counters::lookup_counters(const counter_set& counters, std::string segment, std::string field)
+    : counters_(counters), segment_(std::move(segment)), field_(std::move(field)) {
+    const auto result = [&](std::string_view text) {
+        std::string list = metric_label("segment", segment_);
+        append_metric_label(list, "result", text);
+        return counters_.get(lookups_family, list);
+    };
+    hits_ = result("hit");
+    misses_ = result("miss");
+    if (!field_.empty()) other_ = counters_.get(values_family, labels("(other)"));
+}
+
+std::string lookup_counters::labels(std::string_view value) const {
+    std::string list = metric_label("segment", segment_);
+    append_metric_label(list, "field", field_);
+    append_metric_label(list, "value", value);
+    return list;
+}
+
+void lookup_counters::value(std::string_view text) {
+    if (field_.empty()) return;
+    auto at = values_.find(text);
+    if (at == values_.end()) {
+        std::optional<counter> fresh;
+        // A value too long for a label is rare and only makes the counting coarser.
+        if (values_.size() < values_max && text.size() <= 64) fresh = counters_.try_get(values_family, labels(text));
+        if (values_.size() >= values_max) return other_.add();
+        at = values_.emplace(std::string(text), fresh.value_or(other_)).first;
+    }
+    at->second.add();
+}
+
+}  // namespace holdfast::serve

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// shared_counts.hpp - what is counted about serving, in two segments that all workers write at once and that outlive
+// them.
+//
+//   NAME           counter_set        requests by route, status class and worker; lookups by result and by a field's
+//   value;
+//                                     restarts, pids and start times of workers
+//   NAME-latency   latency_histogram  how long requests for data took, a shard a worker
+// A request is counted before its answer leaves, so that whoever has an answer finds it counted, whatever is killed
+// next.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "holdfast/metrics/counter_set.hpp"
+#include "holdfast/metrics/latency_histogram.hpp"
+
+namespace holdfast::serve {
+
+inline constexpr std::string_view requests_family = "holdfast_http_requests_total";
+inline constexpr std::string_view lookups_family = "holdfast_index_lookups_total";
+inline constexpr std::string_view values_family = "holdfast_index_lookups_by_value_total";
+inline constexpr std::string_view restarts_family = "holdfast_worker_restarts_total";
+inline constexpr std::string_view pid_family = "holdfast_worker_pid";
+inline constexpr std::string_view started_family = "holdfast_worker_start_time_seconds";
+inline constexpr std::string_view latency_family = "holdfast_http_request_duration_seconds";
+
+/// The routes, as they are counted.
+enum class route : std::uint8_t {
+    dashboard,
+    health,
+    metrics,
+    segments,
+    stats,
+    table_get,
+    table_scan,
+    table_batch,
+    index_get,
+    none
+};
+inline constexpr std::size_t route_count = static_cast<std::size_t>(route::none) + 1;
+
+/// The route's label: its path with the variable parts named.
+[[nodiscard]] std::string_view route_text(route which) noexcept;
+
+/// The two segments, made at the first start and joined ever after.
+struct shared_counts {
+    counter_set counters;
+    latency_histogram latency;
+
+    /// Throws: what creating and attaching throws, with the cure for segments of another version.
+    [[nodiscard]] static shared_counts open_or_create(const std::string& name, unsigned workers);
+    /// Throws: what attaching throws.
+    [[nodiscard]] static shared_counts attach(const std::string& name);
+
+    [[nodiscard]] static std::string latency_name(const std::string& name) { return name + "-latency"; }
+};
+
+/// One worker's counters of requests, registered as they are first needed.
+class request_counters {
+ public:
+    request_counters(const counter_set& counters, unsigned worker);
+    void count(route which, int status);
+
+ private:
+    const counter_set& counters_;
+    std::string worker_;
+    std::array<std::array<counter, 6>, route_count> by_route_{};
+};
+
+/// Counters of the lookups in one index, one for each value of a field that turns up.
+class lookup_counters {
+ public:
+    /// `field` is empty where lookups are not counted by value.
+    lookup_counters(const counter_set& counters, std::string segment, std::string field);
+
+    void hit() const noexcept { hits_.add(); }
+    void miss() const noexcept { misses_.add(); }
+    [[nodiscard]] const std::string& field() const noexcept { return field_; }
+    /// Counts a value of the field. Beyond value_max values, and when the set is full, values are counted as "(other)".
+    void value(std::string_view text);
+
+    static constexpr std::size_t values_max = 1024;
+
+ private:
+    [[nodiscard]] std::string labels(std::string_view value) const;
+
+    const counter_set& counters_;
+    std::string segment_;
+    std::string field_;
+    counter hits_;
+    counter misses_;
+    counter other_;
+    std::map<std::string, counter, std::less<>> values_;
+};
+
+}  // namespace holdfast::serve

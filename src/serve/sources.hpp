@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// sources.hpp - attached segments as the routes see them: keys and records as bytes, meaning by the schema alone.
+//
+// A source belongs to one thread. What it hands out is valid only inside the call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "holdfast/record.hpp"
+#include "holdfast/segment.hpp"
+
+namespace holdfast::serve {
+
+/// Takes an entry's key and value.
+using visitor = std::function<void(std::span<const std::byte> key, std::span<const std::byte> value)>;
+
+enum class lookup : std::uint8_t {
+    found,
+    absent,
+    empty,    ///< nothing has been published yet
+    busy,     ///< the writer was always faster; asking again helps
+    corrupt,  ///< the segment breaks its own rules
+};
+
+class source {
+ public:
+    source() = default;
+    source(const source&) = delete;
+    source& operator=(const source&) = delete;
+    virtual ~source() = default;
+
+    [[nodiscard]] const container_schema& schema() const noexcept { return schema_; }
+    /// The segment this is attached to.
+    [[nodiscard]] virtual const segment& memory() const = 0;
+    /// Whether damage was met: attaching anew is the only way on.
+    [[nodiscard]] virtual bool broken() const = 0;
+
+ protected:
+    container_schema schema_;
+};
+
+/// The outcome of a lookup in an index, and the entity tag of the state it came from: another one after every
+/// publication and every re-creation.
+struct index_answer {
+    lookup status = lookup::absent;
+    std::string tag;
+};
+
+class index_source : public source {
+ public:
+    /// The record whose key, or range, holds `key`; visited at most once. Requires: key.size() ==
+    /// schema().key->bytes().
+    [[nodiscard]] virtual index_answer find(std::span<const std::byte> key, const visitor& visit) = 0;
+
+    /// Throws: what attaching throws; kind_mismatch where the segment holds no sorted index.
+    [[nodiscard]] static std::unique_ptr<index_source> attach(const std::string& uri);
+};
+
+class table_source : public source {
+ public:
+    /// Requires: key.size() == schema().key->bytes().
+    [[nodiscard]] virtual lookup find(std::span<const std::byte> key, const visitor& visit) = 0;
+    /// Visits up to `limit` entries from position `cursor` on. Returns: where to go on; nothing at the end.
+    [[nodiscard]] virtual std::optional<std::uint64_t> scan(std::uint64_t cursor, std::size_t limit,
+                                                            const visitor& visit) = 0;
+
+    /// Throws: what attaching throws; kind_mismatch where the segment is no hash table.
+    [[nodiscard]] static std::unique_ptr<table_source> attach(const std::string& uri);
+};
+
+}  // namespace holdfast::serve

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/supervisor.hpp"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <thread>
+
+#include "holdfast/error.hpp"
+#include "holdfast/net/listener.hpp"
+#include "serve/worker_arguments.hpp"
+
+namespace holdfast::serve {
+
+namespace {
+
+std::uint64_t monotonic_ns() noexcept {
+    struct timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+std::pair<memory::descriptor, memory::descriptor> make_pipe() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) memory::throw_errno(errno, "supervisor", "pipe2");
+    return {memory::descriptor(ends[0]), memory::descriptor(ends[1])};
+}
+
+memory::descriptor watch_signals() {
+    sigset_t wanted;
+    ::sigemptyset(&wanted);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) ::sigaddset(&wanted, signal);
+    if (::sigprocmask(SIG_BLOCK, &wanted, nullptr) != 0) memory::throw_errno(errno, "supervisor", "sigprocmask");
+    memory::descriptor fd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!fd) memory::throw_errno(errno, "supervisor", "signalfd");
+    return fd;
+}
+
+/// Listens without sharing the port for a moment: SO_REUSEPORT alone would let two servers of one user answer by turns.
+/// The workers of a supervisor that was killed just now still drain: they get a second.
+void require_free_port(const std::string& address) {
+    for (const std::uint64_t begin = monotonic_ns();;) {
+        try {
+            const memory::descriptor probe(net::listen_tcp(address));
+            return;
+        } catch (const error& e) {
+            if (e.reason() != errc::already_exists || monotonic_ns() - begin > 1'000'000'000) throw;
+        }
+        const struct timespec pause{0, 10'000'000};
+        ::nanosleep(&pause, nullptr);
+    }
+}
+
+/// In the child: gives the worker its descriptors and no blocked signals, and becomes it. Only async-signal-safe calls.
+[[noreturn]] void become(char* const* words, std::initializer_list<int> inherited) noexcept {
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    for (const int fd : inherited) ::fcntl(fd, F_SETFD, 0);
+    ::execv("/proc/self/exe", words);
+    ::_exit(127);
+}
+
+std::string describe_end(int status) {
+    if (WIFSIGNALED(status)) return "was killed by signal " + std::to_string(WTERMSIG(status));
+    return "ended with code " + std::to_string(WEXITSTATUS(status));
+}
+
+}  // namespace
+
+supervisor::supervisor(serve_options options) : options_(std::move(options)) {
+    if (options_.workers == 0) options_.workers = std::max(1U, std::thread::hardware_concurrency());
+    if (options_.workers > 1024)
+        throw error(errc::invalid_argument, std::to_string(options_.workers),
+                    "that many workers help nobody; 1 to 1024, or auto");
+    workers_.resize(options_.workers);
+    signals_ = watch_signals();
+    make_listeners();
+    if (options_.name.empty()) options_.name = "holdfast-serve-" + std::to_string(port_);
+    make_counts();
+    std::tie(lifeline_read_, lifeline_write_) = make_pipe();
+    std::tie(ready_read_, ready_write_) = make_pipe();
+}
+
+supervisor::~supervisor() = default;
+
+void supervisor::make_listeners() {
+    net::listen_options shared;
+    shared.reuse_port = true;
+    const bool any_port = options_.listen.ends_with(":0");
+    if (!any_port) require_free_port(options_.listen);
+    for (worker& each : workers_) {
+        each.listener = memory::descriptor(net::listen_tcp(options_.listen, shared));
+        port_ = net::bound_port(each.listener.get());
+        // The others join the port that the first one got.
+        if (any_port && options_.listen.ends_with(":0")) {
+            options_.listen.pop_back();
+            options_.listen += std::to_string(port_);
+        }
+    }
+}
+
+void supervisor::make_counts() {
+    counts_ = std::make_unique<shared_counts>(shared_counts::open_or_create(options_.name, options_.workers));
+    // An earlier supervisor, perhaps of more workers, may have been killed before it could take its gauges back.
+    std::vector<std::pair<std::string, std::string>> gauges;
+    counts_->counters.for_each([&](std::string_view family, std::string_view labels, std::uint64_t) {
+        if (family == pid_family || family == started_family) gauges.emplace_back(family, labels);
+    });
+    for (const auto& [family, labels] : gauges) counts_->counters.get(family, labels).set(0);
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+        const std::string labels = metric_label("worker", std::to_string(i));
+        workers_[i].restarts = counts_->counters.get(restarts_family, labels);
+        workers_[i].pid_gauge = counts_->counters.get(pid_family, labels);
+        workers_[i].started_gauge = counts_->counters.get(started_family, labels);
+    }
+}
+
+void supervisor::start(std::size_t index) {
+    worker& it = workers_[index];
+    worker_arguments arguments;
+    arguments.index = static_cast<unsigned>(index);
+    arguments.listener = it.listener.get();
+    arguments.lifeline = lifeline_read_.get();
+    arguments.ready = ready_write_.get();
+    arguments.options = options_;
+    std::vector<std::string> words{"holdfast", std::string(worker_command)};
+    for (std::string& word : arguments.words()) words.push_back(std::move(word));
+    std::vector<char*> pointers;
+    for (std::string& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+
+    it.start_again_ns = 0;
+    it.answered = false;
+    const pid_t pid = ::fork();
+    if (pid == 0) become(pointers.data(), {arguments.listener, arguments.lifeline, arguments.ready});
+    if (pid < 0) {  // out of processes or memory: try again in a while
+        it.start_again_ns = monotonic_ns() + restart_delay_ns;
+        return;
+    }
+    it.pid = pid;
+    it.pid_gauge.set(static_cast<std::uint64_t>(pid));
+    it.started_gauge.set(static_cast<std::uint64_t>(::time(nullptr)));
+}
+
+int supervisor::run() {
+    for (std::size_t i = 0; i < workers_.size(); ++i) start(i);
+    while (!stopping_ || any_alive()) {
+        struct pollfd events[2] = {{signals_.get(), POLLIN, 0}, {ready_read_.get(), POLLIN, 0}};
+        if (::poll(events, 2, wait_ms()) < 0 && errno != EINTR) memory::throw_errno(errno, "supervisor", "poll");
+        on_ready();
+        on_signals();
+        if (!stopping_) start_those_waiting();
+    }
+    return exit_code_;
+}
+
+void supervisor::on_signals() {
+    struct signalfd_siginfo info{};
+    while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+        const int signal = static_cast<int>(info.ssi_signo);
+        if (signal != SIGTERM && signal != SIGINT) continue;  // SIGCHLD: reap() below; SIGHUP: nothing to reload
+        if (!stopping_) {
+            begin_stop(0);
+        } else {  // asked twice: no more waiting for clients
+            for (const worker& each : workers_)
+                if (each.pid > 0) ::kill(each.pid, SIGKILL);
+        }
+    }
+    reap();
+}
+
+void supervisor::begin_stop(int exit_code) {
+    stopping_ = true;
+    exit_code_ = exit_code;
+    // Our copies first: a worker that drains must be the last one to hold its listener.
+    for (worker& each : workers_) each.listener.reset();
+    lifeline_write_.reset();
+}
+
+void supervisor::on_ready() {
+    std::uint16_t index = 0;  // a write of that size to a pipe is never split
+    while (::read(ready_read_.get(), &index, sizeof index) == static_cast<ssize_t>(sizeof index)) {
+        if (index >= workers_.size()) continue;
+        worker& it = workers_[index];
+        if (!it.ever_answered) ++answering_;
+        it.answered = it.ever_answered = true;
+    }
+    if (!announced_ && answering_ == workers_.size()) {
+        announced_ = true;
+        announce();
+    }
+}
+
+void supervisor::announce() const {
+    std::printf("serving http://%s with %zu worker%s; counts in %s\n", options_.listen.c_str(), workers_.size(),
+                workers_.size() == 1 ? "" : "s", options_.name.c_str());
+    std::fflush(stdout);
+}
+
+void supervisor::reap() {
+    int status = 0;
+    for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+        const auto found = std::ranges::find(workers_, pid, &worker::pid);
+        if (found != workers_.end()) on_death(static_cast<std::size_t>(found - workers_.begin()), status);
+    }
+}
+
+void supervisor::on_death(std::size_t index, int status) {
+    worker& it = workers_[index];
+    it.pid = -1;
+    it.pid_gauge.set(0);
+    if (stopping_) return;
+    if (!it.ever_answered && WIFEXITED(status)) {  // it has said why; trying again would say the same
+        std::fprintf(stderr, "holdfast serve: worker %zu cannot start (%s)\n", index, describe_end(status).c_str());
+        return begin_stop(1);
+    }
+    const std::uint64_t now = monotonic_ns();
+    it.deaths.push_back(now);
+    while (now - it.deaths.front() > restart_window_ns) it.deaths.pop_front();
+    const bool loops = it.deaths.size() > restarts_at_once;
+    std::fprintf(stderr, "holdfast serve: worker %zu %s; %s\n", index, describe_end(status).c_str(),
+                 loops ? "it keeps dying: next start in a second" : "starting it again");
+    it.restarts.add();
+    if (loops)
+        it.start_again_ns = now + restart_delay_ns;
+    else
+        start(index);
+}
+
+void supervisor::start_those_waiting() {
+    const std::uint64_t now = monotonic_ns();
+    for (std::size_t i = 0; i < workers_.size(); ++i)
+        if (workers_[i].start_again_ns != 0 && workers_[i].start_again_ns <= now) start(i);
+}
+
+int supervisor::wait_ms() const {
+    std::uint64_t soonest = 0;
+    for (const worker& each : workers_)
+        if (each.start_again_ns != 0 && (soonest == 0 || each.start_again_ns < soonest)) soonest = each.start_again_ns;
+    if (soonest == 0 || stopping_) return -1;
+    const std::uint64_t now = monotonic_ns();
+    return soonest <= now ? 0 : static_cast<int>((soonest - now) / 1'000'000 + 1);
+}
+
+bool supervisor::any_alive() const {
+    return std::ranges::any_of(workers_, [](const worker& each) { return each.pid > 0; });
+}
+
+int run(const serve_options& options) { return supervisor(options).run(); }
+
+}  // namespace holdfast::serve

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker.cpp - one worker process: a loop that answers requests on the listener it was given.
+//
+// It ends when told by SIGTERM, or when the supervisor's end of the lifeline closes: when that stops or dies. Both
+// drain. SIGINT is left to the supervisor, since a terminal sends it to all of us.
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+
+#include "holdfast/error.hpp"
+#include "holdfast/memory/descriptor.hpp"
+#include "holdfast/memory/truncation_guard.hpp"
+#include "holdfast/net/server.hpp"
+#include "serve/api.hpp"
+#include "serve/worker_arguments.hpp"
+
+namespace holdfast::serve {
+
+namespace {
+
+constexpr std::chrono::milliseconds refresh_interval{50};
+
+memory::descriptor watch_termination() {
+    ::signal(SIGINT, SIG_IGN);
+    ::signal(SIGHUP, SIG_IGN);
+    ::signal(SIGPIPE, SIG_IGN);
+    sigset_t wanted;
+    ::sigemptyset(&wanted);
+    ::sigaddset(&wanted, SIGTERM);
+    if (::sigprocmask(SIG_BLOCK, &wanted, nullptr) != 0) memory::throw_errno(errno, "worker", "sigprocmask");
+    memory::descriptor fd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!fd) memory::throw_errno(errno, "worker", "signalfd");
+    return fd;
+}
+
+/// Says that this worker answers from now on, and lets go of the pipe.
+void report_ready(memory::descriptor& pipe, unsigned index) {
+    const auto number = static_cast<std::uint16_t>(index);
+    while (::write(pipe.get(), &number, sizeof number) < 0 && errno == EINTR) {
+    }
+    pipe.reset();
+}
+
+/// Pages and reports for people and collectors are few, slow and would blur what clients of the data see.
+constexpr bool is_data(route which) noexcept { return which >= route::table_get && which <= route::index_get; }
+
+int serve_requests(const worker_arguments& arguments) {
+    for (const int fd : {arguments.listener, arguments.lifeline, arguments.ready}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+    const memory::descriptor lifeline(arguments.lifeline);
+    memory::descriptor ready(arguments.ready);
+    const memory::descriptor termination = watch_termination();
+    memory::install_truncation_guard();
+
+    const shared_counts counts = shared_counts::attach(arguments.options.name);
+    latency_recorder latency = counts.latency.recorder();
+    request_counters refused(counts.counters, arguments.index);
+    api routes(arguments.options, arguments.index, counts);
+
+    net::server_options options;
+    options.limits = arguments.options.limits;
+    options.tick_interval = refresh_interval;
+    options.on_tick = [&] { routes.refresh(); };
+    options.on_response = [&](const net::response_event& event) {
+        // What was understood is counted by the route's handler, before its answer leaves.
+        if (!event.parsed) refused.count(route::none, event.status);
+        if (is_data(static_cast<route>(event.route))) latency.record(event.latency_ns);
+    };
+    net::server server({arguments.listener}, options,
+                       [&](const net::request& from, net::response& to) { routes.answer(from, to); });
+    server.watch(lifeline.get(), [&] {
+        server.unwatch(lifeline.get());
+        server.drain();
+    });
+    server.watch(termination.get(), [&] {
+        server.unwatch(termination.get());
+        server.drain();
+    });
+    report_ready(ready, arguments.index);
+    server.run();
+    return 0;
+}
+
+}  // namespace
+
+int run_worker(std::span<const std::string_view> words) {
+    try {
+        return serve_requests(worker_arguments::parse(words));
+    } catch (const std::exception& e) {
+        std::fprintf(stderr, "holdfast serve: %s\n", e.what());
+        return 1;
+    }
+}
+
+}  // namespace holdfast::serve

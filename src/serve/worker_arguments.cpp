@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/worker_arguments.hpp"
+
+#include <charconv>
+#include <type_traits>
+
+#include "holdfast/error.hpp"
+
+namespace holdfast::serve {
+
+namespace {
+
+template <class Number>
+void read_number(std::string_view name, std::string_view text, Number& into) {
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), into);
+    if (code != std::errc{} || end != text.data() + text.size())
+        throw error(errc::invalid_argument, std::string(name),
+                    "not a number; workers are started by holdfast serve alone");
+}
+
+/// Calls visit(name, member) for each setting, so that writing and reading cannot drift apart.
+template <class Arguments, class Visit>
+void each_setting(Arguments& arguments, Visit&& visit) {
+    visit("index", arguments.index);
+    visit("listener", arguments.listener);
+    visit("lifeline", arguments.lifeline);
+    visit("ready", arguments.ready);
+    auto& options = arguments.options;
+    visit("listen", options.listen);
+    visit("workers", options.workers);
+    visit("name", options.name);
+    visit("segment", options.segments);
+    visit("allowed-host", options.allowed_hosts);
+    visit("count-by", options.counts);
+    auto& limits = options.limits;
+    visit("target-bytes-max", limits.message.target_bytes_max);
+    visit("header-bytes-max", limits.message.header_bytes_max);
+    visit("headers-max", limits.message.headers_max);
+    visit("body-bytes-max", limits.message.body_bytes_max);
+    visit("connections-max", limits.connections_max);
+    visit("header-timeout-ms", limits.header_timeout_ms);
+    visit("body-timeout-ms", limits.body_timeout_ms);
+    visit("idle-timeout-ms", limits.idle_timeout_ms);
+    visit("write-timeout-ms", limits.write_timeout_ms);
+    visit("drain-idle-ms", limits.drain_idle_ms);
+    visit("drain-timeout-ms", limits.drain_timeout_ms);
+}
+
+std::string word(std::string_view name, std::string_view value) {
+    return "--" + std::string(name) + "=" + std::string(value);
+}
+
+}  // namespace
+
+count_by count_by::parse(std::string_view text) {
+    const std::size_t equals = text.rfind('=');
+    if (equals == std::string_view::npos || equals == 0 || equals + 1 == text.size())
+        throw error(errc::invalid_argument, std::string(text), "write SEGMENT=FIELD, for example geo4=country");
+    return {std::string(text.substr(0, equals)), std::string(text.substr(equals + 1))};
+}
+
+std::vector<std::string> worker_arguments::words() const {
+    std::vector<std::string> out;
+    each_setting(*this, [&](std::string_view name, const auto& value) {
+        using value_type = std::remove_cvref_t<decltype(value)>;
+        if constexpr (std::is_integral_v<value_type>) {
+            out.push_back(word(name, std::to_string(value)));
+        } else if constexpr (std::is_same_v<value_type, std::string>) {
+            out.push_back(word(name, value));
+        } else {
+            for (const auto& item : value) {
+                if constexpr (std::is_same_v<std::remove_cvref_t<decltype(item)>, count_by>)
+                    out.push_back(word(name, item.segment + "=" + item.field));
+                else
+                    out.push_back(word(name, item));
+            }
+        }
+    });
+    return out;
+}
+
+worker_arguments worker_arguments::parse(std::span<const std::string_view> words) {
+    worker_arguments arguments;
+    for (const std::string_view text : words) {
+        const std::size_t equals = text.find('=');
+        bool known = false;
+        each_setting(arguments, [&](std::string_view name, auto& into) {
+            if (known || equals == std::string_view::npos || text.substr(0, equals) != "--" + std::string(name)) return;
+            known = true;
+            const std::string_view value = text.substr(equals + 1);
+            using value_type = std::remove_cvref_t<decltype(into)>;
+            if constexpr (std::is_integral_v<value_type>)
+                read_number(name, value, into);
+            else if constexpr (std::is_same_v<value_type, std::string>)
+                into = std::string(value);
+            else if constexpr (std::is_same_v<value_type, std::vector<count_by>>)
+                into.push_back(count_by::parse(value));
+            else
+                into.emplace_back(value);
+        });
+        if (!known)
+            throw error(errc::invalid_argument, std::string(text),
+                        "no setting of a worker; run holdfast serve instead");
+    }
+    if (arguments.listener < 0 || arguments.lifeline < 0 || arguments.ready < 0)
+        throw error(errc::invalid_argument, std::string(worker_command),
+                    "descriptors are missing; run holdfast serve instead");
+    return arguments;
+}
+
+}  // namespace holdfast::serve

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker_arguments.hpp - what a supervisor tells a worker: descriptors and settings, as the words of a command line.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "serve/serve.hpp"
+
+namespace holdfast::serve {
+
+struct worker_arguments {
+    unsigned index = 0;
+    int listener = -1;  ///< a listening socket of this worker's own
+    int lifeline = -1;  ///< reads end of file when the supervisor stops or dies
+    int ready = -1;     ///< takes the index, 16 bits, once the worker answers
+    serve_options options;
+
+    [[nodiscard]] std::vector<std::string> words() const;
+    /// Throws: invalid_argument for anything words() does not make.
+    [[nodiscard]] static worker_arguments parse(std::span<const std::string_view> words);
+};
+
+}  // namespace holdfast::serve
