@@ -36,7 +36,12 @@ class dynamic_sorted_index_publisher {
     [[nodiscard]] static dynamic_sorted_index_publisher create(std::string_view uri, const container_schema& schema,
                                                                std::string_view range_end,
                                                                const sorted_index_publisher_options& options) {
-        const index_shape shape = index_shape::of(schema, range_end);
+        return create(uri, schema, index_shape::of(schema, range_end), options);
+    }
+    /// Likewise with a shape that fits the schema: ranges of keys of several fields have no one field to name.
+    [[nodiscard]] static dynamic_sorted_index_publisher create(std::string_view uri, const container_schema& schema,
+                                                               const index_shape& shape,
+                                                               const sorted_index_publisher_options& options) {
         if (options.records_max == 0 || options.records_max > layout::sorted_index_count_max)
             throw error(errc::invalid_argument, std::string(uri),
                         "records_max is 1 to 2^36; give the size of the largest index to publish");
@@ -99,9 +104,8 @@ class sorted_index_publisher {
     [[nodiscard]] static sorted_index_publisher create(std::string_view uri,
                                                        const sorted_index_publisher_options& options) {
         const container_schema schema{schema_of<K>("key"), schema_of<V>("value")};
-        const index_shape shape = detail::shape_of<K, V, RangeEnd>();
         return sorted_index_publisher(
-            dynamic_sorted_index_publisher::create(uri, schema, shape.range_end(schema), options));
+            dynamic_sorted_index_publisher::create(uri, schema, detail::shape_of<K, V, RangeEnd>(), options));
     }
     /// Throws: as snapshot_writer::attach; kind_, geometry_ or schema_mismatch.
     [[nodiscard]] static sorted_index_publisher attach(std::string_view uri, const attach_options& options = {}) {

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// A death at any instruction of publish, prepare + commit, recovery and pin: the image after each single instruction
+// shows the version before or the version after, whole, and the next publish works. (The compiled code's own stores, in
+// its own order; layout/snapshot_write.hpp tells what each leaves.)
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "holdfast/layout/snapshot_verify.hpp"
+#include "holdfast/sorted_index.hpp"
+#include "support/capability.hpp"
+#include "support/single_step.hpp"
+#include "support/snapshot_bench.hpp"
+
+namespace {
+
+using holdfast::snapshot_status;
+using holdfast::layout::findings;
+using holdfast::layout::no_hazards;
+using holdfast::layout::snapshot_pin_core;
+using holdfast::layout::snapshot_read_core;
+using holdfast::layout::snapshot_write_core;
+using holdfast::test::hazard_bench;
+using holdfast::test::is_whole;
+using holdfast::test::shared_image;
+using holdfast::test::single_step;
+using holdfast::test::snapshot_bench;
+using holdfast::test::step_report;
+using holdfast::test::whole_object;
+
+constexpr std::size_t object_bytes = 136;
+
+// Object of version v: v distinct bytes more than a hundred, all derived from v.
+std::vector<std::byte> object_of(std::uint64_t version) { return whole_object(version, 100 + version % 36); }
+
+std::string sound(std::span<const std::byte> image, const snapshot_bench& bench) {
+    findings found;
+    verify_snapshot(image, bench.geometry(), found);
+    return found.empty() ? "" : "verify: " + found.list()[0].what;
+}
+
+// "" when the image shows version `before` or `after`, whole; `seen` says which.
+std::string shows(std::span<const std::byte> image, const snapshot_bench& bench, std::uint64_t before,
+                  std::uint64_t after, std::uint64_t& seen) {
+    std::vector<std::byte> out(object_bytes);
+    const auto got = snapshot_read_core(image, bench.geometry()).read(out);
+    seen = got.version;
+    if (before == 0 && got.status == snapshot_status::empty) return {};
+    if (got.status != snapshot_status::ok) return "a reader gets no object";
+    if (got.version != before && got.version != after) return "a reader gets version " + std::to_string(got.version);
+    out.resize(static_cast<std::size_t>(got.bytes));
+    return out == object_of(got.version) ? "" : "a reader gets a mixed object";
+}
+
+// A successor takes over and publishes twice more, through every check.
+std::string continues(std::span<std::byte> image, const snapshot_bench& bench, std::uint64_t from) {
+    no_hazards nobody;
+    snapshot_write_core writer(image, bench.geometry(), "successor");
+    if (writer.version() != from) return "recovery found version " + std::to_string(writer.version());
+    if (std::string fault = sound(image, bench); !fault.empty()) return "after recovery, " + fault;
+    for (std::uint64_t next = from + 1; next <= from + 2; ++next) {
+        if (writer.publish(object_of(next), nobody, 0).version != next) return "the next publish failed";
+        std::uint64_t seen = 0;
+        if (std::string fault = shows(image, bench, next, next, seen); !fault.empty()) return "next: " + fault;
+    }
+    return sound(image, bench);
+}
+
+std::string before_or_after(std::span<std::byte> image, const snapshot_bench& bench, std::uint64_t before) {
+    std::uint64_t seen = 0;
+    if (std::string fault = sound(image, bench); !fault.empty()) return fault;
+    if (std::string fault = shows(image, bench, before, before + 1, seen); !fault.empty()) return fault;
+    return continues(image, bench, seen);
+}
+
+class SnapshotStep : public ::testing::Test {
+ protected:
+    void SetUp() override {
+        if (!holdfast::test::can_trace()) GTEST_SKIP() << "needs: ptrace of a child";
+    }
+    static void report(const step_report& r) {
+        EXPECT_TRUE(r.passed()) << r.failure;
+        EXPECT_GT(r.images, 5U) << "the stores of a publish were not seen";
+        ::testing::Test::RecordProperty("steps", std::to_string(r.steps));
+        ::testing::Test::RecordProperty("images", std::to_string(r.images));
+    }
+};
+
+TEST_F(SnapshotStep, PublishInEveryStateOfTheSlots) {
+    step_report total;
+    for (const std::uint64_t slots : {2U, 3U, 5U})
+        for (std::uint64_t published = 0; published <= slots + 1; ++published) {
+            snapshot_bench bench(slots, object_bytes);
+            auto writer = bench.writer();
+            no_hazards nobody;
+            for (std::uint64_t v = 1; v <= published; ++v) ASSERT_TRUE(writer.publish(object_of(v), nobody, v));
+            const auto object = object_of(published + 1);
+            total += single_step(
+                bench.image(), [&] { (void)writer.publish(object, nobody, 99); },
+                [&](std::span<std::byte> image) { return before_or_after(image, bench, published); });
+            ASSERT_TRUE(total.passed()) << slots << " slots, " << published << " published: " << total.failure;
+        }
+    report(total);
+}
+
+TEST_F(SnapshotStep, PrepareFillCommitAfterADiscardedPrepare) {
+    snapshot_bench bench(3, object_bytes);
+    auto writer = bench.writer();
+    no_hazards nobody;
+    for (std::uint64_t v = 1; v <= 4; ++v) ASSERT_TRUE(writer.publish(object_of(v), nobody, v));
+    const auto object = object_of(5);
+    report(single_step(
+        bench.image(),
+        [&] {
+            auto room = writer.prepare(object_bytes, nobody);
+            std::memset(room.bytes.data(), 0x77, room.bytes.size());
+            writer.discard();
+            room = writer.prepare(object_bytes, nobody);
+            std::memcpy(room.bytes.data(), object.data(), object.size());  // the user's own plain stores
+            (void)writer.commit(object.size(), 99);
+        },
+        [&](std::span<std::byte> image) { return before_or_after(image, bench, 4); }));
+}
+
+// Death during recovery from a death: every image of a publish is recovered under the stepper, and every image of that
+// recovery is recovered again.
+TEST_F(SnapshotStep, RecoveryFromEveryStateIsItselfRecoverable) {
+    snapshot_bench bench(3, object_bytes);
+    std::vector<std::vector<std::byte>> states;
+    {
+        auto writer = bench.writer();
+        no_hazards nobody;
+        for (std::uint64_t v = 1; v <= 4; ++v) ASSERT_TRUE(writer.publish(object_of(v), nobody, v));
+        const auto object = object_of(5);
+        report(single_step(
+            bench.image(), [&] { (void)writer.publish(object, nobody, 99); },
+            [&](std::span<std::byte> image) -> std::string {
+                states.emplace_back(image.begin(), image.end());
+                return {};
+            }));
+    }
+    std::uint64_t changed = 0;
+    for (const auto& state : states) {
+        bench.image().assign(state);
+        const step_report r = single_step(
+            bench.image(), [&] { (void)bench.writer(); },
+            [&](std::span<std::byte> image) { return before_or_after(image, bench, 4); });
+        ASSERT_TRUE(r.passed()) << r.failure;
+        changed += r.images > 1;
+    }
+    EXPECT_GT(changed, 0U) << "no state needed recovery: the state between the last two stores is missing";
+}
+
+// The image is the hazard word; after each instruction of a pin (and of moving and dropping it) a writer must be able
+// to go on, both while the reader lives and after its death, and never write what a living reader holds.
+TEST_F(SnapshotStep, PinMoveAndRelease) {
+    snapshot_bench bench(3, object_bytes);
+    shared_image table(4096);
+    auto& cell = *new (table.bytes().data()) std::atomic<std::uint64_t>(0);
+    hazard_bench hazards(1);
+    auto writer = bench.writer();
+    for (std::uint64_t v = 1; v <= 4; ++v) ASSERT_TRUE(writer.publish(object_of(v), hazards, v));
+    std::vector<std::byte> body(bench.body().begin(), bench.body().end());
+    const step_report r = single_step(
+        table,
+        [&] {
+            snapshot_pin_core pin(bench.reader(), cell);
+            (void)pin.pin();
+            pin.release();
+            (void)pin.pin();
+        },
+        [&](std::span<std::byte> image) -> std::string {
+            const auto word = reinterpret_cast<std::atomic<std::uint64_t>*>(image.data())->load();
+            for (const bool lives : {true, false}) {
+                shared_image copy(body.size());
+                copy.assign(body);
+                hazard_bench seen(1);
+                seen.cell(0).store(word);
+                if (!lives) seen.bury(0);
+                snapshot_write_core next(copy.bytes(), bench.geometry(), "writer");
+                for (std::uint64_t v = 5; v <= 9; ++v)
+                    if (next.publish(object_of(v), seen, 0).version != v) return "publish " + std::to_string(v);
+                const snapshot_read_core reader(copy.bytes(), bench.geometry());
+                const auto held = object_of(4);
+                if (lives && word != 0 && std::memcmp(reader.payload(word), held.data(), held.size()) != 0)
+                    return "the writer took a slot that a living reader holds";
+            }
+            return {};
+        });
+    EXPECT_TRUE(r.passed()) << r.failure;
+    EXPECT_GE(r.images, 4U);
+}
+
+struct country_range {
+    holdfast::ipv4 high;
+    char country[2];
+};
+using geo = holdfast::sorted_index<holdfast::ipv4, country_range, &country_range::high>;
+
+// An index laid straight into a slot: every image shows the former index or the new one, both in perfect order.
+TEST_F(SnapshotStep, PublishingASortedIndexInPlace) {
+    const auto filled = [](std::uint32_t step) {
+        geo::builder records;
+        for (std::uint32_t i = 6; i-- > 0;) records.add({i * step}, {{i * step + step / 2}, {'A', 'B'}});
+        records.finish();
+        return records;
+    };
+    geo::builder first = filled(10), second = filled(1000);
+    snapshot_bench bench(2, geo::builder::image_bytes_of(6), holdfast::sorted_index_payload_format);
+    auto writer = bench.writer();
+    no_hazards nobody;
+    const auto put = [&](geo::builder& records) {
+        const auto room = writer.prepare(records.image_bytes(), nobody);
+        records.write(room.bytes);
+        (void)writer.commit(room.bytes.size(), 0);
+    };
+    put(first);
+    put(first);
+    std::uint64_t before = 0, after = 0;
+    report(single_step(
+        bench.image(), [&] { put(second); },
+        [&](std::span<std::byte> image) -> std::string {
+            std::string fault = sound(image, bench);
+            const snapshot_read_core reader(image, bench.geometry());
+            const auto got = reader.visit([&](std::span<const std::byte> object, std::uint64_t version) {
+                findings found;
+                holdfast::layout::verify_sorted_index(object, nullptr, found);
+                if (!found.empty()) fault = found.list()[0].what;
+                const auto view = geo::view::over(object);
+                const bool is_new = view.find_covering({2100}) != view.end();
+                if (view.size() != 6 || is_new != (version == 3)) fault = "another index than published";
+                ++(version == 3 ? after : before);
+            });
+            return got ? fault : "no index";
+        }));
+    EXPECT_GT(before, 0U);
+    EXPECT_GT(after, 0U);
+}
+
+}  // namespace
