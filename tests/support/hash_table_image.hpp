@@ -47,12 +47,12 @@ template <class K, class V>
 [[nodiscard]] constexpr std::uint64_t capacity_for_slots(std::uint64_t slots) { return slots * 100 / 103; }
 
 /// A table of K and V on bytes of its own, or on someone else's. One writer, and finders on the same bytes.
-template <class K, class V, detail::tag_match Match = detail::tag_match::best>
+template <class K, class V, holdfast::detail::tag_match Match = holdfast::detail::tag_match::best>
 class hash_table_image {
  public:
-    using node = detail::fixed_node<K, V>;
-    using mutator = detail::hash_table_mutator<node, Match>;
-    using finder = detail::hash_table_finder<node, Match>;
+    using node = holdfast::detail::fixed_node<K, V>;
+    using mutator = holdfast::detail::hash_table_mutator<node, Match>;
+    using finder = holdfast::detail::hash_table_finder<node, Match>;
 
     explicit hash_table_image(const layout::hash_table_geometry& g)
         : geometry_(g), own_(std::make_unique<aligned_bytes>(g.body_bytes())), body_(own_->bytes()) {
@@ -63,7 +63,7 @@ class hash_table_image {
         attach();
     }
 
-    [[nodiscard]] detail::table_view<std::byte, node> view() const { return {body_, geometry_, {}}; }
+    [[nodiscard]] holdfast::detail::table_view<std::byte, node> view() const { return {body_, geometry_, {}}; }
     [[nodiscard]] finder reader() const { return finder(view().as_const()); }
     [[nodiscard]] mutator& writer() { return writer_; }
     [[nodiscard]] std::span<std::byte> bytes() const { return body_; }
@@ -81,17 +81,17 @@ class hash_table_image {
     }
     hash_table_status erase(const K& key) { return writer_.erase(as_bytes(key)).status; }
     [[nodiscard]] bool find(const K& key, V& value) const {
-        return writer_.finder().find(as_bytes(key), reinterpret_cast<std::byte*>(&value)) != detail::no_slot;
+        return writer_.finder().find(as_bytes(key), reinterpret_cast<std::byte*>(&value)) != holdfast::detail::no_slot;
     }
 
     /// Findings of the full check as text, empty when the table is intact; `report` gets the numbers.
     [[nodiscard]] std::string damage(hash_table_verification* report = nullptr) const {
         return damage_of(view().as_const(), report);
     }
-    [[nodiscard]] static std::string damage_of(const detail::table_view<const std::byte, node>& view,
+    [[nodiscard]] static std::string damage_of(const holdfast::detail::table_view<const std::byte, node>& view,
                                                hash_table_verification* report = nullptr) {
         std::string text;
-        const hash_table_verification result = detail::verify(view, [&](const hash_table_finding& f) {
+        const hash_table_verification result = holdfast::detail::verify(view, [&](const hash_table_finding& f) {
             text += std::string(describe(f.what)) + " (bucket " + std::to_string(f.bucket) + ", slot " +
                     std::to_string(f.slot) + "); ";
             return text.size() < 1000;
@@ -107,7 +107,7 @@ class hash_table_image {
 
  private:
     void attach() {
-        recovery_ = detail::recover(view());
+        recovery_ = holdfast::detail::recover(view());
         writer_ = mutator(view());
     }
     layout::hash_table_geometry geometry_;

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// One writer and several readers, as threads on one mapping: nothing torn, nothing missing, nothing going back in time.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "holdfast/hash_table.hpp"
+#include "support/scale.hpp"
+#include "support/seed.hpp"
+
+namespace {
+
+using namespace holdfast;
+using u64 = std::uint64_t;
+using status = hash_table_status;
+
+/// A value that shows whether it is whole, whose it is and which version it is.
+template <std::size_t Words>
+struct marked {
+    u64 owner;
+    std::array<u64, Words> words;
+
+    static marked make(u64 key, u64 version) {
+        marked value{key, {}};
+        value.words[0] = version;
+        for (std::size_t i = 1; i < Words; ++i) value.words[i] = version * 0x9e3779b97f4a7c15U + key + i;
+        return value;
+    }
+    [[nodiscard]] bool whole(u64 wanted_key) const { return *this == make(wanted_key, words[0]); }
+    friend bool operator==(const marked&, const marked&) = default;
+};
+
+/// The first failure of any thread.
+class failure_note {
+ public:
+    void set(const char* text) noexcept {
+        const char* none = nullptr;
+        text_.compare_exchange_strong(none, text);
+    }
+    [[nodiscard]] const char* get() const noexcept { return text_.load(); }
+
+ private:
+    std::atomic<const char*> text_{nullptr};
+};
+
+constexpr u64 stable_keys = 40;  // never erased, updated all the time
+constexpr u64 churn_base = 1000;
+
+template <class Value>
+struct stage {
+    using table_type = hash_table<u64, Value>;
+    using reader_type = hash_table_reader<u64, Value>;
+
+    explicit stage(u64 capacity) : table(table_type::create("heap:", {.capacity = capacity})) {
+        for (u64 key = 0; key < stable_keys; ++key) (void)table.try_insert(key, Value::make(key, 0));
+    }
+
+    /// Updates stable keys, and keeps `live` churning keys in a table that is nearly full: oldest out, newest in.
+    void write(u64 seed, u64 operations) {
+        const u64 live = table.slots() * 93 / 100 - stable_keys;
+        u64 oldest = churn_base, newest = churn_base;
+        for (u64 i = 0; i < operations && failure.get() == nullptr; ++i) {
+            const u64 key = test::random_at(seed, 1, i) % stable_keys;
+            if (table.update(key, Value::make(key, i)) != status::updated) failure.set("an update was refused");
+            // Release, pairs with the reader's acquire: who sees the number must see the update.
+            published[key].store(i, std::memory_order_release);
+            if (newest - oldest < live || i % 2 == 0) {
+                if (table.try_insert(newest, Value::make(newest, i)) != status::inserted) failure.set("insert refused");
+                ++newest;
+            }
+            if (newest - oldest > live) {
+                if (table.erase(oldest) != status::erased) failure.set("erase refused");
+                ++oldest;
+            }
+            churn_low.store(oldest, std::memory_order_relaxed);   // a hint where to look
+            churn_high.store(newest, std::memory_order_relaxed);  // likewise
+        }
+        done.store(true, std::memory_order_release);
+    }
+
+    void read_stable(const reader_type& reader, u64 seed) {
+        std::array<u64, stable_keys> last{};
+        std::vector<u64> keys(33);
+        std::vector<std::optional<Value>> values(keys.size());
+        for (u64 i = 0; !done.load(std::memory_order_acquire) && failure.get() == nullptr; ++i) {
+            const u64 key = test::random_at(seed, 2, i) % stable_keys;
+            const u64 known = published[key].load(std::memory_order_acquire);
+            const std::optional<Value> value = reader.find(key);
+            check(key, value, known, last);
+            if (i % 16 != 0) continue;
+            for (std::size_t j = 0; j < keys.size(); ++j) keys[j] = (key + j) % stable_keys;
+            if (reader.find_many(keys, values) != keys.size()) failure.set("a batch missed a key that is there");
+            for (std::size_t j = 0; j < keys.size(); ++j) check(keys[j], values[j], 0, last);
+            finds.fetch_add(16 + keys.size(), std::memory_order_relaxed);  // a count
+        }
+    }
+    void check(u64 key, const std::optional<Value>& value, u64 known, std::array<u64, stable_keys>& last) {
+        if (!value) return failure.set("a key that is there was not found");
+        if (!value->whole(key)) return failure.set("a torn value");
+        if (value->words[0] < known) return failure.set("an update that was published is not visible");
+        if (value->words[0] < last[key]) return failure.set("a value went back in time");
+        last[key] = value->words[0];
+    }
+
+    void read_churn(const reader_type& reader, u64 seed) {
+        for (u64 i = 0; !done.load(std::memory_order_acquire) && failure.get() == nullptr; ++i) {
+            const u64 low = churn_low.load(std::memory_order_relaxed),
+                      high = churn_high.load(std::memory_order_relaxed);
+            const u64 key = low + test::random_at(seed, 3, i) % (high - low + 10);
+            const auto slot = reader.slot_of(key);
+            const std::optional<Value> value = reader.find(key);
+            if (value && !value->whole(key)) failure.set("a torn value of a key that comes and goes");
+            if (slot) {
+                const auto entry = reader.entry_at(*slot);
+                if (entry && !entry->value.whole(entry->key)) failure.set("a slot with key and value of two entries");
+            }
+            hits.fetch_add(value ? 1 : 0, std::memory_order_relaxed);  // a count
+        }
+    }
+
+    void iterate(const reader_type& reader) {
+        do {
+            u64 stable = 0;
+            for (const auto& entry : reader) {
+                if (!entry.value.whole(entry.key)) return failure.set("iteration shows a torn entry");
+                if (entry.key < stable_keys) ++stable;
+            }
+            if (stable != stable_keys) return failure.set("iteration missed or repeated an entry that was there");
+            scans.fetch_add(1, std::memory_order_relaxed);  // a count
+        } while (!done.load(std::memory_order_acquire) && failure.get() == nullptr);
+    }
+
+    table_type table;
+    failure_note failure;
+    std::array<std::atomic<u64>, stable_keys> published{};
+    std::atomic<u64> churn_low{churn_base}, churn_high{churn_base};
+    std::atomic<u64> finds{0}, hits{0}, scans{0};
+    std::atomic<bool> done{false};
+};
+
+template <class Value>
+class HashTableConcurrency : public ::testing::Test {};
+using values = ::testing::Types<marked<1>, marked<3>, marked<7>, marked<40>>;
+TYPED_TEST_SUITE(HashTableConcurrency, values);
+
+TYPED_TEST(HashTableConcurrency, ReadersSeeWholeValuesNeverMissAndNeverGoBack) {
+    test::seeded_random random;
+    // Three buckets, where everything collides and every read meets a write; and a table of some size.
+    for (u64 capacity : {70U, 3000U}) {
+        stage<TypeParam> s(capacity);
+        const u64 seed = random();
+        const auto reader = s.table.reader();
+        std::vector<std::thread> threads;
+        threads.emplace_back([&] { s.read_stable(reader, seed); });
+        threads.emplace_back([&] { s.read_churn(reader, seed); });
+        threads.emplace_back([&] { s.iterate(reader); });
+        s.write(seed, test::scaled(300'000) / (1 + sizeof(TypeParam) / 64));
+        for (std::thread& t : threads) t.join();
+        EXPECT_EQ(s.failure.get(), nullptr) << s.failure.get();
+        EXPECT_EQ(reader.fault(), std::nullopt);
+        EXPECT_GT(s.scans.load(), 0U);
+        EXPECT_TRUE(s.table.verify([](const hash_table_finding&) { return true; }).intact());
+    }
+}
+
+// A one-word value is replaced by one store: readers of that field alone see it move forward, never a mixture.
+TEST(HashTableConcurrencyOneWord, CounterOnlyGrows) {
+    auto table = hash_table<u64, u64>::create("heap:", {.capacity = 10});
+    ASSERT_TRUE(table.try_insert(1, 0));
+    const auto reader = table.reader();
+    std::atomic<bool> done{false};
+    std::atomic<bool> wrong{false};
+    std::thread thread([&] {
+        u64 last = 0;
+        while (!done.load(std::memory_order_acquire)) {
+            const auto value = reader.find(1);
+            if (!value || *value < last) wrong = true;
+            if (value) last = *value;
+        }
+    });
+    for (u64 i = 1; i <= test::scaled(1'000'000); ++i) ASSERT_EQ(table.update(1, i), status::updated);
+    done.store(true, std::memory_order_release);
+    thread.join();
+    EXPECT_FALSE(wrong);
+}
+
+// Counters are made exact while readers follow them.
+TEST(HashTableConcurrencyRecount, ReadersMissNothingMeanwhile) {
+    auto table = hash_table<u64, u64>::create("heap:", {.capacity = 2000});
+    u64 count = 0;
+    while (table.try_insert(count, count)) ++count;
+    const auto reader = table.reader();
+    std::atomic<bool> done{false};
+    std::atomic<bool> missed{false};
+    std::thread thread([&] {
+        for (u64 i = 0; !done.load(std::memory_order_acquire); ++i)
+            if (!reader.contains(i % count)) missed = true;
+    });
+    for (u64 i = 0; i < test::scaled(300); ++i) {
+        ASSERT_EQ(table.erase(count + i), status::not_found);
+        table.recount();
+    }
+    done.store(true, std::memory_order_release);
+    thread.join();
+    EXPECT_FALSE(missed);
+}
+
+}  // namespace
