@@ -1,279 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// reflect.hpp - from a C++ type to its record_schema: what a record may hold, and the messages when it holds more.
+// reflect.hpp - from a C++ type to its record_schema.
 //
-// A record is a scalar of field.hpp's list, a fixed text or bytes, or a struct of such, nested or not. The compiler
-// knows its members' names and types (members.hpp, or HOLDFAST_RECORD where that cannot look); offsets are those of the
-// members' addresses. Nothing about a type is computed at run time but the assembly of its schema.
-//
-// Padding is allowed in values. Keys are hashed and compared as bytes, so a key has none: `record_key`.
+// The compiler knows a type's members and their types (members.hpp, or HOLDFAST_RECORD where that cannot look). They
+// become constant tables, one a struct; functions that are no templates turn tables into fields when a schema is asked
+// for. So a type costs milliseconds to compile, and nothing until its schema is made, which takes microseconds once an
+// attach.
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "holdfast/detail/concat.hpp"
+#include "holdfast/record/concepts.hpp"
 #include "holdfast/record/enum_names.hpp"
 #include "holdfast/record/field.hpp"
-#include "holdfast/record/macro.hpp"
 #include "holdfast/record/members.hpp"
 #include "holdfast/record/schema.hpp"
 #include "holdfast/record/types.hpp"
 
 namespace holdfast {
-
-namespace detail {
-
-static_assert(std::endian::native == std::endian::little, "Holdfast's layouts are little-endian");
-static_assert(std::numeric_limits<float>::is_iec559 && std::numeric_limits<double>::is_iec559);
-
-/// What keeps a type from being a record.
-enum class record_problem {
-    none,
-    pointer,
-    not_trivially_copyable,
-    reference_or_const,
-    not_default_constructible,
-    not_aggregate,
-    has_base,
-    no_members,
-    too_many_members,
-    bit_field,
-    unsized_enum,
-    nested_array,
-    array_of_records,
-    unsupported_scalar,
-    in_member,
-};
-
-template <class T>
-inline constexpr bool is_array_v = std::is_array_v<T>;
-template <class T, std::size_t N>
-inline constexpr bool is_array_v<std::array<T, N>> = true;
-
-template <class T>
-struct array_facts {
-    using element = std::remove_extent_t<T>;
-    static constexpr std::size_t count = std::extent_v<T>;
-};
-template <class T, std::size_t N>
-struct array_facts<std::array<T, N>> {
-    using element = T;
-    static constexpr std::size_t count = N;
-};
-
-template <class T>
-inline constexpr std::size_t fixed_text_bytes = 0;
-template <std::size_t N>
-inline constexpr std::size_t fixed_text_bytes<fixed_text<N>> = N;
-
-template <class T, class... Others>
-inline constexpr bool is_one_of = (std::is_same_v<T, Others> || ...);
-
-/// The type of one element that is no text, bytes, array or struct.
-template <class T>
-[[nodiscard]] consteval bool is_scalar_field() {
-    if constexpr (is_one_of<T, ipv4, ipv6, timestamp, bool>) return true;
-    if constexpr (is_one_of<T, float, double>) return true;
-    if constexpr (std::is_enum_v<T>) return !std::is_same_v<T, std::byte>;
-    return std::is_integral_v<T> && sizeof(T) <= 8 && !is_one_of<T, char, wchar_t, char8_t, char16_t, char32_t>;
-}
-
-template <class T>
-[[nodiscard]] consteval field_type scalar_type() {
-    if constexpr (std::is_enum_v<T>) {
-        return scalar_type<std::underlying_type_t<T>>();
-    } else {
-        if constexpr (std::is_same_v<T, ipv4>) return field_type::ipv4;
-        if constexpr (std::is_same_v<T, ipv6>) return field_type::ipv6;
-        if constexpr (std::is_same_v<T, timestamp>) return field_type::timestamp;
-        if constexpr (std::is_same_v<T, bool>) return field_type::boolean;
-        if constexpr (std::is_same_v<T, float>) return field_type::f32;
-        if constexpr (std::is_same_v<T, double>) return field_type::f64;
-        constexpr auto log2_bytes = std::bit_width(sizeof(T)) - 1;
-        const auto base = static_cast<int>(std::is_signed_v<T> ? field_type::i8 : field_type::u8);
-        return static_cast<field_type>(base + static_cast<int>(log2_bytes));
-    }
-}
-
-/// Enums whose size is the compiler's choice have no layout to promise; only the others accept `E{0}`.
-template <class T>
-concept sized_enum = requires { T{0}; };
-
-template <class T>
-concept described_inside = requires(T& t) { t.holdfast_record_fields(record_tag<T>{}); };
-template <class T>
-concept described_beside = requires { holdfast_record_fields(record_tag<T>{}); };
-
-/// Converts to any base of T: what `T{x}` accepts first if T has a base.
-template <class T>
-struct any_base {
-    template <class Base>
-        requires(std::is_base_of_v<Base, T> && !std::is_same_v<Base, T>)
-    operator Base() const noexcept;
-};
-template <class T>
-concept has_base_class = requires { T{any_base<T>{}}; };
-
-/// The members of a struct as a member_list, or bit_field_found.
-template <class T>
-[[nodiscard]] constexpr auto members_of() {
-    if constexpr (described_inside<T>)
-        return decltype(std::declval<T&>().holdfast_record_fields(record_tag<T>{})){};
-    else if constexpr (described_beside<T>)
-        return decltype(holdfast_record_fields(record_tag<T>{})){};
-    else
-        return list_members<T, count_members<T>()>();
-}
-
-template <auto Member>
-struct member_type {
-    using type = std::remove_cv_t<std::remove_pointer_t<decltype(Member)>>;
-};
-template <class T, class M, M T::* Member>
-struct member_type<Member> {
-    using type = std::remove_cv_t<M>;
-};
-
-template <class T>
-[[nodiscard]] consteval record_problem problem_of();
-
-template <auto... Members>
-[[nodiscard]] consteval record_problem problem_of_members(member_list<Members...>) {
-    static_assert(sizeof...(Members) <= schema_fields_max, "holdfast: a record has at most 64 fields; split it");
-    const bool fine = ((problem_of<typename member_type<Members>::type>() == record_problem::none) && ...);
-    return fine ? record_problem::none : record_problem::in_member;
-}
-[[nodiscard]] consteval record_problem problem_of_members(bit_field_found) { return record_problem::bit_field; }
-
-template <class T>
-[[nodiscard]] consteval record_problem problem_of_struct() {
-    if constexpr (!std::is_trivially_copyable_v<T>) {
-        return record_problem::not_trivially_copyable;
-    } else if constexpr (described_inside<T> || described_beside<T>) {
-        return problem_of_members(members_of<T>());
-    } else if constexpr (!std::is_copy_assignable_v<T>) {
-        return record_problem::reference_or_const;
-    } else if constexpr (!std::is_default_constructible_v<T>) {
-        return record_problem::not_default_constructible;
-    } else if constexpr (!std::is_aggregate_v<T>) {
-        return record_problem::not_aggregate;
-    } else if constexpr (has_base_class<T>) {
-        return record_problem::has_base;
-    } else if constexpr (count_members<T>() == 0) {
-        return record_problem::no_members;
-    } else if constexpr (count_members<T>() > members_max) {
-        return record_problem::too_many_members;
-    } else {
-        return problem_of_members(members_of<T>());
-    }
-}
-
-template <class T>
-[[nodiscard]] consteval record_problem problem_of_array() {
-    using element = typename array_facts<T>::element;
-    if constexpr (array_facts<T>::count == 0)
-        return record_problem::no_members;
-    else if constexpr (is_one_of<element, char, std::byte>)
-        return record_problem::none;
-    else if constexpr (is_array_v<element> || fixed_text_bytes<element> != 0)
-        return record_problem::nested_array;
-    else if constexpr (is_scalar_field<element>() || !std::is_class_v<element>)
-        return problem_of<element>();
-    else
-        return record_problem::array_of_records;
-}
-
-/// What keeps T from being a field or a record; never an error of the compiler's own.
-template <class T>
-[[nodiscard]] consteval record_problem problem_of() {
-    if constexpr (std::is_pointer_v<T> || std::is_member_pointer_v<T> || std::is_null_pointer_v<T>)
-        return record_problem::pointer;
-    else if constexpr (std::is_reference_v<T> || std::is_const_v<T> || std::is_volatile_v<T>)
-        return record_problem::reference_or_const;
-    else if constexpr (is_one_of<T, char, std::byte> || fixed_text_bytes<T> != 0)
-        return record_problem::none;
-    else if constexpr (is_array_v<T>)
-        return problem_of_array<T>();
-    else if constexpr (std::is_enum_v<T>)
-        return sized_enum<T> ? record_problem::none : record_problem::unsized_enum;
-    else if constexpr (is_scalar_field<T>())
-        return record_problem::none;
-    else if constexpr (std::is_class_v<T>)
-        return problem_of_struct<T>();
-    else
-        return record_problem::unsupported_scalar;
-}
-
-/// Fails to compile with a sentence for whatever keeps T from being a record, T's members first.
-template <class T>
-consteval bool explain_record();
-
-template <auto... Members>
-consteval bool explain_members(member_list<Members...>) {
-    return (explain_record<typename member_type<Members>::type>() && ...);
-}
-
-template <class T>
-consteval bool explain_record() {
-    constexpr record_problem p = problem_of<T>();
-    if constexpr (p == record_problem::in_member) {
-        return explain_members(members_of<T>());
-    } else {
-        static_assert(
-            p != record_problem::pointer,
-            "holdfast: a record cannot hold a pointer: it means nothing to another process; store an offset, a "
-            "handle or the value itself");
-        static_assert(
-            p != record_problem::not_trivially_copyable,
-            "holdfast: a record must be trivially copyable: no std::string, std::vector, virtual functions or "
-            "copy constructors; use char[N] and arrays");
-        static_assert(p != record_problem::reference_or_const,
-                      "holdfast: a record cannot hold references, nor const or volatile members");
-        static_assert(p != record_problem::not_default_constructible,
-                      "holdfast: a record without a default constructor is described by "
-                      "HOLDFAST_RECORD(Type, field, field, ...)");
-        static_assert(p != record_problem::not_aggregate,
-                      "holdfast: a record with private members or constructors is described by "
-                      "HOLDFAST_RECORD(Type, field, field, ...) in its public part");
-        static_assert(p != record_problem::has_base,
-                      "holdfast: a record has no base class: make the base a member, or describe it by "
-                      "HOLDFAST_RECORD(Type, field, field, ...)");
-        static_assert(p != record_problem::no_members, "holdfast: a record or array in it is empty");
-        static_assert(p != record_problem::too_many_members,
-                      "holdfast: members are found by themselves up to 32; describe more by "
-                      "HOLDFAST_RECORD(Type, field, field, ...), which takes 64");
-        static_assert(p != record_problem::bit_field,
-                      "holdfast: a record cannot hold bit-fields: their layout is the compiler's; use whole integers");
-        static_assert(p != record_problem::unsized_enum,
-                      "holdfast: an enum in a record names its integer, as in enum class color : std::uint8_t");
-        static_assert(
-            p != record_problem::nested_array,
-            "holdfast: an array in a record has one dimension and no texts; use one longer array or more fields");
-        static_assert(p != record_problem::array_of_records,
-                      "holdfast: a record cannot hold an array of structs; use one array for each member");
-        static_assert(p != record_problem::unsupported_scalar && p != record_problem::in_member,
-                      "holdfast: no field type for this: there are integers up to 64 bits, float, double, bool, enums, "
-                      "char[N], bytes, ipv4, ipv6, timestamp, arrays and structs of them");
-        return p == record_problem::none;
-    }
-}
-
-}  // namespace detail
-
-/// A type whose schema is known: a scalar field, fixed text or bytes, an array of scalars, or a struct of such.
-template <class T>
-concept record = std::is_object_v<T> && detail::problem_of<T>() == detail::record_problem::none;
-
-/// A record that may be a key: equal values are equal bytes, so no padding and no floating point.
-template <class T>
-concept record_key = record<T> && std::has_unique_object_representations_v<T>;
 
 namespace detail {
 
@@ -284,13 +35,75 @@ constexpr std::string_view print_member() noexcept {
 
 /// The member's name: g++ prints `[with auto Member = (& specimen<T>.T::name); ...]` or `&T::name`, clang
 /// `[Member = &specimen.name]` or `&T::name`.
-template <auto Member>
-[[nodiscard]] constexpr std::string_view member_name() noexcept {
-    std::string_view printed = print_member<Member>();
+[[nodiscard]] inline std::string_view member_name(std::string_view printed) noexcept {
     const std::size_t semicolon = printed.rfind("; std::string_view");
     if (semicolon != std::string_view::npos) printed = printed.substr(0, semicolon);
     while (!printed.empty() && (printed.back() == ']' || printed.back() == ')')) printed.remove_suffix(1);
     return last_identifier(printed);
+}
+
+struct member_row;
+
+/// The members of a struct, as constant data: one function that is no template turns it into fields.
+struct member_table {
+    const void* object;  // whose members the rows point at; null if they tell their offset by themselves
+    const member_row* rows;
+    std::size_t count;
+};
+
+struct element_facts {
+    field_type type = field_type::u8;
+    std::size_t bytes = 0;
+    std::size_t count = 1;
+    std::string_view (*enum_names)() noexcept = nullptr;
+    std::int64_t enum_first = 0;
+    const member_table* nested = nullptr;
+};
+
+struct member_row {
+    std::string_view (*printed)() noexcept;
+    const void* at;
+    std::size_t (*offset)() noexcept;
+    element_facts facts;
+};
+
+template <class T>
+constexpr element_facts scalar_facts(std::size_t count) {
+    element_facts facts{scalar_type<T>(), sizeof(T), count};
+    if constexpr (std::is_enum_v<T>) {
+        facts.enum_names = &enum_listing<T>;
+        facts.enum_first = enum_range<T>::min;
+    }
+    return facts;
+}
+
+template <class T>
+constexpr member_table make_table();
+template <class T>
+inline constexpr member_table table_of = make_table<T>();
+
+template <class T>
+constexpr element_facts facts_for() {
+    if constexpr (is_one_of<T, char> || fixed_text_bytes<T> != 0) {
+        return {field_type::text, sizeof(T)};
+    } else if constexpr (std::is_same_v<T, std::byte>) {
+        return {field_type::bytes, 1};
+    } else if constexpr (is_array_v<T>) {
+        using element = typename array_facts<T>::element;
+        constexpr std::size_t count = array_facts<T>::count;
+        if constexpr (is_one_of<element, char>)
+            return {field_type::text, count};
+        else if constexpr (is_one_of<element, std::byte, unsigned char>)
+            return {field_type::bytes, count};
+        else
+            return scalar_facts<element>(count);
+    } else if constexpr (is_scalar_field<T>()) {
+        return scalar_facts<T>(1);
+    } else {
+        element_facts facts;
+        facts.nested = &table_of<T>;
+        return facts;
+    }
 }
 
 /// Room for a T that is never made: only the places of its members are asked for.
@@ -302,71 +115,69 @@ union unmade {
 };
 
 template <class T, auto Member>
-struct member_place {
-    static std::size_t offset() noexcept {
-        return static_cast<std::size_t>(reinterpret_cast<const char*>(Member) -
-                                        reinterpret_cast<const char*>(&specimen<T>));
-    }
-};
-template <class T, class C, class M, M C::* Member>
-struct member_place<T, Member> {
-    static std::size_t offset() noexcept {
-        static const unmade<T> room;
-        return static_cast<std::size_t>(reinterpret_cast<const char*>(&(room.value.*Member)) -
-                                        reinterpret_cast<const char*>(&room));
-    }
-};
-
-using field_list = std::vector<field>;
-
-inline void add_field(field_list& out, std::string name, field_type type, std::size_t offset, std::size_t bytes,
-                      std::size_t count) {
-    // Sizes beyond 32 bits end up larger than record_bytes_max and are refused by record_schema.
-    const auto narrow = [](std::size_t n) { return static_cast<std::uint32_t>(n > 0xffffffffU ? 0xffffffffU : n); };
-    out.push_back({std::move(name), type, narrow(offset), narrow(bytes), narrow(count), {}});
+std::size_t offset_in() noexcept {
+    static const unmade<T> room;
+    return static_cast<std::size_t>(reinterpret_cast<const char*>(&(room.value.*Member)) -
+                                    reinterpret_cast<const char*>(&room));
 }
 
-template <class T>
-void add_members(field_list& out, const std::string& prefix, std::size_t base);
-
-template <class T>
-void add_scalar(field_list& out, std::string name, std::size_t offset, std::size_t count) {
-    add_field(out, std::move(name), scalar_type<T>(), offset, sizeof(T), count);
-    if constexpr (std::is_enum_v<T>) out.back().enumerators = read_enum_listing(enum_listing<T>(), enum_range<T>::min);
-}
-
-template <class T>
-void add(field_list& out, std::string name, std::size_t offset) {
-    if constexpr (is_one_of<T, char> || fixed_text_bytes<T> != 0) {
-        add_field(out, std::move(name), field_type::text, offset, sizeof(T), 1);
-    } else if constexpr (std::is_same_v<T, std::byte>) {
-        add_field(out, std::move(name), field_type::bytes, offset, 1, 1);
-    } else if constexpr (is_array_v<T>) {
-        using element = typename array_facts<T>::element;
-        constexpr std::size_t count = array_facts<T>::count;
-        if constexpr (is_one_of<element, char>)
-            add_field(out, std::move(name), field_type::text, offset, count, 1);
-        else if constexpr (is_one_of<element, std::byte, unsigned char>)
-            add_field(out, std::move(name), field_type::bytes, offset, count, 1);
-        else
-            add_scalar<element>(out, std::move(name), offset, count);
-    } else if constexpr (is_scalar_field<T>()) {
-        add_scalar<T>(out, std::move(name), offset, 1);
-    } else {
-        add_members<T>(out, name + '.', offset);
-    }
+template <class T, auto Member>
+constexpr member_row make_row() {
+    using type = typename member_type<Member>::type;
+    if constexpr (std::is_member_pointer_v<decltype(Member)>)
+        return {&print_member<Member>, nullptr, &offset_in<T, Member>, facts_for<type>()};
+    else
+        return {&print_member<Member>, Member, nullptr, facts_for<type>()};
 }
 
 template <class T, auto... Members>
-void add_each(field_list& out, const std::string& prefix, std::size_t base, member_list<Members...>) {
-    (add<typename member_type<Members>::type>(out, prefix + std::string(member_name<Members>()),
-                                              base + member_place<T, Members>::offset()),
-     ...);
+inline constexpr member_row rows_of[] = {make_row<T, Members>()...};
+
+template <class T, auto... Members>
+constexpr member_table make_table(member_list<Members...>) {
+    constexpr bool described = (std::is_member_pointer_v<decltype(Members)> || ...);
+    const void* object = nullptr;
+    if constexpr (!described) object = &specimen<T>;
+    return {object, rows_of<T, Members...>, sizeof...(Members)};
 }
 
 template <class T>
-void add_members(field_list& out, const std::string& prefix, std::size_t base) {
-    add_each<T>(out, prefix, base, members_of<T>());
+constexpr member_table make_table() {
+    return make_table<T>(members_of<T>());
+}
+
+using field_list = std::vector<field>;
+
+inline void add_members(field_list& out, const std::string& prefix, std::size_t base, const member_table& table);
+
+inline void add_field(field_list& out, std::string name, std::size_t offset, const element_facts& facts) {
+    if (facts.nested != nullptr) return add_members(out, name + '.', offset, *facts.nested);
+    // Sizes beyond 32 bits end up larger than record_bytes_max and are refused by record_schema.
+    const auto narrow = [](std::size_t n) { return static_cast<std::uint32_t>(n > 0xffffffffU ? 0xffffffffU : n); };
+    out.push_back({std::move(name), facts.type, narrow(offset), narrow(facts.bytes), narrow(facts.count), {}});
+    if (facts.enum_names != nullptr) out.back().enumerators = read_enum_listing(facts.enum_names(), facts.enum_first);
+}
+
+inline void add_members(field_list& out, const std::string& prefix, std::size_t base, const member_table& table) {
+    for (std::size_t i = 0; i < table.count; ++i) {
+        const member_row& row = table.rows[i];
+        const std::size_t offset =
+            row.offset != nullptr
+                ? row.offset()
+                : static_cast<std::size_t>(static_cast<const char*>(row.at) - static_cast<const char*>(table.object));
+        add_field(out, concat(prefix, member_name(row.printed())), base + offset, row.facts);
+    }
+}
+
+[[nodiscard]] inline record_schema make_schema(const element_facts& facts, std::string_view scalar_name,
+                                               std::uint32_t bytes, std::uint32_t alignment) {
+    field_list fields;
+    const bool scalar = facts.nested == nullptr;
+    if (scalar)
+        add_field(fields, std::string(scalar_name), 0, facts);
+    else
+        add_members(fields, {}, 0, *facts.nested);
+    return {std::move(fields), bytes, alignment, scalar};
 }
 
 }  // namespace detail
@@ -378,15 +189,9 @@ void add_members(field_list& out, const std::string& prefix, std::size_t base) {
 template <class T>
 [[nodiscard]] record_schema schema_of(std::string_view scalar_name = "value") {
     static_assert(detail::explain_record<T>());
-    constexpr bool scalar = !std::is_class_v<T> || detail::is_array_v<T> || detail::is_scalar_field<T>() ||
-                            detail::fixed_text_bytes<T> != 0;
-    detail::field_list fields;
-    if constexpr (scalar)
-        detail::add<T>(fields, std::string(scalar_name), 0);
-    else
-        detail::add_members<T>(fields, {}, 0);
     static_assert(sizeof(T) <= record_bytes_max, "holdfast: a record has at most 1 GiB");
-    return {std::move(fields), static_cast<std::uint32_t>(sizeof(T)), static_cast<std::uint32_t>(alignof(T)), scalar};
+    return detail::make_schema(detail::facts_for<T>(), scalar_name, static_cast<std::uint32_t>(sizeof(T)),
+                               static_cast<std::uint32_t>(alignof(T)));
 }
 
 }  // namespace holdfast
