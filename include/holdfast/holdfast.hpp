@@ -3,6 +3,7 @@
 #pragma once
 
 #include "holdfast/error.hpp"
+#include "holdfast/hash_table.hpp"
 #include "holdfast/memory/passing.hpp"
 #include "holdfast/metrics/counter_set.hpp"
 #include "holdfast/metrics/latency_histogram.hpp"
@@ -10,4 +11,5 @@
 #include "holdfast/record.hpp"
 #include "holdfast/segment.hpp"
 #include "holdfast/snapshot.hpp"
+#include "holdfast/sorted_index.hpp"
 #include "holdfast/version.hpp"

@@ -6,6 +6,7 @@
 #include <holdfast/net/listener.hpp>
 #endif
 
+#include <cstdint>
 #include <cstdio>
 #include <string_view>
 
@@ -22,6 +23,13 @@ bool a_snapshot_holds_what_was_published() {
     writer.publish({.limit = 7, .share = 30});
     const auto found = reader.read();
     return found && found.value.limit == 7 && found.value.share == 30;
+}
+
+bool a_hash_table_finds_what_was_inserted() {
+    auto table = holdfast::hash_table<std::uint64_t, setting>::create("heap:", {.capacity = 1000});
+    table.insert_or_assign(42, {.limit = 7, .share = 30});
+    const auto found = table.reader().find(42);
+    return found && found->limit == 7 && !table.contains(43);
 }
 
 bool errors_name_their_subject() {
@@ -49,8 +57,8 @@ bool the_network_front_is_linked() {
 
 int main() {
     static_assert(HOLDFAST_VERSION_MAJOR >= 0);
-    if (!a_snapshot_holds_what_was_published() || !errors_name_their_subject() || !the_network_front_is_linked())
-        return 1;
+    if (!a_snapshot_holds_what_was_published() || !a_hash_table_finds_what_was_inserted()) return 1;
+    if (!errors_name_their_subject() || !the_network_front_is_linked()) return 1;
     std::printf("holdfast %s\n", holdfast::version_text);
     return 0;
 }
