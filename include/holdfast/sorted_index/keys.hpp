@@ -180,7 +180,7 @@ template <class K, class V, auto RangeEnd>
     } else {
         static_assert(std::is_same_v<std::remove_cvref_t<decltype(std::declval<V&>().*RangeEnd)>, K>,
                       "holdfast: the member that ends a range has the key's type");
-        return static_cast<std::uint32_t>(member_place<V, RangeEnd>::offset());
+        return static_cast<std::uint32_t>(offset_in<V, RangeEnd>());
     }
 }
 
