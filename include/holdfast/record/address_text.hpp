@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -103,10 +104,16 @@ namespace detail {
 }  // namespace detail
 
 inline void append_text(std::string& out, ipv4 address) {
+    std::array<char, 16> text{};
+    char* end = text.data();
     for (unsigned shift = 32; shift > 0; shift -= 8) {
-        if (shift < 32) out += '.';
-        detail::append_integer(out, address.value >> (shift - 8) & 255U);
+        if (shift < 32) *end++ = '.';
+        const std::uint32_t octet = address.value >> (shift - 8) & 255U;
+        if (octet >= 100) *end++ = static_cast<char>('0' + octet / 100);
+        if (octet >= 10) *end++ = static_cast<char>('0' + octet / 10 % 10);
+        *end++ = static_cast<char>('0' + octet % 10);
     }
+    out.append(text.data(), end);
 }
 
 inline void append_text(std::string& out, const ipv6& address) {

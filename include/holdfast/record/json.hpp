@@ -13,6 +13,7 @@
 // Names are ASCII (schema.hpp), so none needs escaping; bytes in char[N] are made valid UTF-8 (record/fixed_text.hpp).
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -56,8 +57,18 @@ namespace detail {
     return f.type == field_type::f32 ? std::isfinite(load<float>(at)) : std::isfinite(load<double>(at));
 }
 
+/// Whether a character stands for itself in JSON and in escaped text alike.
+[[nodiscard]] constexpr bool is_plain_json(char c) noexcept { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; }
+
 inline void append_json_element(std::string& out, const field& f, const std::byte* at) {
     if (f.type == field_type::text) {
+        const std::string_view fixed = view_text({reinterpret_cast<const char*>(at), f.bytes});
+        if (std::all_of(fixed.begin(), fixed.end(), is_plain_json)) {  // nearly every text there is
+            out += '"';
+            out += fixed;
+            out += '"';
+            return;
+        }
         std::string text;
         append_escaped(text, {reinterpret_cast<const char*>(at), f.bytes}, false);
         return append_json_string(out, text);
