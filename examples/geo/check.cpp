@@ -142,20 +142,19 @@ class cleaner {
 void load(const settings& of, geo::family which, const std::string& file) {
     const bool v4 = which == geo::family::v4;
     const std::string type = v4 ? "ipv4" : "ipv6";
-    geo::run({of.program, "load", of.index[v4 ? 0 : 1], file, "--into", "snapshot-index", "--key", "low:" + type,
-              "--value", "high:" + type + ",country:char[2]", "--range-end", "high"},
+    geo::run({of.program, "load", of.index[v4 ? 0 : 1], file, "--into", "snapshot", "--key", "low:" + type, "--value",
+              "high:" + type + ",country:char[2]", "--range-end", "high"},
              of.log);
 }
 
 std::vector<std::string> serve_command(const settings& of) {
     return {of.program,   "serve",
+            of.index[0],  of.index[1],
             "--listen",   "127.0.0.1:" + std::to_string(of.port),
             "--workers",  "auto",
-            "--segment",  of.index[0],
-            "--segment",  of.index[1],
-            "--count-by", of.index[0] + "=country",
-            "--count-by", of.index[1] + "=country",
-            "--name",     of.counts};
+            "--count",    of.index[0] + "=country",
+            "--count",    of.index[1] + "=country",
+            "--counters", of.counts};
 }
 
 /// Waits for the first answer to GET /healthz.
@@ -308,8 +307,8 @@ double kill_worker(const geo::child& supervisor, pid_t victim) {
 /// Attaches to both indexes and the counts as a fresh process would. Returns milliseconds.
 double attach_everything(const settings& of) {
     const auto begin = clock_type::now();
-    auto v4 = geo::index_v4::attach(of.index[0], {.pinned = true});
-    auto v6 = geo::index_v6::attach(of.index[1], {.pinned = true});
+    auto v4 = geo::index_v4::attach(of.index[0]);
+    auto v6 = geo::index_v6::attach(of.index[1]);
     const auto counts = holdfast::counter_set::attach(of.counts);
     return milliseconds_since(begin);
 }
@@ -377,8 +376,8 @@ void prove_reload(const settings& of, report& to, const databases& data, const d
 void show_figures(const settings& of, report& to, const geo::child& server, const databases& shown, double load_ms) {
     to.heading("4. figures of this machine");
     to.figure("load, both files from text to served", number(load_ms, "ms", 0));
-    auto v4 = geo::index_v4::attach(of.index[0], {.pinned = true});
-    auto v6 = geo::index_v6::attach(of.index[1], {.pinned = true});
+    auto v4 = geo::index_v4::attach(of.index[0]);
+    auto v6 = geo::index_v6::attach(of.index[1]);
     to.figure("lookups in process, IPv4, one thread", number(geo::lookups_per_second(v4, of.seed) / 1e6, "M/s", 2));
     to.figure("lookups in process, IPv6, one thread", number(geo::lookups_per_second(v6, of.seed) / 1e6, "M/s", 2));
 
