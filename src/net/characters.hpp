@@ -9,6 +9,12 @@
 #include <cstdint>
 #include <string_view>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+
+#include <bit>
+#endif
+
 namespace holdfast::net::detail {
 
 enum character_class : std::uint8_t {
@@ -77,6 +83,29 @@ inline constexpr std::array<std::uint8_t, 256> character_table = make_character_
     for (std::size_t at = text.find('%'); at != std::string_view::npos; at = text.find('%', at + 3))
         if (text.size() - at < 3 || !is(text[at + 1], hex_char) || !is(text[at + 2], hex_char)) return false;
     return true;
+}
+
+/// First position in [from, end) whose character is in none of the classes; else end.
+[[nodiscard]] inline std::size_t skip(const char* data, std::size_t from, std::size_t end, unsigned classes) noexcept {
+    while (from < end && is(data[from], classes)) ++from;
+    return from;
+}
+
+/// skip() for value_char, sixteen at a time where the machine can: values are most of a head.
+[[nodiscard]] inline std::size_t skip_value(const char* data, std::size_t from, std::size_t end) noexcept {
+#if defined(__SSE2__)
+    for (; end - from >= 16; from += 16) {
+        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(data + from));
+        // Below 0x20 without sign: unchanged by the minimum with 0x1F.
+        const __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1F)), bytes);
+        const __m128i tab = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\t'));
+        const __m128i del = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x7F));
+        const __m128i stop = _mm_or_si128(_mm_andnot_si128(tab, control), del);
+        if (const auto mask = static_cast<unsigned>(_mm_movemask_epi8(stop)); mask != 0)
+            return from + static_cast<std::size_t>(std::countr_zero(mask));
+    }
+#endif
+    return skip(data, from, end, value_char);
 }
 
 }  // namespace holdfast::net::detail

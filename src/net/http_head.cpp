@@ -25,6 +25,14 @@ namespace {
 using detail::all;
 using detail::escapes_are_whole;
 
+// Whether a token is this one, given in lower case, apart from case. Letters and '-' of a token differ from what the
+// bit makes of any other token character.
+bool is_name(std::string_view token, std::string_view lower_case) noexcept {
+    for (std::size_t i = 0; i < lower_case.size(); ++i)
+        if (static_cast<char>(token[i] | 0x20) != lower_case[i]) return false;
+    return true;
+}
+
 bool is_port(std::string_view text) noexcept {
     unsigned value = 0;
     for (const char c : text) {
@@ -144,13 +152,13 @@ bool request_parser::accept_field(std::string_view name, std::string_view value,
     };
     switch (name.size()) {
         case 4:
-            if (equal_ignoring_case(name, "host")) return once(facts.host, "more than one Host field");
+            if (is_name(name, "host")) return once(facts.host, "more than one Host field");
             break;
         case 6:
-            if (equal_ignoring_case(name, "expect")) return once(facts.expect, "more than one Expect field");
+            if (is_name(name, "expect")) return once(facts.expect, "more than one Expect field");
             break;
         case 10:
-            if (equal_ignoring_case(name, "connection"))
+            if (is_name(name, "connection"))
                 return for_each_token(value,
                                       [&](std::string_view option) {
                                           facts.close |= equal_ignoring_case(option, "close");
@@ -159,11 +167,11 @@ bool request_parser::accept_field(std::string_view name, std::string_view value,
                        deny(400, "malformed Connection field");
             break;
         case 14:
-            if (equal_ignoring_case(name, "content-length"))
+            if (is_name(name, "content-length"))
                 return once(facts.content_length, "more than one Content-Length field");
             break;
         case 17:
-            if (equal_ignoring_case(name, "transfer-encoding"))
+            if (is_name(name, "transfer-encoding"))
                 return once(facts.transfer_encoding, "more than one Transfer-Encoding field");
             break;
         default: break;
@@ -177,6 +185,7 @@ bool request_parser::accept_host(const head_facts& facts) {
     if (message_.host_.size == 0)
         message_.host_ = {static_cast<std::uint32_t>(facts.host->data() - message_.base_),
                           static_cast<std::uint32_t>(facts.host->size())};
+    if (message_.form_ != target_form::absolute && message_.form_ != target_form::authority) return true;
     // RFC 9112 section 3.2 has the client send both alike. One that does not may be talking past a proxy that routed
     // by the other of the two.
     return equal_ignoring_case(message_.host(), *facts.host) || deny(400, "Host contradicts the request target");

@@ -83,6 +83,7 @@ class request_parser {
     step in_version(std::span<const char> head);
     step in_line_feed(std::span<const char> head);
     step in_field_start(std::span<const char> head);
+    void take_whole_fields(std::span<const char> head);
     step in_name(std::span<const char> head);
     step in_value(std::span<const char> head);
     step in_fixed_body(std::span<char> bytes);
