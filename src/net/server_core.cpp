@@ -53,7 +53,14 @@ server_core::server_core(std::vector<int> listeners, server_options options, han
         throw error(errc::io, "server", std::string("no descriptor to spare: ") + std::strerror(errno));
     engine_ = make_epoll_engine(*this);
     engine_->watch(wake_.get());
-    for (const auto& listener : listeners_) engine_->listen(listener.get());
+    for (const auto& listener : listeners_) {
+        // A descriptor handed over by a supervisor may block; the loop must not.
+        const int flags = ::fcntl(listener.get(), F_GETFL);
+        if (flags < 0 || ::fcntl(listener.get(), F_SETFL, flags | O_NONBLOCK) != 0)
+            throw error(errc::invalid_argument, "listener " + std::to_string(listener.get()),
+                        std::string("not a descriptor to listen on; use listen_tcp: ") + std::strerror(errno));
+        engine_->listen(listener.get());
+    }
     now_ms_ = monotonic_ns() / 1'000'000U;
 }
 

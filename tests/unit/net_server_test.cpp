@@ -2,6 +2,7 @@
 // What a server answers: order, framing, persistence, handlers. What it withstands: net_limits_test.cpp.
 #include "holdfast/net/server.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -303,6 +304,19 @@ TEST(Server, ServesSeveralListeners) {
     EXPECT_EQ(http_client(port).ask(get("/a")).status, 200);
     server.stop();
     loop.join();
+}
+
+TEST(Server, TakesAListenerThatBlocks) {
+    const int listener = net::listen_tcp("127.0.0.1:0");
+    const std::uint16_t port = net::bound_port(listener);
+    ASSERT_EQ(::fcntl(listener, F_SETFL, 0), 0);
+    net::server server({listener}, {}, echo);
+    std::thread loop([&] { server.run(); });
+    EXPECT_EQ(http_client(port).ask(get("/a")).status, 200);
+    EXPECT_EQ(http_client(port).ask(get("/b")).status, 200) << "the loop is not stuck in accept";
+    server.stop();
+    loop.join();
+    EXPECT_THROW(net::server({-1}, {}, echo), error);
 }
 
 TEST(Server, CallsWatchersUntilUnwatched) {
