@@ -116,19 +116,17 @@ union unmade {
 
 /// Where the member of a pointer to member lies in T; containers use it too, for members that they are told of.
 template <class T, auto Member>
-struct member_place {
-    static std::size_t offset() noexcept {
-        static const unmade<T> room;
-        return static_cast<std::size_t>(reinterpret_cast<const char*>(&(room.value.*Member)) -
-                                        reinterpret_cast<const char*>(&room));
-    }
-};
+[[nodiscard]] std::size_t offset_in() noexcept {
+    static const unmade<T> room;
+    return static_cast<std::size_t>(reinterpret_cast<const char*>(&(room.value.*Member)) -
+                                    reinterpret_cast<const char*>(&room));
+}
 
 template <class T, auto Member>
 constexpr member_row make_row() {
     using type = typename member_type<Member>::type;
     if constexpr (std::is_member_pointer_v<decltype(Member)>)
-        return {&print_member<Member>, nullptr, &member_place<T, Member>::offset, facts_for<type>()};
+        return {&print_member<Member>, nullptr, &offset_in<T, Member>, facts_for<type>()};
     else
         return {&print_member<Member>, Member, nullptr, facts_for<type>()};
 }
