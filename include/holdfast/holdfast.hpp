@@ -4,6 +4,7 @@
 
 #include "holdfast/error.hpp"
 #include "holdfast/hash_table.hpp"
+#include "holdfast/hash_table/dynamic.hpp"
 #include "holdfast/memory/passing.hpp"
 #include "holdfast/metrics/counter_set.hpp"
 #include "holdfast/metrics/latency_histogram.hpp"
