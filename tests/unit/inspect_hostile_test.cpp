@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attacks everything that looks into segments: flipped bits, hostile words and true checksums over lies, in every kind.
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "holdfast/memory/truncation_guard.hpp"
+#include "holdfast/metrics/counter_set.hpp"
+#include "holdfast/metrics/latency_histogram.hpp"
+#include "holdfast/snapshot.hpp"
+#include "inspect/attach.hpp"
+#include "inspect/description.hpp"
+#include "inspect/dumper.hpp"
+#include "inspect/keyed_reader.hpp"
+#include "inspect/loader.hpp"
+#include "inspect/metrics_reader.hpp"
+#include "inspect/object_reader.hpp"
+#include "inspect/processes.hpp"
+#include "inspect/verification.hpp"
+#include "support/scale.hpp"
+#include "support/seed.hpp"
+#include "support/unique_name.hpp"
+
+namespace holdfast::inspect {
+namespace {
+
+struct point {
+    std::int32_t x, y;
+};
+
+/// A file with a line for each of `rows` records.
+class input_text {
+ public:
+    explicit input_text(std::uint64_t rows) : folder_("inspect") {
+        std::string text = "low:u32:key,high:u32:end,name:char[6]\n";
+        for (std::uint64_t i = 0; i < rows; ++i)
+            text += std::to_string(i * 10) + "," + std::to_string(i * 10 + 8) + ",n" + std::to_string(i) + "\n";
+        FILE* const file = std::fopen(path().c_str(), "we");
+        std::fwrite(text.data(), 1, text.size(), file);
+        std::fclose(file);
+    }
+    [[nodiscard]] std::string path() const { return folder_.file("rows.csv"); }
+
+ private:
+    test::unique_directory folder_;
+};
+
+void make_loaded(const std::string& uri, load_target into) {
+    const input_text rows(60);
+    load_options options;
+    options.into = into;
+    options.capacity = 64;
+    options.pinned_readers = into == load_target::snapshot ? 2 : 0;
+    const load_report done = load(uri, rows.path(), options);
+    ASSERT_EQ(done.records, 60U);
+}
+
+void make_record(const std::string& uri) {
+    auto writer = snapshot<point>::create(uri);
+    for (int i = 0; i < 5; ++i) writer.publish({i, -i});
+}
+
+void make_counters(const std::string& uri) {
+    const counter_set set = counter_set::create(uri, {.capacity = 32});
+    for (int i = 0; i < 10; ++i) set.get("family_total", "worker=\"" + std::to_string(i) + "\"").add(7);
+}
+
+void make_latencies(const std::string& uri) {
+    const auto histogram = latency_histogram::create(uri, {.shards = 2});
+    latency_recorder recorder = histogram.recorder();
+    for (std::uint64_t ns = 1; ns < 5000; ns += 7) recorder.record(ns);
+}
+
+struct kind_of_segment {
+    const char* name;
+    std::function<void(const std::string&)> make;
+};
+
+const std::vector<kind_of_segment>& kinds() {
+    static const std::vector<kind_of_segment> all{
+        {"hash_table", [](const std::string& uri) { make_loaded(uri, load_target::hash_table); }},
+        {"sorted_index", [](const std::string& uri) { make_loaded(uri, load_target::sorted_index); }},
+        {"snapshot_of_index", [](const std::string& uri) { make_loaded(uri, load_target::snapshot); }},
+        {"snapshot_of_record", make_record},
+        {"counter_set", make_counters},
+        {"latency_histogram", make_latencies},
+    };
+    return all;
+}
+
+/// Runs everything that looks. Errors are answers; a crash, a sanitizer's report or a time-out is not.
+void look_everywhere(const std::string& uri) {
+    const auto allowed = [](const std::function<void()>& look) {
+        try {
+            look();
+        } catch (const error&) {
+        }
+    };
+    std::string text;
+    json_out out(text);
+    append_json(out, describe(uri, {.pages = false}));
+    allowed([&] {
+        json_out json(text);
+        append_json(json, verify(uri));
+    });
+    allowed([&] {
+        const auto reader = keyed_reader::open(uri);
+        for (const char* key : {"0", "55", "599", "4294967295"})
+            for (const match how : {match::exact, match::covering}) (void)reader->get(key, how, text);
+        (void)reader->size();
+        std::uint64_t seen = 0;
+        (void)dump(*reader, {}, [&](std::string_view piece) { seen += piece.size(); });
+    });
+    allowed([&] { for_each_counter(*attach_to_look(uri), [](auto, auto, auto) {}); });
+    allowed([&] {
+        json_out json(text);
+        append_json(json, latencies_of(*attach_to_look(uri)));
+    });
+    allowed([&] { (void)read_object(attach_to_look(uri), text); });
+}
+
+/// The bytes of a segment's file, to be changed and put right again.
+class image_file {
+ public:
+    explicit image_file(const std::string& path) : file_(::open(path.c_str(), O_RDWR | O_CLOEXEC)) {
+        bytes_.resize(static_cast<std::size_t>(::lseek(file_, 0, SEEK_END)));
+        EXPECT_EQ(::pread(file_, bytes_.data(), bytes_.size(), 0), static_cast<ssize_t>(bytes_.size()));
+    }
+    image_file(const image_file&) = delete;
+    image_file& operator=(const image_file&) = delete;
+    ~image_file() { ::close(file_); }
+
+    [[nodiscard]] const std::vector<std::byte>& bytes() const noexcept { return bytes_; }
+    void write(const std::vector<std::byte>& bytes) const {
+        ASSERT_EQ(::pwrite(file_, bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+    }
+    void restore() const { write(bytes_); }
+    void cut(std::size_t bytes) const { ASSERT_EQ(::ftruncate(file_, static_cast<off_t>(bytes)), 0); }
+
+ private:
+    int file_;
+    std::vector<std::byte> bytes_;
+};
+
+void sign(std::vector<std::byte>& image) {
+    layout::segment_header header{};
+    std::memcpy(&header, image.data(), sizeof header);
+    header.header_checksum = layout::checksum_of(header);
+    std::memcpy(image.data(), &header, sizeof header);
+}
+
+class InspectHostile : public ::testing::TestWithParam<std::size_t> {
+ protected:
+    void SetUp() override { kinds()[GetParam()].make(name_.uri()); }
+    const test::unique_directory registry_{"registry"};
+    const test::scoped_environment registered_{"HOLDFAST_REGISTRY", registry_.path()};
+    const test::unique_posix_name name_{"inspect"};
+};
+
+TEST_P(InspectHostile, SoundSegmentIsIntact) {
+    const verification found = verify(name_.uri());
+    EXPECT_TRUE(found.intact());
+    EXPECT_GT(found.elements, 0U);
+    for (const finding& f : found.findings) ADD_FAILURE() << f.part << ": " << f.what;
+    EXPECT_FALSE(describe(name_.uri()).problem);
+}
+
+TEST_P(InspectHostile, EveryFlippedBitOfTheImmutableHeaderIsFound) {
+    const image_file file(name_.path());
+    for (std::size_t at = 0; at < offsetof(layout::segment_header, epoch); ++at) {
+        std::vector<std::byte> broken = file.bytes();
+        broken[at] ^= static_cast<std::byte>(1U << (at % 8));
+        file.write(broken);
+        const verification found = verify(name_.uri());
+        EXPECT_FALSE(found.intact()) << "byte " << at;
+        ASSERT_FALSE(found.findings.empty());
+        EXPECT_EQ(found.findings.front().part, "header");
+    }
+    file.restore();
+}
+
+TEST_P(InspectHostile, LiesUnderATrueChecksumNeverCrash) {
+    test::seeded_random random;
+    const image_file file(name_.path());
+    constexpr std::size_t words_begin = offsetof(layout::segment_header, kind);
+    constexpr std::size_t words_end = offsetof(layout::segment_header, header_checksum);
+    const std::uint64_t size = file.bytes().size();
+    const std::vector<std::uint64_t> lies{
+        0, 1, 2, 255, 256, 4096, size, size - 4096, ~std::uint64_t{0}, std::uint64_t{1} << 63};
+    for (std::uint64_t round = 0; round < test::scaled(400); ++round) {
+        std::vector<std::byte> broken = file.bytes();
+        for (std::uint64_t lie = 0; lie <= random.below(2); ++lie) {
+            // Half of the lies in the numbers, half in the schema's text.
+            const std::size_t limit =
+                random.below(2) == 0 ? offsetof(layout::segment_header, reserved_geometry) : words_end;
+            const std::size_t at = words_begin + random.below(limit - words_begin - 8);
+            if (random.below(2) == 0) {
+                broken[at] ^= static_cast<std::byte>(1U << random.below(8));
+            } else {
+                const std::uint64_t word = lies[random.below(lies.size())];
+                std::memcpy(broken.data() + at / 8 * 8, &word, sizeof word);
+            }
+        }
+        sign(broken);
+        file.write(broken);
+        look_everywhere(name_.uri());
+    }
+    file.restore();
+}
+
+TEST_P(InspectHostile, DamagedBodiesNeverCrash) {
+    test::seeded_random random;
+    const image_file file(name_.path());
+    for (std::uint64_t round = 0; round < test::scaled(400); ++round) {
+        std::vector<std::byte> broken = file.bytes();
+        for (std::uint64_t hit = 0; hit <= random.below(8); ++hit) {
+            // The beginning of a body steers the rest, so it is hit most.
+            const std::uint64_t span = broken.size() - header_bytes;
+            const std::size_t at = header_bytes + random.below(random.below(span) + 1);
+            broken[at] = static_cast<std::byte>(random.below(256));
+        }
+        file.write(broken);
+        look_everywhere(name_.uri());
+    }
+    file.restore();
+    EXPECT_TRUE(verify(name_.uri()).intact());
+}
+
+TEST_P(InspectHostile, GarbledBodiesNeverCrash) {
+    test::seeded_random random;
+    const image_file file(name_.path());
+    for (int fill = 0; fill < 4; ++fill) {
+        std::vector<std::byte> broken = file.bytes();
+        for (std::size_t at = header_bytes; at < broken.size(); ++at)
+            broken[at] = fill == 0   ? std::byte{0xff}
+                         : fill == 1 ? std::byte{0}
+                                     : static_cast<std::byte>(random.below(256));
+        file.write(broken);
+        look_everywhere(name_.uri());
+    }
+    file.restore();
+}
+
+TEST_P(InspectHostile, CutOffFilesAreDamageNotSignals) {
+    const image_file file(name_.path());
+    for (const std::size_t left :
+         {std::size_t{8}, std::size_t{4095}, header_bytes, file.bytes().size() / 2, file.bytes().size() - 1}) {
+        file.restore();
+        file.cut(left);
+        EXPECT_FALSE(verify(name_.uri()).intact()) << left;
+        look_everywhere(name_.uri());
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, InspectHostile, ::testing::Range<std::size_t>(0, 6),
+                         [](const auto& info) { return std::string(kinds()[info.param].name); });
+
+// A file cut off after it was mapped: the guard turns the signal into zeros, and the reader is told.
+TEST(InspectTruncation, AFileCutOffUnderAReaderIsAnError) {
+    const test::unique_directory registry("registry");
+    const test::scoped_environment registered("HOLDFAST_REGISTRY", registry.path());
+    const test::unique_posix_name name("inspect");
+    memory::install_truncation_guard();
+    make_loaded(name.uri(), load_target::hash_table);
+    const auto reader = keyed_reader::open(name.uri());
+    image_file(name.path()).cut(header_bytes);
+    EXPECT_THROW((void)dump(*reader, {}, [](std::string_view) {}), error);
+    EXPECT_EQ(reader->fault(), errc::truncated);
+}
+
+// Any single flipped bit in the bytes of an index is found: a checksum covers them all.
+TEST(InspectVerify, EveryFlippedBitOfAnIndexIsFound) {
+    const test::unique_directory registry("registry");
+    const test::scoped_environment registered("HOLDFAST_REGISTRY", registry.path());
+    const test::unique_posix_name name("inspect");
+    make_loaded(name.uri(), load_target::sorted_index);
+    const image_file file(name.path());
+    const std::size_t step = test::scaled(100) >= 100 ? 1 : 7;
+    for (std::size_t at = header_bytes; at < file.bytes().size(); at += step) {
+        std::vector<std::byte> broken = file.bytes();
+        broken[at] ^= static_cast<std::byte>(1U << (at % 8));
+        file.write(broken);
+        EXPECT_FALSE(verify(name.uri()).intact()) << "byte " << at;
+    }
+}
+
+TEST(InspectVerify, MissingCompanionsAreWarningsNotDamage) {
+    const test::unique_directory registry("registry");
+    const test::scoped_environment registered("HOLDFAST_REGISTRY", registry.path());
+    const test::unique_posix_name name("inspect");
+    make_loaded(name.uri(), load_target::snapshot);
+    ASSERT_EQ(::unlink((name.path() + ".lease").c_str()), 0);
+    ASSERT_EQ(::unlink((name.path() + ".peers").c_str()), 0);
+    const verification found = verify(name.uri());
+    EXPECT_TRUE(found.intact());
+    ASSERT_EQ(found.findings.size(), 2U);
+    EXPECT_EQ(found.findings[0].part, "lease");
+    EXPECT_EQ(found.findings[1].part, "peers");
+    EXPECT_EQ(found.findings[1].how, severity::warning);
+}
+
+}  // namespace
+}  // namespace holdfast::inspect
