@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::size_t piece_bytes = std::size_t{256} << 10;
 
+}  // namespace
+
 void append_header(std::string& out, const table_schema& schema, file_format format) {
     if (format == file_format::json_lines) {
         out += "{\"$schema\":\"" + schema.text() + "\"}\n";
@@ -26,8 +28,6 @@ void append_header(std::string& out, const table_schema& schema, file_format for
     }
     out += '\n';
 }
-
-}  // namespace
 
 void append_row(std::string& out, const std::vector<table_column>& columns, file_format format,
                 std::span<const std::byte> key, std::span<const std::byte> value) {

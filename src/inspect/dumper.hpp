@@ -22,6 +22,8 @@ using text_sink = std::function<void(std::string_view)>;
 /// Writes every entry. Returns: how many. Throws: as keyed_reader::scan; corrupt when damage was met; what sink throws.
 std::uint64_t dump(keyed_reader& from, const dump_options& options, const text_sink& sink);
 
+/// Appends the schema as the text's first line or lines.
+void append_header(std::string& out, const table_schema& schema, file_format format);
 /// Appends one entry as a row, its line end included.
 void append_row(std::string& out, const std::vector<table_column>& columns, file_format format,
                 std::span<const std::byte> key, std::span<const std::byte> value);

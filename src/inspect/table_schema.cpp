@@ -2,6 +2,7 @@
 #include "inspect/table_schema.hpp"
 
 #include "holdfast/error.hpp"
+#include "holdfast/layout/sorted_index_layout.hpp"
 
 namespace holdfast::inspect {
 
@@ -100,6 +101,9 @@ table_schema table_schema::parse(std::string_view text) {
 
 table_schema table_schema::make(container_schema schema, std::optional<std::string> range_end) {
     if (!schema.key) refuse("there is no key; name one field as such, as in id:u64:key");
+    if (schema.key->bytes() > layout::sorted_index_key_bytes_max ||
+        (schema.value && schema.value->bytes() > layout::sorted_index_value_bytes_max))
+        refuse("a key has at most 4096 bytes and a value 16 MiB; take smaller fields");
     (void)schema.text();  // refuses names that stand in both parts, and texts that are too long
     if (range_end) {
         const field* const end = schema.value ? schema.value->find(*range_end) : nullptr;

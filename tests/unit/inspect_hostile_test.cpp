@@ -259,7 +259,7 @@ TEST_P(InspectHostile, CutOffFilesAreDamageNotSignals) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, InspectHostile, ::testing::Range<std::size_t>(0, 6),
-                         [](const auto& info) { return std::string(kinds()[info.param].name); });
+                         [](const auto& chosen) { return std::string(kinds()[chosen.param].name); });
 
 // A file cut off after it was mapped: the guard turns the signal into zeros, and the reader is told.
 TEST(InspectTruncation, AFileCutOffUnderAReaderIsAnError) {
