@@ -147,7 +147,7 @@ void api::answer(const net::request& from, net::response& to) {
 void api::dispatch(exchange& it) {
     if (!hosts_.accepts(it.from.host()) && !(it.from.host().empty() && it.from.minor_version() == 0))
         throw failure{421,
-                      "this server is not known by that name; call it by its address, or start it with --allowed-host"};
+                      "this server is not known by that name; call it by its address, or start it with --allow-host"};
     auto path = net::split_path(it.from.path());
     auto query = net::query_parameters::parse(it.from.query());
     if (!path) throw failure{400, "the path is not well formed"};

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The server from outside: its routes, its processes, and what survives their deaths."""
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import socket
+import statistics
+import time
+import unittest
+
+from serve_support import Load, Segments, Server, main, wait_until
+
+RANGES = [("1.0.0.0", "1.0.0.255", "AU"), ("6.0.0.0", "8.21.142.255", "US"), ("9.0.0.0", "9.0.0.0", "DE")]
+RANGES6 = [("2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "FR")]
+
+
+class ServeCase(unittest.TestCase):
+    options = ()
+
+    def setUp(self):
+        self.segments = Segments()
+        self.addCleanup(self.segments.close)
+
+    def serve(self, *options, **more):
+        server = Server(self.segments, *options, **more)
+        self.addCleanup(server.close)
+        return server
+
+    def problem(self, answer, status):
+        """The detail of a problem answer, whose shape is checked (RFC 9457)."""
+        self.assertEqual(answer[0], status, answer[2])
+        self.assertEqual(answer[1]["Content-Type"], "application/problem+json")
+        body = json.loads(answer[2])
+        self.assertEqual(body["status"], status)
+        self.assertTrue(body["title"] and body["detail"])
+        return body["detail"]
+
+
+class Routes(ServeCase):
+    def setUp(self):
+        super().setUp()
+        self.geo = self.segments.load_index("geo4", RANGES)
+        self.geo6 = self.segments.load_index("geo6", RANGES6, "ipv6")
+        self.rows = [(n, n * n, f"u{n}") for n in range(2500)]
+        self.table = self.segments.load_table("sessions", self.rows)
+        self.server = self.serve()
+
+    def test_index_answers_the_range_that_holds_the_key(self):
+        for key in ("6.0.0.0", "8.8.8.8", "8.21.142.255"):
+            status, headers, body = self.server.ask(f"/v1/indexes/{self.geo}/{key}")
+            self.assertEqual((status, body), (200, '{"low":"6.0.0.0","high":"8.21.142.255","country":"US"}'))
+            self.assertEqual(headers["Content-Type"], "application/json")
+        self.assertEqual(self.server.json(f"/v1/indexes/{self.geo}/9.0.0.0")["country"], "DE")
+        self.assertEqual(self.server.json(f"/v1/indexes/{self.geo6}/2001:db8::7")["country"], "FR")
+        self.assertEqual(self.server.json(f"/v1/indexes/{self.geo6}/2001%3Adb8%3A%3A7")["country"], "FR")
+
+    def test_index_answers_404_outside_every_range_and_400_to_what_is_no_key(self):
+        for key in ("0.0.0.0", "5.255.255.255", "8.21.143.0", "9.0.0.1", "255.255.255.255"):
+            self.problem(self.server.ask(f"/v1/indexes/{self.geo}/{key}"), 404)
+        for key in ("8.8.8", "8.8.8.8.8", "::1", "x", "", "8.8.8.8%20", "%00"):
+            self.assertIn("low", self.problem(self.server.ask(f"/v1/indexes/{self.geo}/{key}"), 400))
+
+    def test_fields_choose_what_is_answered(self):
+        path = f"/v1/indexes/{self.geo}/8.8.8.8"
+        self.assertEqual(self.server.ask(path + "?fields=country")[2], '{"country":"US"}')
+        self.assertEqual(self.server.ask(path + "?fields=country,low")[2], '{"country":"US","low":"6.0.0.0"}')
+        self.assertIn("country", self.problem(self.server.ask(path + "?fields=capital"), 400))
+        self.assertIn("fields", self.problem(self.server.ask(path + "?field=country"), 400))
+        self.problem(self.server.ask(path + "?fields=low&fields=high"), 400)
+
+    def test_etag_changes_with_the_version_and_saves_the_body(self):
+        path = f"/v1/indexes/{self.geo}/8.8.8.8"
+        tag = self.server.ask(path)[1]["ETag"]
+        for header in (tag, "W/" + tag, '"other", ' + tag, "*"):
+            status, headers, body = self.server.ask(path, If_None_Match=header)
+            self.assertEqual((status, body, headers["ETag"]), (304, "", tag))
+        self.assertEqual(self.server.ask(path, If_None_Match='"other"')[0], 200)
+        self.segments.load_index("geo4", RANGES)
+        status, headers, _ = self.server.ask(path, If_None_Match=tag)
+        self.assertEqual(status, 200)
+        self.assertNotEqual(headers["ETag"], tag)
+
+    def test_table_gets_scans_and_batches_its_entries(self):
+        base = f"/v1/tables/{self.table}"
+        self.assertEqual(self.server.json(base + "/7"), {"id": 7, "user": 49, "name": "u7"})
+        self.problem(self.server.ask(base + "/99999"), 404)
+        self.problem(self.server.ask(base + "/seven"), 400)
+        seen, cursor = [], ""
+        while cursor is not None:
+            page = self.server.json(base + f"?limit=300{cursor and '&cursor=' + cursor}")
+            self.assertLessEqual(len(page["entries"]), 300)
+            seen += page["entries"]
+            cursor = page["next"]
+        self.assertEqual(sorted((e["id"], e["user"], e["name"]) for e in seen), self.rows)
+        self.problem(self.server.ask(base + "?limit=0"), 400)
+        self.problem(self.server.ask(base + "?limit=1001"), 400)
+        self.problem(self.server.ask(base + "?cursor=-1"), 400)
+        self.assertEqual(self.server.json(base + "?cursor=99999999999999999999"[:-1])["entries"], [])
+
+        def batch(body):
+            return self.server.ask(base + ":batchGet", method="POST", body=body)
+        self.assertEqual(json.loads(batch('{"keys":["3",4,88888]}')[2])["entries"],
+                         [{"id": 3, "user": 9, "name": "u3"}, {"id": 4, "user": 16, "name": "u4"}, None])
+        self.assertEqual(json.loads(batch('{"keys":[]}')[2])["entries"], [])
+        self.assertEqual(len(json.loads(batch(json.dumps({"keys": list(range(1000))}))[2])["entries"]), 1000)
+        for body in ("", "[]", "{}", '{"keys":1}', '{"keys":[null]}', '{"keys":["x"]}', '{"keys":[1]', json.dumps({"keys": [1] * 1001}), "\xff"):
+            self.problem(batch(body.encode("latin-1")), 400)
+        self.problem(self.server.ask(base + ":batchGet"), 405)
+
+    def test_segments_are_listed_with_kind_and_occupancy(self):
+        listed = {one["name"]: one for one in self.server.json("/v1/segments")["segments"]}
+        self.assertEqual((listed[self.geo]["kind"], listed[self.geo]["payload"], listed[self.geo]["version"]), ("snapshot", "sorted_index", 1))
+        self.assertEqual((listed[self.table]["kind"], listed[self.table]["size"]), ("hash_table", 2500))
+        self.assertIn(self.segments.name("counts"), listed)
+
+    def test_what_is_not_there_is_404_and_what_may_not_be_done_is_405(self):
+        for path in ("/nothing", "/v1", "/v1/", "/v1/indexes", f"/v1/indexes/{self.geo}", "/v1/indexes/none/8.8.8.8", "/v1/segments/x", "/metrics/x",
+                     f"/v1/indexes/{self.table}/7", f"/v1/tables/{self.geo}/8.8.8.8", "/v1/indexes/heap%3A/1", "//", "/v2/segments"):
+            self.problem(self.server.ask(path), 404)
+        self.problem(self.server.ask("/v1/indexes/%2Fetc%2Fpasswd/1"), 400)
+        for path in ("/", "/metrics", "/healthz", "/v1/segments", "/v1/stats", f"/v1/tables/{self.table}/7", f"/v1/indexes/{self.geo}/8.8.8.8"):
+            for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+                answer = self.server.ask(path, method=method)
+                self.problem(answer, 405)
+                self.assertEqual(answer[1]["Allow"], "GET, HEAD")
+            status, headers, body = self.server.ask(path, method="HEAD")
+            self.assertEqual((status, body), (200, ""))
+            self.assertGreater(int(headers["Content-Length"]), 0)
+
+    def test_requests_that_call_us_by_a_foreign_name_are_refused(self):
+        for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example", "", "a@127.0.0.1", "[::1", "[::1]x"):
+            status = self.server.ask("/healthz", Host=host)[0]
+            self.assertIn(status, (400, 421), host)
+        for host in ("127.0.0.1", "localhost", "LOCALHOST:1", "127.0.0.1:8080", "[::1]:80", "[::1]", "192.0.2.7", "dev.localhost"):
+            self.assertEqual(self.server.ask("/healthz", Host=host)[0], 200, host)
+
+    def test_a_segment_made_anew_is_noticed_and_a_removed_one_forgotten(self):
+        path = f"/v1/indexes/{self.geo}/8.8.8.8"
+        tag = self.server.ask(path)[1]["ETag"]
+        self.segments.holdfast("rm", self.geo)
+        wait_until("the removed index is 404", lambda: self.server.ask(path)[0] == 404)
+        self.segments.load_index("geo4", [("8.0.0.0", "8.255.255.255", "ZZ")])
+        # Both workers must come to see it.
+        wait_until("the new index answers everywhere", lambda: all(self.server.ask(path)[2].find('"ZZ"') > 0 for _ in range(8)))
+        self.assertNotEqual(self.server.ask(path)[1]["ETag"], tag)
+
+
+class Limits(ServeCase):
+    def test_only_named_segments_are_served(self):
+        one = self.segments.load_index("one", RANGES)
+        two = self.segments.load_index("two", RANGES)
+        server = self.serve(one)
+        self.assertEqual(server.ask(f"/v1/indexes/{one}/8.8.8.8")[0], 200)
+        self.problem(server.ask(f"/v1/indexes/{two}/8.8.8.8"), 404)
+        self.assertEqual([s["name"] for s in server.json("/v1/segments")["segments"]], [one])
+
+    def test_allowed_hosts_may_call_us_by_name(self):
+        server = self.serve("--allow-host", "state.example")
+        self.assertEqual(server.ask("/healthz", Host="State.Example:99")[0], 200)
+        self.assertEqual(server.ask("/healthz", Host="other.example")[0], 421)
+
+    def test_a_taken_port_is_an_error_that_names_it(self):
+        first = self.serve()
+        words = ("serve", "--listen", f"127.0.0.1:{first.port}", "--counters", self.segments.name("second"))
+        done = self.segments.holdfast(*words, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(str(first.port), done.stderr)
+        self.assertEqual(first.ask("/healthz")[0], 200)
+
+    def test_damaged_counts_are_an_error_not_a_loop(self):
+        self.segments.load_table("counts", [(1, 1, "x")])  # the name of the counts, but another kind
+        done = self.segments.holdfast("serve", "--listen", "127.0.0.1:0", "--counters", self.segments.name("counts"), check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("counter_set", done.stderr)
+
+
+class Deaths(ServeCase):
+    def setUp(self):
+        super().setUp()
+        self.geo = self.segments.load_index("geo4", RANGES)
+        self.path = f"/v1/indexes/{self.geo}/8.8.8.8"
+        self.body = b'{"low":"6.0.0.0","high":"8.21.142.255","country":"US"}'
+
+    def right(self, _, body):
+        return body == self.body
+
+    def counted(self, server):
+        stats = server.json("/v1/stats")
+        requests = sum(one["count"] for one in stats["requests"] if one["route"].startswith("/v1/indexes") and one["status"] == "2xx")
+        hits = sum(one["count"] for one in stats["lookups"] if one["result"] == "hit" and one["segment"] == self.geo)
+        country = sum(one["count"] for one in stats["values"] if one["segment"] == self.geo and one["value"] == "US")
+        return requests, hits, country
+
+    def test_every_answer_is_counted_exactly(self):
+        server = self.serve("--count", f"{self.geo}=country", workers=3)
+        load = Load(server, [self.path], clients=4, check=self.right)
+        wait_until("some load", lambda: load.answers > 2000)
+        load.stop()
+        self.assertEqual((load.wrong, load.cut, load.refused), ([], 0, 0))
+        self.assertEqual(self.counted(server), (load.answers,) * 3)
+        buckets = server.json("/v1/stats")["latency"]
+        self.assertEqual(buckets["count"], load.answers)
+        self.assertEqual(sum(count for _, _, count in buckets["buckets"]), load.answers)
+
+    def test_a_killed_worker_is_started_again_and_nobody_is_refused(self):
+        server = self.serve("--count", f"{self.geo}=country")
+        load = Load(server, [self.path], clients=3, check=self.right)
+        times = []
+        for turn in range(10):
+            before = server.workers()
+            begin = time.monotonic()
+            os.kill(before[turn % 2], signal.SIGKILL)
+            fresh = wait_until("a new worker process", lambda: set(server.workers()) - set(before))
+            wait_until("it runs its loop", lambda: self.listens(min(fresh)))
+            times.append(time.monotonic() - begin)
+            answers = load.answers
+            wait_until("load goes on", lambda: load.answers > answers + 50)
+        load.stop()
+        print(f"worker killed to worker serving: median {statistics.median(times) * 1000:.0f} ms, worst {max(times) * 1000:.0f} ms")
+        self.assertEqual(load.refused, 0)
+        self.assertEqual(load.wrong, [])
+        self.assertLessEqual(load.cut, 10 * 3, "a kill cuts at most the request of each client")
+        requests, hits, country = self.counted(server)
+        for count in (requests, hits, country):
+            self.assertGreaterEqual(count, load.answers)
+            self.assertLessEqual(count, load.answers + load.cut)
+        self.assertEqual(sum(w["restarts"] for w in server.json("/v1/stats")["workers"]), 10)
+        self.assertLess(statistics.median(times), 1.0)
+
+    @staticmethod
+    def listens(pid):
+        """Whether that worker runs its loop: it has an epoll descriptor."""
+        with contextlib.suppress(OSError):
+            for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+                if "eventpoll" in os.readlink(entry):
+                    return True
+        return False
+
+    def test_counts_outlive_every_process(self):
+        answers = cut = 0
+        for turn in range(4):
+            server = self.serve("--count", f"{self.geo}=country")
+            for count in self.counted(server):
+                self.assertGreaterEqual(count, answers)
+                self.assertLessEqual(count, answers + cut)
+            load = Load(server, [self.path], clients=3, check=self.right)
+            wait_until("some load", lambda: load.answers > 300)
+            server.kill_everything()
+            load.stop()
+            self.assertEqual(load.wrong, [])
+            answers += load.answers
+            cut += load.cut
+        self.assertGreater(answers, 1200)
+
+    def test_workers_go_when_the_supervisor_is_killed_and_finish_what_they_have(self):
+        server = self.serve()
+        connection = server.connect()
+        connection.request("GET", self.path)
+        self.assertEqual(connection.getresponse().read(), self.body)
+        workers = server.workers()
+        server.process.kill()
+        server.process.wait()
+        # Until its worker has noticed, and once more then: an open connection is answered, and told to close.
+        for _ in range(100000):
+            connection.request("GET", self.path)
+            answer = connection.getresponse()
+            self.assertEqual(answer.read(), self.body)
+            if answer.will_close:
+                break
+        self.assertEqual(answer.headers["Connection"], "close")
+        wait_until("the workers have ended", lambda: not any(pathlib.Path(f"/proc/{pid}/exe").exists() for pid in workers))
+        again = self.serve(listen=f"127.0.0.1:{server.port}")
+        self.assertEqual(again.ask(self.path)[0], 200)
+
+    def test_sigterm_and_sigint_drain_and_end_with_0(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            server = self.serve()
+            load = Load(server, [self.path], clients=3, check=self.right)
+            wait_until("some load", lambda: load.answers > 200)
+            self.assertEqual(server.stop(number), 0, server.error_text())
+            load.stop()
+            self.assertEqual(load.wrong, [])
+            self.assertEqual(load.cut, 0, "a drain answers whatever it has read")
+            with self.assertRaises(OSError):
+                socket.create_connection((server.host, server.port), timeout=5)
+
+    def test_a_reload_under_load_swaps_versions_without_a_wrong_answer(self):
+        server = self.serve()
+        bodies = {b'{"low":"6.0.0.0","high":"8.21.142.255","country":"US"}', b'{"low":"8.0.0.0","high":"8.255.255.255","country":"XX"}'}
+        load = Load(server, [self.path], clients=3, check=lambda _, body: body in bodies)
+        for turn in range(10):
+            self.segments.load_index("geo4", [("8.0.0.0", "8.255.255.255", "XX")] if turn % 2 == 0 else RANGES)
+        seen = load.answers
+        wait_until("load goes on", lambda: load.answers > seen + 100)
+        load.stop()
+        self.assertEqual((load.wrong, load.cut, load.refused), ([], 0, 0))
+
+    def test_a_worker_that_keeps_dying_is_given_a_pause(self):
+        server = self.serve(workers=1)
+        for _ in range(21):
+            worker = wait_until("a worker", server.workers)
+            os.kill(worker[0], signal.SIGKILL)
+            wait_until("it is gone", lambda: worker[0] not in server.workers())
+        wait_until("the pause is reported", lambda: "keeps dying" in server.error_text())
+        self.assertEqual(server.ask(self.path)[0], 200)  # waits in the listener's queue until the next worker takes it
+
+
+if __name__ == "__main__":
+    main()
