@@ -187,6 +187,7 @@ TEST(HashTableKill, ValuesThatShareAWordWithTheKey) { kill_writers<crooked_shape
 
 // The test's own teeth: an update that bypasses the journal must be found.
 TEST(HashTableKill, FindsAWideUpdateWithoutTheJournal) {
+    if (sanitized) GTEST_SKIP() << "needs: a build without sanitizers (a round takes 20 ms and more)";
     kill_bench<wide_shape> bench(250, choose_seed());
     const kill_report report = bench.run(3000, [](shaped_table<wide_shape>& table, const planned& op) {
         const auto key = nth_key<wide_shape>(op.n);

@@ -181,7 +181,7 @@ struct shape_names {
 TYPED_TEST_SUITE(HashTableStep, shapes, shape_names);
 
 TYPED_TEST(HashTableStep, EveryImageOfEveryOperationIsBeforeOrAfter) {
-    if (!can_trace()) GTEST_SKIP() << "needs: ptrace";
+    if (!can_step()) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
     seeded_random random;
     step_report total, recovery;
     for (std::uint64_t round = 0; round < std::max<std::uint64_t>(1, scaled(1)); ++round) {
@@ -211,7 +211,7 @@ TYPED_TEST(HashTableStep, EveryImageOfEveryOperationIsBeforeOrAfter) {
 
 // recount() lowers counters while readers look: killed anywhere in it, no key is lost.
 TEST(HashTableStepRecount, EveryImageKeepsEveryKey) {
-    if (!can_trace()) GTEST_SKIP() << "needs: ptrace";
+    if (!can_step()) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
     using table = shaped_table<narrow_shape>;
     const auto geometry = geometry_for<narrow_shape::key, narrow_shape::value>(60, 3);
     shared_image image(geometry.body_bytes());
@@ -241,7 +241,7 @@ TEST(HashTableStepRecount, EveryImageKeepsEveryKey) {
 
 // The test's own teeth: a wide update that stores into the node without the journal must be found torn.
 TEST(HashTableStepTeeth, AWideUpdateWithoutTheJournalIsFound) {
-    if (!can_trace()) GTEST_SKIP() << "needs: ptrace";
+    if (!can_step()) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
     using table = shaped_table<wide_shape>;
     const auto geometry = geometry_for<wide_shape::key, wide_shape::value>(50);
     shared_image image(geometry.body_bytes());

@@ -20,6 +20,7 @@
 #include <string>
 
 #include "support/process.hpp"
+#include "support/scale.hpp"
 #include "support/unique_name.hpp"
 
 namespace holdfast::test {
@@ -75,6 +76,10 @@ namespace holdfast::test {
     }();
     return answer;
 }
+
+/// Can this build be stepped in reasonable time? Sanitizers multiply the instructions of an operation, and what is
+/// stepped should be the binary that is shipped.
+[[nodiscard]] inline bool can_step() { return !sanitized && can_trace(); }
 
 /// Reads a one-line kernel setting such as /proc/sys/vm/nr_hugepages.
 [[nodiscard]] inline std::optional<std::string> read_setting(const std::string& path) {

@@ -26,6 +26,7 @@
 #include <system_error>
 
 #include "support/process.hpp"
+#include "support/scale.hpp"
 #include "support/seed.hpp"
 #include "support/single_step.hpp"
 
@@ -97,6 +98,9 @@ struct kill_report {
     }
 };
 
+/// Sanitizers make operations this much longer, so the delays are.
+inline constexpr std::uint64_t slowness = sanitized ? 20 : 1;
+
 /// Runs plan.rounds rounds of worker(progress, round) and verify(progress, round) (see above). The worker runs in a
 /// forked child: it attaches, calls progress.ready() and does operations without end; verify() runs in the parent after
 /// the kill and returns a failure text, empty when all is well. The first failure ends the run.
@@ -106,7 +110,7 @@ template <class Worker, class Verify>
     kill_report report;
     kill_progress progress;
     for (std::uint64_t round = 0; round < plan.rounds && report.failure.empty(); ++round) {
-        progress.reset(random_at(plan.seed, round, ~std::uint64_t{0}) % plan.delay_ns_max);
+        progress.reset(random_at(plan.seed, round, ~std::uint64_t{0}) % (plan.delay_ns_max * slowness));
         child_process child([&] { worker(progress, round); });
         const ended& end = child.wait();
         if (!end.signalled || end.signal != SIGKILL) {
