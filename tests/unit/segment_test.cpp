@@ -14,6 +14,7 @@
 #include "support/capability.hpp"
 #include "support/memory_kinds.hpp"
 #include "support/process.hpp"
+#include "support/scale.hpp"
 #include "support/unique_name.hpp"
 
 namespace {
@@ -88,6 +89,7 @@ TEST(SegmentPages, HugePagesOfPosixMemoryAreReportedAsObtained) {
 }
 
 TEST(SegmentPages, LockedPagesAreReported) {
+    if (holdfast::test::sanitized) GTEST_SKIP() << "needs: a build without sanitizers, which turn mlock into nothing";
     const memory_place place("heap");
     holdfast::create_options options;
     options.pages.lock = true;
@@ -226,7 +228,9 @@ TEST(TruncationGuard, FaultsElsewhereStillKill) {
         const auto map = holdfast::memory::mapping::of_file(file.get(), 4096, false, "cut");
         return static_cast<int>(map.data()[0]);
     });
-    EXPECT_EQ(child.wait().signal, SIGBUS);
+    EXPECT_FALSE(child.wait().success());
+    // The address sanitizer's own handler was there first: the fault is passed on to it, and it ends the process.
+    if (!holdfast::test::sanitized) EXPECT_EQ(child.wait().signal, SIGBUS);
 }
 
 }  // namespace
