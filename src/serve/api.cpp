@@ -93,6 +93,21 @@ std::uint64_t number_of(const net::query_parameters& query, std::string_view nam
     return value;
 }
 
+/// Writes entries of one source with the fields that a request asks for.
+class entry_writer {
+ public:
+    entry_writer(source& from, const net::query_parameters& query) : all_(&from.writer()) {
+        if (const auto fields = fields_of(query); !fields.empty()) chosen_.emplace(from.schema(), fields);
+    }
+    void append(std::string& out, std::span<const std::byte> key, std::span<const std::byte> value) const {
+        (chosen_ ? *chosen_ : *all_).append(out, key, value);
+    }
+
+ private:
+    const json_writer* all_;
+    std::optional<json_writer> chosen_;
+};
+
 const record_schema& key_schema(const source& from) {
     if (!from.schema().key) throw failure{404, "this segment has no keys; GET /v1/segments shows its schema"};
     return *from.schema().key;
@@ -228,8 +243,7 @@ void api::get_index(exchange& it, const std::string& segment, const std::string&
     const field* const counted = counters.field().empty() ? nullptr
                                  : index.schema().value   ? index.schema().value->find(counters.field())
                                                           : nullptr;
-    const std::vector<std::string_view> fields = fields_of(it.query);
-    const json_writer writer(index.schema(), fields);
+    const entry_writer writer(index, it.query);
     std::string& body = it.to.body_buffer();
     const index_answer result =
         index.find(key_, [&](std::span<const std::byte> found, std::span<const std::byte> value) {
@@ -259,8 +273,7 @@ void api::get_entry(exchange& it, const std::string& segment, const std::string&
     check_parameters(it.query, {"fields"});
     table_source& table = catalog_.table(segment);
     if (const auto reason = parse_key(key_schema(table), key, key_)) throw failure{400, *reason};
-    const std::vector<std::string_view> fields = fields_of(it.query);
-    const json_writer writer(table.schema(), fields);
+    const entry_writer writer(table, it.query);
     std::string body;
     const lookup result = table.find(key_, [&](auto found, auto value) { writer.append(body, found, value); });
     check_lookup(result, segment);
@@ -276,8 +289,7 @@ void api::scan_table(exchange& it, const std::string& segment) {
     const std::uint64_t limit = number_of(it.query, "limit", page_default);
     if (limit == 0 || limit > page_max) throw failure{400, "limit lies between 1 and " + std::to_string(page_max)};
     table_source& table = catalog_.table(segment);
-    const std::vector<std::string_view> fields = fields_of(it.query);
-    const json_writer writer(table.schema(), fields);
+    const entry_writer writer(table, it.query);
     std::string body = "{\"entries\":[";
     bool first = true;
     const auto next = table.scan(cursor, static_cast<std::size_t>(limit), [&](auto key, auto value) {
@@ -292,8 +304,7 @@ void api::batch_get(exchange& it, const std::string& segment) {
     check_parameters(it.query, {"fields"});
     table_source& table = catalog_.table(segment);
     const record_schema& keys = key_schema(table);
-    const std::vector<std::string_view> fields = fields_of(it.query);
-    const json_writer writer(table.schema(), fields);
+    const entry_writer writer(table, it.query);
     std::string why;
     const auto asked = inspect::parse_json_keys(it.from.body(), batch_keys_max, why);
     if (!asked) throw failure{400, why};

@@ -37,6 +37,11 @@ class source {
     virtual ~source() = default;
 
     [[nodiscard]] const container_schema& schema() const noexcept { return schema_; }
+    /// Writes whole entries; made once, since most requests ask for all fields.
+    [[nodiscard]] const json_writer& writer() {
+        if (!writer_) writer_.emplace(schema_);
+        return *writer_;
+    }
     /// The segment this is attached to.
     [[nodiscard]] virtual const segment& memory() const = 0;
     /// Whether damage was met: attaching anew is the only way on.
@@ -44,6 +49,9 @@ class source {
 
  protected:
     container_schema schema_;
+
+ private:
+    std::optional<json_writer> writer_;
 };
 
 /// The outcome of a lookup in an index, and the entity tag of the state it came from: another one after every

@@ -10,7 +10,7 @@
 // Threads and processes: everything is safe beside everything, in any process, on one handle or many.
 // Crash:   no addition that returned is ever lost, and none is half done; a killed process leaves nothing to repair
 //          (layout/counter_set_layout.hpp, I1 to I3).
-// Cost:    add() alone on its line 2 to 3 ns; with a second writer on the same counter at the same moment about 15 ns.
+// Cost:    add() alone on its line 2 ns; with a second writer on the same counter at the same moment about 15 ns.
 //          Writers that hit one counter all the time give it a label of their own (worker="3") and are summed by
 //          readers.
 // Restart: counters are never taken out, so what a name counted stays until the segment is removed.
@@ -64,7 +64,7 @@ class counter_set_reader {
     /// Calls visit(family, labels, value) for each counter in the order of registration.
     ///
     /// Each value is exact and at least as new as the call; values of different counters are from different instants.
-    /// Cost: about 0.3 us a counter; bounded by the capacity whatever the bytes say.
+    /// Cost: about 50 ns a counter; bounded by the capacity whatever the bytes say.
     template <class Visit>
     counter_walk for_each(Visit&& visit) const {
         return slots_.for_each(std::forward<Visit>(visit));
