@@ -86,7 +86,7 @@ void run_script(std::span<std::byte> body, const snapshot_geometry& geometry, st
         }
         const auto got = reader.read(out);
         require(got.version == version && (version == 0 || got.bytes == current.size()));
-        require(std::memcmp(out.data(), current.data(), current.size()) == 0 || current.empty());
+        require(current.empty() || std::memcmp(out.data(), current.data(), current.size()) == 0);
         if (pin.held().status == snapshot_status::ok)
             require(pin.held().bytes == held.size() &&
                     (held.empty() || std::memcmp(reader.payload(pin.held().word), held.data(), held.size()) == 0));

@@ -66,7 +66,10 @@ class snapshot_read_core {
     snapshot_read_core() = default;
     /// Requires: `geometry` validated against body.size(); body aligned to 64 bytes.
     snapshot_read_core(std::span<const std::byte> body, const snapshot_geometry& geometry) noexcept
-        : base_(body.data()), geometry_(geometry) {}
+        : base_(body.data()),
+          geometry_(geometry),
+          payloads_(geometry.control_bytes()),
+          stride_(geometry.slot_stride()) {}
 
     [[nodiscard]] const snapshot_geometry& geometry() const noexcept { return geometry_; }
     [[nodiscard]] const snapshot_control& control() const noexcept {
@@ -76,7 +79,7 @@ class snapshot_read_core {
         return *reinterpret_cast<const snapshot_slot*>(base_ + snapshot_geometry::header_offset(index));
     }
     [[nodiscard]] const std::byte* payload(std::uint64_t word) const noexcept {
-        return base_ + geometry_.payload_offset(snapshot_slot_of(word));
+        return base_ + payloads_ + snapshot_slot_of(word) * stride_;
     }
     /// The current word, 0 before the first publish. R2: acquire, so that a later look into its slot finds W1's stores.
     [[nodiscard]] std::uint64_t current() const noexcept { return control().current.load(std::memory_order_acquire); }
@@ -95,22 +98,31 @@ class snapshot_read_core {
     }
 
     /// Whether the object is still whole, hence everything read from it before this call was.
-    [[nodiscard]] bool still_there(const snapshot_located& found) const noexcept {
+    [[nodiscard]] bool still_there(const snapshot_located& found) const noexcept { return still_there(found.word); }
+    [[nodiscard]] bool still_there(std::uint64_t word) const noexcept {
         // R3: the fence keeps the payload's loads above from sinking below the check; pairs with the fence behind W3.
         // Weaker: a mix of two objects could pass.
         std::atomic_thread_fence(std::memory_order_acquire);
         // Relaxed: the fence above orders it.
-        return slot(snapshot_slot_of(found.word)).version.load(std::memory_order_relaxed) == found.version();
+        return slot(snapshot_slot_of(word)).version.load(std::memory_order_relaxed) == snapshot_version_of(word);
     }
 
     /// Runs look(payload, version) on the current object until one run is known to have seen it whole.
     template <class Look>
-    [[nodiscard]] snapshot_read_result visit(Look&& look) const {
+    [[nodiscard, gnu::always_inline]] snapshot_read_result visit(Look&& look) const {
         for (unsigned attempt = 0; attempt < snapshot_attempts; ++attempt) {
-            const snapshot_located found = locate();
-            if (found.status != snapshot_status::ok) return {found.status, 0, 0};
-            look(std::span(payload(found.word), static_cast<std::size_t>(found.bytes)), found.version());
-            if (still_there(found)) return {snapshot_status::ok, found.version(), found.bytes};
+            // The usual case in registers: passing snapshot_located around as a struct costs a failed store-to-load
+            // forwarding: g++ 12 took 15 ns for a record of 16 bytes, of which this saves 13.
+            std::uint64_t word = current();
+            std::uint64_t bytes = 0;
+            if (!is_whole(word, bytes)) [[unlikely]] {
+                const snapshot_located found = locate();
+                if (found.status != snapshot_status::ok) return {found.status, 0, 0};
+                word = found.word;
+                bytes = found.bytes;
+            }
+            look(std::span(payload(word), static_cast<std::size_t>(bytes)), snapshot_version_of(word));
+            if (still_there(word)) return {snapshot_status::ok, snapshot_version_of(word), bytes};
         }
         return {snapshot_status::contended, 0, 0};
     }
@@ -145,8 +157,22 @@ class snapshot_read_core {
     }
 
  private:
+    /// Whether `word` names an object that was whole a moment ago, and its size.
+    [[nodiscard]] bool is_whole(std::uint64_t word, std::uint64_t& bytes) const noexcept {
+        const std::uint32_t index = snapshot_slot_of(word);
+        if (index >= geometry_.slots || snapshot_version_of(word) == 0) return false;
+        const snapshot_slot& header = slot(index);
+        // R1, pairs with W1. Weaker would let us see the version before the payload it stands for.
+        if (header.version.load(std::memory_order_acquire) != snapshot_version_of(word)) return false;
+        // Relaxed: written before W1; believed only if the version still holds after the look.
+        bytes = header.bytes.load(std::memory_order_relaxed);
+        return bytes <= geometry_.slot_bytes;
+    }
+
     const std::byte* base_ = nullptr;
     snapshot_geometry geometry_{};
+    std::uint64_t payloads_ = 0;  // first payload and distance, computed once
+    std::uint64_t stride_ = 0;
 };
 
 /// Keeps one object at a time from being overwritten, through a hazard word that the writer reads.

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -97,15 +98,18 @@ class snapshot<T>::reader {
 
     /// The newest value. Cost: a copy of T and three loads.
     [[nodiscard]] result read() noexcept {
-        alignas(8) std::byte copy[sizeof(T)];
+        // Whole words: a slot's room is a multiple of a page, so the last word may reach beyond the record.
+        std::uint64_t words[(sizeof(T) + 7) / 8];
         bool whole = true;
         const snapshot_read_result got = reader_.visit([&](std::span<const std::byte> object, std::uint64_t) noexcept {
             whole = object.size() >= sizeof(T);  // longer: the writer's record has more fields at its end
-            if (whole) detail::copy_from_shared(copy, object.data(), sizeof(T));
+            if (!whole) return;
+            for (std::size_t i = 0; i < std::size(words); ++i)
+                words[i] = detail::shared_load<std::uint64_t>(object.data() + 8 * i);
         });
         result out{got.status, got.version, {}};
         if (got && !whole) out.status = snapshot_status::corrupt;
-        if (out) std::memcpy(&out.value, copy, sizeof(T));
+        if (out) std::memcpy(&out.value, words, sizeof(T));
         return out;
     }
     [[nodiscard]] std::uint64_t version() const noexcept { return reader_.version(); }
