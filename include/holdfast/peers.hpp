@@ -106,9 +106,10 @@ class peers {
 
     void clear(std::uint32_t index) const noexcept {
         auto* words = reinterpret_cast<std::uint64_t*>(slot(index).data());
-        // Relaxed: the slot's meaning (and order) is its container's; zero means "nothing" to all of them.
+        // Release: what the reader loaded under its claim comes before the slot is seen cleared; pairs with the acquire
+        // of whoever reads the slot next. Zero means "nothing" to every container.
         for (std::size_t i = 0; i < slot_bytes / sizeof(std::uint64_t); ++i)
-            std::atomic_ref(words[i]).store(0, std::memory_order_relaxed);
+            std::atomic_ref(words[i]).store(0, std::memory_order_release);
     }
 
     std::uint32_t slots_ = 0;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -16,6 +15,7 @@
 #include "holdfast/hash_table/attach.hpp"
 #include "holdfast/hash_table/result.hpp"
 #include "holdfast/hash_table/scan.hpp"
+#include "holdfast/record/untrusted.hpp"
 
 namespace holdfast {
 
@@ -39,7 +39,7 @@ template <class T>
 struct raw_record {
     alignas(T) std::array<std::byte, sizeof(T)> bytes;
     [[nodiscard]] std::byte* data() noexcept { return bytes.data(); }
-    [[nodiscard]] T get() const noexcept { return std::bit_cast<T>(bytes); }
+    [[nodiscard]] T get() const noexcept { return record_of<T>(bytes); }
 };
 
 /// Queries over finder(), which Self provides, as well as segment_of().

@@ -147,6 +147,12 @@ constexpr member_table make_table() {
     return make_table<T>(members_of<T>());
 }
 
+/// Where a row's member lies in its struct.
+[[nodiscard]] inline std::size_t offset_of(const member_table& table, const member_row& row) noexcept {
+    if (row.offset != nullptr) return row.offset();
+    return static_cast<std::size_t>(static_cast<const char*>(row.at) - static_cast<const char*>(table.object));
+}
+
 using field_list = std::vector<field>;
 
 inline void add_members(field_list& out, const std::string& prefix, std::size_t base, const member_table& table);
@@ -162,11 +168,7 @@ inline void add_field(field_list& out, std::string name, std::size_t offset, con
 inline void add_members(field_list& out, const std::string& prefix, std::size_t base, const member_table& table) {
     for (std::size_t i = 0; i < table.count; ++i) {
         const member_row& row = table.rows[i];
-        const std::size_t offset =
-            row.offset != nullptr
-                ? row.offset()
-                : static_cast<std::size_t>(static_cast<const char*>(row.at) - static_cast<const char*>(table.object));
-        add_field(out, concat(prefix, member_name(row.printed())), base + offset, row.facts);
+        add_field(out, concat(prefix, member_name(row.printed())), base + offset_of(table, row), row.facts);
     }
 }
 

@@ -2,6 +2,7 @@
 // record.hpp - a snapshot of one plain record: small state that is always read whole. See snapshot.hpp.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -109,7 +110,11 @@ class snapshot<T>::reader {
         });
         result out{got.status, got.version, {}};
         if (got && !whole) out.status = snapshot_status::corrupt;
-        if (out) std::memcpy(&out.value, words, sizeof(T));
+        if (out) {
+            std::array<std::byte, sizeof(T)> record;
+            std::memcpy(record.data(), words, sizeof(T));
+            out.value = detail::record_of<T>(record);
+        }
         return out;
     }
     [[nodiscard]] std::uint64_t version() const noexcept { return reader_.version(); }

@@ -6,10 +6,10 @@
 // of an index's own); they are never read outside the image, whatever they hold.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <iterator>
 #include <span>
 #include <string>
@@ -18,6 +18,7 @@
 #include "holdfast/error.hpp"
 #include "holdfast/layout/sorted_index_layout.hpp"
 #include "holdfast/layout/sorted_index_search.hpp"
+#include "holdfast/record/untrusted.hpp"
 #include "holdfast/sorted_index/keys.hpp"
 
 namespace holdfast {
@@ -104,11 +105,9 @@ class sorted_index_view {
     }
     template <class T>
     [[nodiscard]] static T copy(const std::byte* from) noexcept {
-        alignas(8) std::byte bytes[sizeof(T)];
-        detail::copy_from_shared(bytes, from, sizeof(T));
-        T out;
-        std::memcpy(&out, bytes, sizeof(T));
-        return out;
+        alignas(8) std::array<std::byte, sizeof(T)> bytes;
+        detail::copy_from_shared(bytes.data(), from, sizeof(T));
+        return detail::record_of<T>(bytes);
     }
 
     layout::sorted_index_image image_;
