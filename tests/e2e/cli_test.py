@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.request
 import uuid
 
 PROGRAM = os.environ.get("HOLDFAST_PROGRAM")
@@ -595,6 +596,53 @@ class Hostile(Program):
             for fill in (os.urandom(len(image) - 4096), b"\xff" * (len(image) - 4096), bytes(len(image) - 4096)):
                 pathlib.Path(f"/dev/shm/{name}").write_bytes(bytes(image[:4096]) + fill)
                 self.check_all(name, "a garbled body")
+
+
+class Metrics(Program):
+    """Counters and latencies as the server leaves them behind."""
+
+    @contextlib.contextmanager
+    def server(self, *arguments):
+        serving = subprocess.Popen([PROGRAM, "serve", *arguments, "--listen", "127.0.0.1:0", "--workers", "1"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, env=self.environment)
+        try:
+            line = serving.stdout.readline()
+            self.assertRegex(line, r"http://127\.0\.0\.1:\d+", serving.stderr.read() if not line else "")
+            yield line.split("http://", 1)[1].split()[0]
+        finally:
+            serving.terminate()
+            self.assertEqual(serving.wait(60), OK)
+            serving.stdout.close()
+            serving.stderr.close()
+
+    def test_counters_and_latencies(self):
+        geo, counts = self.load_geo(), self.name("counts")
+        with self.server(geo, "--counters", counts, "--count", f"{geo}=country") as address:
+            with urllib.request.urlopen(f"http://{address}/v1/indexes/{geo}/1.0.2.9", timeout=30) as answer:
+                self.assertEqual(json.load(answer), json.loads(self.expect(OK, "get", geo, "1.0.2.9").stdout))
+            self.expect(REFUSED, "rm", counts)
+            self.assertEqual(self.json("who", counts)["lease"]["state"], "held")
+        lines = [json.loads(line) for line in self.expect(OK, "scan", counts, "--json").stdout.splitlines()]
+        self.assertEqual(sorted(lines[0]), ["labels", "name", "value"])
+        hits = [line for line in lines if line["name"] == "holdfast_index_lookups_total" and 'result="hit"' in line["labels"]]
+        self.assertEqual([line["value"] for line in hits], [1])
+        key = f'{hits[0]["name"]}{{{hits[0]["labels"]}}}'
+        self.assertEqual(self.expect(OK, "get", counts, key).stdout, "1\n")
+        self.assertEqual(self.json("get", counts, key), hits[0])
+        self.expect(NEGATIVE, "get", counts, "holdfast_nothing_total")
+        self.expect(NEGATIVE, "scan", counts, "--prefix", "nothing")
+        self.assertEqual(self.expect(OK, "scan", counts, "-n", "2").stdout.count("\n"), 2)
+        shape = self.json("get", counts + "-latency")
+        self.assertEqual(sorted(shape), ["count", "quantiles", "sum_ns"])
+        self.assertEqual(shape["count"], 1)
+        self.assertEqual(sorted(shape["quantiles"][0]), ["bounded", "estimate_ns", "lower_ns", "q", "upper_ns"])
+        self.assertIn("p99", self.expect(OK, "get", counts + "-latency").stdout)
+        for kind, name in (("counter_set", counts), ("latency_histogram", counts + "-latency")):
+            self.assertEqual(self.json("stat", name)["kind"], kind)
+            self.assertTrue(self.json("verify", name)[0]["intact"])
+            for words in (["dump", name], ["put", name, "a", "b"], ["load", name, self.file(GEO), "--schema", GEO_SCHEMA]):
+                self.expect(UNUSABLE, *words)
+            self.expect(OK, "rm", name)
 
 
 class Terminal(Program):
