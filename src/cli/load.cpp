@@ -8,6 +8,7 @@
 #include "cli/output.hpp"
 #include "cli/program.hpp"
 #include "cli/progress.hpp"
+#include "cli/write_access.hpp"
 #include "holdfast/segment/lease.hpp"
 #include "inspect/loader.hpp"
 
@@ -35,6 +36,7 @@ struct options {
     bool lock = false;
     bool json = false;
     bool quiet = false;
+    write_access access;
 };
 
 [[noreturn]] void refuse(const char* option, const std::string& why) {
@@ -94,6 +96,7 @@ struct options {
     all.capacity = chosen.capacity;
     all.slots = small("--slots", chosen.slots);
     all.pinned_readers = small("--pinned-readers", chosen.pinned_readers);
+    all.attach = chosen.access.options();
     all.create.mode = mode_of(chosen.mode);
     all.create.pages = {.huge = chosen.huge, .prefault = chosen.prefault, .lock = chosen.lock};
     return all;
@@ -144,8 +147,9 @@ int load(const options& chosen) {
 
 void add_load(command_line& line) {
     const auto chosen = std::make_shared<options>();
-    line.add("load", "Load CSV, TSV or JSON lines into a hash table, a sorted index or a snapshot of one")
-        .positional("SEGMENT", chosen->segment, "the segment; a snapshot that is there gets its next version")
+    command file =
+        line.add("load", "Load CSV, TSV or JSON lines into a hash table, a sorted index or a snapshot of one");
+    file.positional("SEGMENT", chosen->segment, "the segment; a snapshot that is there gets its next version")
         .positional("FILE", chosen->file, "the file; - is standard input")
         .option("--schema", chosen->schema, "NAME:TYPE[:ROLE],...", "the fields; roles: key, end (of the range)")
         .option("--key", chosen->key, "NAME:TYPE,...", "instead of --schema: the key's fields")
@@ -171,6 +175,7 @@ void add_load(command_line& line) {
             "{\"$schema\":\"...\"}), or the segment that is there. Lines that begin with # are comments.\n"
             "Nothing is published unless every line was read (or skipped): exit code 7 names file:line:column.")
         .run([chosen] { return load(*chosen); });
+    chosen->access.declare(file);
 }
 
 }  // namespace holdfast::cli

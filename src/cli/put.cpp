@@ -7,6 +7,7 @@
 #include "cli/format.hpp"
 #include "cli/output.hpp"
 #include "cli/program.hpp"
+#include "cli/write_access.hpp"
 #include "holdfast/detail/concat.hpp"
 #include "holdfast/hash_table/dynamic.hpp"
 #include "inspect/entry_codec.hpp"
@@ -23,6 +24,7 @@ struct options {
     bool change = false;
     bool only_new = false;
     bool json = false;
+    write_access access;
 };
 
 [[nodiscard]] std::vector<std::byte> read_key(const dynamic_hash_table& table, const inspect::entry_codec& codec,
@@ -68,7 +70,7 @@ int report(hash_table_status status, const dynamic_hash_table& table, const opti
 }
 
 int put_entry(const options& chosen) {
-    dynamic_hash_table table = dynamic_hash_table::attach(chosen.segment);
+    dynamic_hash_table table = dynamic_hash_table::attach(chosen.segment, chosen.access.options());
     const inspect::entry_codec codec(table.schema());
     const std::vector<std::byte> key = read_key(table, codec, chosen.key);
     std::vector<std::byte> value(codec.value_bytes());
@@ -83,7 +85,7 @@ int put_entry(const options& chosen) {
 }
 
 int erase_entry(const options& chosen) {
-    dynamic_hash_table table = dynamic_hash_table::attach(chosen.segment);
+    dynamic_hash_table table = dynamic_hash_table::attach(chosen.segment, chosen.access.options());
     const inspect::entry_codec codec(table.schema());
     return report(table.erase(read_key(table, codec, chosen.key)), table, chosen);
 }
@@ -95,8 +97,8 @@ constexpr const char* lease_note =
 
 void add_put(command_line& line) {
     const auto chosen = std::make_shared<options>();
-    line.add("put", "Give a key of a hash table a value")
-        .positional("SEGMENT", chosen->segment, "the table")
+    command entry = line.add("put", "Give a key of a hash table a value");
+    entry.positional("SEGMENT", chosen->segment, "the table")
         .positional("KEY", chosen->key, "the key; of several fields FIELD=TEXT,... or TEXT,TEXT")
         .positional("VALUE", chosen->value, "the value, likewise, or a JSON object")
         .flag("--change", chosen->change, "change the named fields (FIELD=TEXT,...) of an entry that is there")
@@ -104,16 +106,18 @@ void add_put(command_line& line) {
         .flag("--json", chosen->json, "print what was done")
         .details(lease_note)
         .run([chosen] { return put_entry(*chosen); });
+    chosen->access.declare(entry);
 }
 
 void add_del(command_line& line) {
     const auto chosen = std::make_shared<options>();
-    line.add("del", "Remove a key from a hash table")
-        .positional("SEGMENT", chosen->segment, "the table")
+    command entry = line.add("del", "Remove a key from a hash table");
+    entry.positional("SEGMENT", chosen->segment, "the table")
         .positional("KEY", chosen->key, "the key, as for put")
         .flag("--json", chosen->json, "print what was done")
         .details(lease_note)
         .run([chosen] { return erase_entry(*chosen); });
+    chosen->access.declare(entry);
 }
 
 }  // namespace holdfast::cli

@@ -91,7 +91,7 @@ void load_index(load_job& job) {
 void load_snapshot(load_job& job) {
     std::optional<dynamic_sorted_index_publisher> publisher;
     // Taken before the file is read: a living writer is told at once, not after a minute.
-    if (!job.report.created) publisher = dynamic_sorted_index_publisher::attach(job.uri);
+    if (!job.report.created) publisher = dynamic_sorted_index_publisher::attach(job.uri, job.options.attach);
     dynamic_sorted_index_builder builder = build_index(job);
     if (!publisher) {
         sorted_index_publisher_options wanted;

@@ -93,7 +93,7 @@ void load_table(load_job& job) {
         return;
     }
     // Taken before the file is read: a living writer is told at once, not after a minute.
-    dynamic_hash_table table = dynamic_hash_table::attach(job.uri);
+    dynamic_hash_table table = dynamic_hash_table::attach(job.uri, job.options.attach);
     merge(job, stage(job), table);
     job.report.bytes = table.segment().info().total_bytes;
 }

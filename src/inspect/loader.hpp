@@ -42,7 +42,8 @@ struct load_options {
     std::uint64_t capacity = 0;        ///< records to make room for; 0: a quarter more than the file has
     std::uint32_t slots = 0;           ///< snapshot: versions kept; 0: 4, or more for pinned readers
     std::uint32_t pinned_readers = 0;  ///< snapshot: registered readers there may be
-    create_options create{};
+    create_options create{};           ///< of a new segment
+    attach_options attach{};           ///< to one that is there
     std::function<void(const load_progress&)> on_progress{};  ///< now and then while reading
     std::function<void(const input_fault&)> on_bad{};         ///< each line left out
 };

@@ -55,11 +55,20 @@ struct file_ids {
     return ids;
 }
 
+/// A program run anew through /proc/self/exe is called "exe": its file's name says more.
+[[nodiscard]] std::string file_name_of(const std::string& process) {
+    char path[4096];
+    const ssize_t bytes = ::readlink((process + "/exe").c_str(), path, sizeof path);
+    if (bytes <= 0) return "exe";
+    const std::string_view text(path, static_cast<std::size_t>(bytes));
+    return printable(text.substr(text.rfind('/') + 1));
+}
+
 [[nodiscard]] std::string command_of(const std::string& process) {
     auto text = memory::detail::read_small_file(process + "/comm");
     if (!text) return {};
     while (!text->empty() && text->back() == '\n') text->pop_back();
-    return printable(*text);
+    return *text == "exe" ? file_name_of(process) : printable(*text);
 }
 
 void look_at_maps(const std::string& process, const file_ids& ids, attached_process& found) {

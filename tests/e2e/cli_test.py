@@ -270,6 +270,47 @@ class Entries(Program):
         self.assertEqual(codes[-1], NO_ROOM)
         self.expect(OK, "verify", name)
 
+    def test_segments_of_another_user(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root, to be two users")
+        stranger = 65534
+        os.chmod(self.folder, 0o755)
+        program = shutil.copy(PROGRAM, self.folder / "holdfast")  # where the other user may run it
+        os.chmod(program, 0o755)
+
+        def as_stranger(*words):
+            return subprocess.run([program, *words], capture_output=True, text=True, timeout=60,
+                                  env={**self.environment, "HOLDFAST_REGISTRY": "/nonexistent"}, user=stranger, group=stranger, extra_groups=[])
+
+        secret, public = self.load_table("secret"), self.name("public")
+        self.expect(OK, "load", public, self.file(TABLE), "--schema", TABLE_SCHEMA, "--mode", "0644")
+        for words in (["stat"], ["get", "1"], ["scan"], ["verify"], ["dump"]):
+            command = [words[0], secret, *words[1:]]
+            self.assertEqual(as_stranger(*command).returncode, REFUSED, command)
+            command = [words[0], public, *words[1:]]
+            self.assertEqual(as_stranger(*command).returncode, OK, command)
+        self.assertEqual(json.loads(as_stranger("stat", public, "--json").stdout)["lease"]["state"], "unknown")
+        for command in (["put", public, "1", "a,1,2026-01-01T00:00:00Z"], ["del", public, "1"], ["rm", public]):
+            self.assertEqual(as_stranger(*command).returncode, REFUSED, command)
+        theirs, path = self.name("theirs"), self.file(TABLE, "theirs.csv")
+        done = as_stranger("load", theirs, path, "--schema", TABLE_SCHEMA)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        for words in (["stat"], ["get", "1"], ["scan"], ["verify"], ["who"]):
+            self.expect(OK, words[0], theirs, *words[1:])
+        self.expect(REFUSED, "put", theirs, "1", "a,1,2026-01-01T00:00:00Z")
+        self.expect(REFUSED, "rm", theirs)
+        self.expect(OK, "put", theirs, "1", "a,1,2026-01-01T00:00:00Z", "--any-owner")
+        self.expect(OK, "rm", theirs, "--any-owner")
+
+    def test_waiting_for_a_writer_that_goes(self):
+        name = self.load_table()
+        with self.living_writer(name):
+            waiting = subprocess.Popen([PROGRAM, "put", name, "1", "a,1,2026-01-01T00:00:00Z", "--wait", "60000"], env=self.environment)
+            # It waits: the lease file is open, and nothing was put.
+            while not any(p["pid"] == waiting.pid and p["lease_open"] for p in self.json("who", name)["processes"]):
+                self.assertIsNone(waiting.poll())
+        self.assertEqual(waiting.wait(60), OK)
+
     def test_scan(self):
         geo, table = self.load_geo(), self.load_table()
         self.assertEqual(self.expect(OK, "scan", geo, "-n", "2").stdout.splitlines(),
