@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "holdfast/error.hpp"
+#include "holdfast/memory/uri.hpp"
 #include "holdfast/record.hpp"
 #include "inspect/json_keys.hpp"
 #include "serve/dashboard.hpp"
@@ -144,7 +145,9 @@ api::api(const serve_options& options, unsigned worker, const shared_counts& cou
       requests_(counts.counters, worker),
       hosts_(options.allowed_hosts),
       catalog_(options.segments),
-      count_by_(options.counts) {}
+      count_by_(options.counts) {
+    for (count_by& each : count_by_) each.segment = catalog::name_of(memory::uri::parse(each.segment).text());
+}
 
 void api::answer(const net::request& from, net::response& to) {
     exchange it{from, to};
@@ -239,7 +242,8 @@ void api::get_index(exchange& it, const std::string& segment, const std::string&
     check_parameters(it.query, {"fields"});
     index_source& index = catalog_.index(segment);
     if (const auto reason = parse_key(key_schema(index), key, key_)) throw failure{400, *reason};
-    lookup_counters& counters = counters_of(segment);
+    // A segment has one name in the counts, however the request spells it.
+    lookup_counters& counters = counters_of(catalog::name_of(index.memory().uri()));
     const field* const counted = counters.field().empty() ? nullptr
                                  : index.schema().value   ? index.schema().value->find(counters.field())
                                                           : nullptr;

@@ -80,11 +80,11 @@ lookup_counters::lookup_counters(const counter_set& counters, std::string segmen
     const auto result = [&](std::string_view text) {
         std::string list = metric_label("segment", segment_);
         append_metric_label(list, "result", text);
-        return counters_.get(lookups_family, list);
+        return counters_.try_get(lookups_family, list).value_or(counter());
     };
     hits_ = result("hit");
     misses_ = result("miss");
-    if (!field_.empty()) other_ = counters_.get(values_family, labels("(other)"));
+    if (!field_.empty()) other_ = counters_.try_get(values_family, labels("(other)")).value_or(counter());
 }
 
 std::string lookup_counters::labels(std::string_view value) const {
@@ -101,10 +101,10 @@ void lookup_counters::value(std::string_view text) {
         std::optional<counter> fresh;
         // A value too long for a label is rare and only makes the counting coarser.
         if (values_.size() < values_max && text.size() <= 64) fresh = counters_.try_get(values_family, labels(text));
-        if (values_.size() >= values_max) return other_.add();
+        if (values_.size() >= values_max) return add(other_);
         at = values_.emplace(std::string(text), fresh.value_or(other_)).first;
     }
-    at->second.add();
+    add(at->second);
 }
 
 }  // namespace holdfast::serve

@@ -80,8 +80,8 @@ class lookup_counters {
     /// `field` is empty where lookups are not counted by value.
     lookup_counters(const counter_set& counters, std::string segment, std::string field);
 
-    void hit() const noexcept { hits_.add(); }
-    void miss() const noexcept { misses_.add(); }
+    void hit() const noexcept { add(hits_); }
+    void miss() const noexcept { add(misses_); }
     [[nodiscard]] const std::string& field() const noexcept { return field_; }
     /// Counts a value of the field. Beyond value_max values, and when the set is full, values are counted as "(other)".
     void value(std::string_view text);
@@ -90,6 +90,10 @@ class lookup_counters {
 
  private:
     [[nodiscard]] std::string labels(std::string_view value) const;
+    /// A set that is full of other names costs counts, never answers.
+    static void add(const counter& one) noexcept {
+        if (one) one.add();
+    }
 
     const counter_set& counters_;
     std::string segment_;

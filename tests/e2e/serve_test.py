@@ -200,9 +200,12 @@ class Deaths(ServeCase):
         load.stop()
         self.assertEqual((load.wrong, load.cut, load.refused), ([], 0, 0))
         self.assertEqual(self.counted(server), (load.answers,) * 3)
+        # The same segment spelt otherwise is the same segment in the counts.
+        self.assertEqual(server.ask(f"/v1/indexes/posix%3A%2F{self.geo}/8.8.8.8")[0], 200)
+        self.assertEqual(self.counted(server), (load.answers + 1,) * 3)
         buckets = server.json("/v1/stats")["latency"]
-        self.assertEqual(buckets["count"], load.answers)
-        self.assertEqual(sum(count for _, _, count in buckets["buckets"]), load.answers)
+        self.assertEqual(buckets["count"], load.answers + 1)
+        self.assertEqual(sum(count for _, _, count in buckets["buckets"]), load.answers + 1)
 
     def test_a_killed_worker_is_started_again_and_nobody_is_refused(self):
         server = self.serve("--count", f"{self.geo}=country")

@@ -134,4 +134,19 @@ TEST(SharedCounts, ValuesBeyondTheLimitAreCountedTogether) {
     EXPECT_EQ(seen["(other)"], 3001U - serve::lookup_counters::values_max);
 }
 
+TEST(SharedCounts, FullSetCostsCountsNotAnswers) {
+    const counter_set set = counter_set::create("heap:", {.capacity = 1});
+    (void)set.get("taken");
+    serve::lookup_counters lookups(set, "geo4", "country");
+    serve::request_counters requests(set, 0);
+    lookups.hit();
+    lookups.miss();
+    lookups.value("US");
+    lookups.value("US");
+    requests.count(serve::route::index_get, 200);
+    std::size_t seen = 0;
+    set.for_each([&](auto, auto, auto) { ++seen; });
+    EXPECT_EQ(seen, 1U);
+}
+
 }  // namespace

@@ -121,7 +121,7 @@ class counter_set {
     ///
     /// Returns: the same counter for the same family and labels (compared as text) in every process.
     /// Throws: invalid_argument for a name that is not well formed or longer than 184 bytes, no_space when the set is
-    /// full. Cost: looks at one word of each name registered before, some 10 ns each: keep the handle.
+    /// full. Cost: looks at one word of each name registered before, 1.3 ns each: keep the handle.
     [[nodiscard]] counter get(std::string_view family, std::string_view labels = {}) const {
         if (std::optional<counter> found = try_get(family, labels)) return *found;
         throw error(errc::no_space, memory_.uri(),
