@@ -92,7 +92,9 @@ int outcome_of(Operation&& operation) {
 }
 
 // Calls whose failure no program survives or that cannot fail: ending, unmapping, closing, signal masks.
+// A sanitizer's allocator gives up the process when it gets no memory, so there its calls are left alone.
 bool may_fail(long number) {
+    if (sanitized && (number == SYS_mmap || number == SYS_madvise)) return false;
     switch (number) {
         case SYS_exit_group:
         case SYS_munmap:
