@@ -11,6 +11,10 @@
 
 namespace {
 
+// The segments of these tests are registered beside nobody else's.
+const holdfast::test::unique_directory registry("registry");
+const holdfast::test::scoped_environment registered("HOLDFAST_REGISTRY", registry.path());
+
 using holdfast::counter_set;
 using holdfast::counter_set_reader;
 using holdfast::errc;

@@ -15,6 +15,10 @@
 
 namespace {
 
+// The segments of these tests are registered beside nobody else's.
+const holdfast::test::unique_directory registry("registry");
+const holdfast::test::scoped_environment registered("HOLDFAST_REGISTRY", registry.path());
+
 using holdfast::errc;
 using holdfast::latency_histogram;
 using holdfast::latency_histogram_reader;
