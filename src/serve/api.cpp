@@ -36,8 +36,10 @@ int status_of(errc code) noexcept {
         case errc::invalid_argument: return 400;
         case errc::no_permission: return 403;
         case errc::not_ready:
+        case errc::truncated:  // until somebody loads it anew
+        case errc::io:         // out of descriptors, say: nothing can be told about the segment now
         case errc::no_space: return 503;
-        default: return 500;  // damaged, foreign or truncated: the segment's fault, and nothing the client can change
+        default: return 500;  // damaged or foreign: the segment's fault, and nothing the client can change
     }
 }
 
@@ -121,6 +123,7 @@ void check_lookup(lookup result, const std::string& segment) {
         case lookup::empty: throw failure{404, segment + " has no version yet; publish one first"};
         case lookup::busy: throw failure{503, segment + " changed faster than it could be read; ask again"};
         case lookup::corrupt: throw failure{500, segment + " is damaged; holdfast verify says where"};
+        case lookup::cut_off: throw failure{503, segment + " is damaged: truncated while it was served; load it anew"};
     }
 }
 
@@ -155,6 +158,7 @@ void api::answer(const net::request& from, net::response& to) {
         dispatch(it);
     } catch (const failure& e) {
         to.problem(e.status, e.detail);
+        if (e.status >= 500) catalog_.refresh();  // what was found damaged is attached anew by the next request
     } catch (const error& e) {
         to.problem(status_of(e.reason()), e.what());
     }
@@ -300,6 +304,8 @@ void api::scan_table(exchange& it, const std::string& segment) {
         if (!std::exchange(first, false)) body += ',';
         writer.append(body, key, value);
     });
+    if (table.cut_off()) check_lookup(lookup::cut_off, segment);
+    if (table.broken()) check_lookup(lookup::corrupt, segment);  // the page may have ended early
     body.append("],\"next\":").append(next ? "\"" + std::to_string(*next) + "\"" : "null").append("}");
     answer_json(it.to, std::move(body));
 }

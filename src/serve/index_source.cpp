@@ -24,13 +24,16 @@ class sorted_index_source final : public index_source {
     explicit sorted_index_source(const std::string& uri)
         : reader_(dynamic_sorted_index_reader::attach(uri)), identity_(identity_text(memory().info().identity)) {
         schema_ = reader_.schema();
+        watch_size();
     }
 
     [[nodiscard]] const segment& memory() const override { return reader_.underlying(); }
-    [[nodiscard]] bool broken() const override { return reader_.fault().has_value(); }
+    [[nodiscard]] bool broken() const override { return reader_.fault().has_value() || cut_off(); }
 
     [[nodiscard]] index_answer find(std::span<const std::byte> key, const visitor& visit) override {
         const auto result = reader_.find_covering(key, entry_);
+        // Zeros in the place of a lost page look like an empty snapshot, another record or none at all.
+        if (cut_off()) return {lookup::cut_off, {}};
         if (result) visit(entry_.key, entry_.value);
         return {lookup_of(result.status), "\"" + identity_ + "-" + std::to_string(result.version) + "\""};
     }

@@ -13,6 +13,8 @@
 #include <string>
 #include <string_view>
 
+#include "holdfast/error.hpp"
+#include "holdfast/memory/descriptor.hpp"
 #include "holdfast/record.hpp"
 #include "holdfast/segment.hpp"
 
@@ -27,6 +29,7 @@ enum class lookup : std::uint8_t {
     empty,    ///< nothing has been published yet
     busy,     ///< the writer was always faster; asking again helps
     corrupt,  ///< the segment breaks its own rules
+    cut_off,  ///< the file lost its end under the mapping: what was read may be zeros that nobody wrote
 };
 
 class source {
@@ -46,12 +49,19 @@ class source {
     [[nodiscard]] virtual const segment& memory() const = 0;
     /// Whether damage was met: attaching anew is the only way on.
     [[nodiscard]] virtual bool broken() const = 0;
+    /// Whether the file has lost its end. Ask after the bytes were copied, before they are believed. Cost: one fstat:
+    /// in the page that a file now ends in, the kernel shows zeros and no guard is called.
+    [[nodiscard]] bool cut_off() const noexcept;
 
  protected:
+    /// Opens the file behind memory(), for cut_off(). Throws: not_found, io, ...
+    void watch_size();
+
     container_schema schema_;
 
  private:
     std::optional<json_writer> writer_;
+    memory::descriptor file_;
 };
 
 /// The outcome of a lookup in an index, and the entity tag of the state it came from: another one after every
@@ -75,7 +85,8 @@ class table_source : public source {
  public:
     /// Requires: key.size() == schema().key->bytes().
     [[nodiscard]] virtual lookup find(std::span<const std::byte> key, const visitor& visit) = 0;
-    /// Visits up to `limit` entries from position `cursor` on. Returns: where to go on; nothing at the end.
+    /// Visits up to `limit` entries from position `cursor` on. Returns: where to go on; nothing at the end, which is
+    /// the table's only where broken() is false afterwards.
     [[nodiscard]] virtual std::optional<std::uint64_t> scan(std::uint64_t cursor, std::size_t limit,
                                                             const visitor& visit) = 0;
 

@@ -14,13 +14,17 @@ class hash_table_source final : public table_source {
     explicit hash_table_source(const std::string& uri) : reader_(dynamic_hash_table_reader::attach(uri)) {
         schema_ = reader_.schema();
         value_.resize(reader_.value_bytes());
+        watch_size();
     }
 
     [[nodiscard]] const segment& memory() const override { return reader_.segment(); }
-    [[nodiscard]] bool broken() const override { return reader_.fault().has_value(); }
+    [[nodiscard]] bool broken() const override { return reader_.fault().has_value() || cut_off(); }
 
     [[nodiscard]] lookup find(std::span<const std::byte> key, const visitor& visit) override {
-        if (!reader_.find(key, value_)) return broken() ? lookup::corrupt : lookup::absent;
+        const bool found = reader_.find(key, value_);
+        // Zeros in the place of a lost page look like a free slot, or are the value.
+        if (cut_off()) return lookup::cut_off;
+        if (!found) return broken() ? lookup::corrupt : lookup::absent;
         visit(key, value_);
         return lookup::found;
     }

@@ -147,6 +147,63 @@ class Routes(ServeCase):
         self.assertNotEqual(self.server.ask(path)[1]["ETag"], tag)
 
 
+class Damage(ServeCase):
+    """Segments that lose their end while they are served: right answers or 5xx, never zeros and never "not there"."""
+    sizes = (lambda size: size - 4096, lambda size: 8192, lambda size: 4096, lambda size: 0)
+
+    def check_cut(self, make, paths):
+        """Cuts the segment that make(hint) returns, at each size, between first and later answers of both workers."""
+        server = self.serve()
+        for turn, size_of in enumerate(self.sizes):
+            name = make(f"cut{turn}")
+            right = {}
+            for path, body in paths(name).items():
+                for _ in range(6):  # every worker gets attached, and has touched few pages
+                    right[path] = server.ask(path, **body)
+                self.assertEqual(right[path][0], 200, right[path])
+            file = pathlib.Path("/dev/shm") / name
+            os.truncate(file, size_of(file.stat().st_size))
+            failures = 0
+            for _ in range(30):
+                for path, body in paths(name).items():
+                    answer = server.ask(path, **body)
+                    if answer[0] == 200:
+                        self.assertEqual(answer[2], right[path][2], path)
+                    else:
+                        failures += 1
+                        self.assertIn("/problem+json", answer[1]["Content-Type"])
+                        self.assertIn(answer[0], (500, 503), answer)
+            self.assertGreater(failures, 0, "nothing was found missing")
+            self.assertEqual(server.ask("/v1/segments")[0], 200)
+            file.unlink()
+
+    def keys_of(self, count, kind, name):
+        return {f"/v1/{kind}/{name}/{key}": {} for key in range(0, count, count // 40)}
+
+    def test_a_table_cut_off_is_never_answered_wrongly(self):
+        rows = [(n, n * n + 1, f"u{n}") for n in range(3000)]
+
+        def paths(name):
+            wanted = self.keys_of(3000, "tables", name)
+            wanted[f"/v1/tables/{name}?limit=1000"] = {}
+            wanted[f"/v1/tables/{name}:batchGet"] = {"method": "POST", "body": json.dumps({"keys": list(range(0, 3000, 5))})}
+            return wanted
+        self.check_cut(lambda hint: self.segments.load_table(hint, rows), paths)
+
+    def test_an_index_cut_off_is_never_answered_wrongly(self):
+        def make(into):
+            def load(hint):
+                file = self.segments.directory / f"{hint}.csv"
+                file.write_text("".join(f"{n},{n + 1}\n" for n in range(3000)))
+                name = self.segments.name(f"{hint}-{into}")
+                self.segments.holdfast("load", name, file, "--into", into, "--key", "id:u64", "--value", "next:u64")
+                return name
+            return load
+        for into in ("sorted_index", "snapshot"):
+            with self.subTest(into):
+                self.check_cut(make(into), lambda name: self.keys_of(3000, "indexes", name))
+
+
 class Limits(ServeCase):
     def test_only_named_segments_are_served(self):
         one = self.segments.load_index("one", RANGES)
