@@ -46,6 +46,7 @@ class peers {
                         "the peers file belongs to another segment; the writer mends it when it next attaches");
         result.map_ =
             memory::mapping::of_file(result.file_.get(), layout::peers_bytes(info.peer_slots), true, info.uri);
+        result.watch_ = memory::truncation_watch::over(result.map_.data(), result.map_.bytes(), true);
         return result;
     }
 
@@ -114,7 +115,8 @@ class peers {
 
     std::uint32_t slots_ = 0;
     memory::mapping map_;
-    memory::descriptor file_;  // closing it frees every slot still held
+    memory::truncation_watch watch_;  // a peer that may write the file may cut it off; then its slots read as empty
+    memory::descriptor file_;         // closing it frees every slot still held
     std::array<std::uint64_t, peer_slots_max / 64> ours_{};
 };
 

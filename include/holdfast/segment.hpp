@@ -92,9 +92,18 @@ class segment {
     /// What the kernel gave for pages. Cost: reads /proc.
     [[nodiscard]] memory::page_report pages() const { return memory::report_pages(storage_.map.data()); }
 
-    /// Descriptors to hand on (memfd: and anon: only). The receiver attaches by them; they stay this object's.
+    /// Descriptors to hand on (memfd: and anon: only). The receiver attaches by them; they stay this object's. Whoever
+    /// gets `data` may write it: readers get read_only_descriptor() instead.
     [[nodiscard]] segment_descriptors descriptors() const noexcept {
         return {storage_.data.get(), storage_.lease_to_pass.get(), storage_.peers.get()};
+    }
+    /// A description of the data that can only be read, to be passed to readers (memfd: and anon: only).
+    /// Throws: unsupported for other kinds.
+    [[nodiscard]] memory::descriptor read_only_descriptor() const {
+        if (!storage_.data)
+            throw error(errc::unsupported, info_.uri,
+                        "only memfd: and anon: segments are passed; attach to this one by its name");
+        return detail::reopen(storage_.data.get(), O_RDONLY, info_.uri);
     }
     /// The lease's descriptor, for locks on bytes behind the writer's own; -1 for readers.
     [[nodiscard]] int lease_descriptor() const noexcept { return storage_.lease.get(); }
@@ -107,6 +116,7 @@ class segment {
                                  void (*initialise)(void*, std::span<std::byte>), void* context);
     static segment adopt(memory::uri name, detail::storage storage, const layout::segment_header& header, access mode,
                          const attach_options& options);
+    void enter_registry() const noexcept;
     void watch(bool writable) {
         watch_ = memory::truncation_watch::over(storage_.map.data(), storage_.map.bytes(), writable);
         if (writable) guard_ = memory::fork_guard::make(info_.uri);
@@ -166,10 +176,12 @@ inline segment segment::create_erased(std::string_view uri, const segment_spec& 
             break;
     }
     result.watch(true);
-    if (result.name_.named())
-        (void)registry::add(result.name_, result.name_.is_path() ? registry::detail::absolute(result.name_).text()
-                                                                 : result.name_.text());
+    result.enter_registry();
     return result;
+}
+
+inline void segment::enter_registry() const noexcept {
+    if (name_.named()) (void)registry::add(name_);
 }
 
 inline segment segment::adopt(memory::uri name, detail::storage storage, const layout::segment_header& header,
@@ -181,7 +193,10 @@ inline segment segment::adopt(memory::uri name, detail::storage storage, const l
     const bool write = mode == access::read_write;
     memory::apply(options.pages, result.storage_.map.data(), result.storage_.map.bytes(), write, result.info_.uri);
     result.watch(write);
-    if (write) detail::record_owner(*detail::header_of(result.storage_.map), detail::identify_self());
+    if (write) {
+        detail::record_owner(*detail::header_of(result.storage_.map), detail::identify_self());
+        result.enter_registry();  // its creator may have been killed before it came to that
+    }
     return result;
 }
 

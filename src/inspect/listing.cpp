@@ -34,7 +34,7 @@ namespace {
 /// Takes a stale entry away. A segment made between the two looks found its entry there already, so it is put back.
 void prune(const memory::uri& name) {
     registry::remove(name);
-    if (exists(name)) (void)registry::add(name, name.text());
+    if (exists(name)) (void)registry::add(name);
 }
 
 [[nodiscard]] bool has_magic(int directory, const char* file_name) {

@@ -175,6 +175,22 @@ TEST_P(NamedKind, CreationRegistersAndRemovalUnregisters) {
     EXPECT_TRUE(holdfast::registry::list().empty());
 }
 
+TEST_P(NamedKind, TheNextWriterRegistersWhatAKilledCreatorDidNot) {
+    {
+        const segment made = segment::create(place.uri(), spec_of(1), {}, fill);
+    }
+    holdfast::registry::remove(holdfast::memory::uri::parse(place.uri()));
+    ASSERT_TRUE(holdfast::registry::list().empty());
+    {
+        const segment reader = segment::attach(place.uri(), access::read_only);
+    }
+    EXPECT_TRUE(holdfast::registry::list().empty());
+    {
+        const segment writer = segment::attach(place.uri(), access::read_write);
+    }
+    EXPECT_EQ(holdfast::registry::list(), std::vector<std::string>{place.uri()});
+}
+
 TEST_P(NamedKind, LeaseStateFollowsTheHolder) {
     const auto name = holdfast::memory::uri::parse(place.uri());
     EXPECT_EQ(holdfast::lease_state_of(name), holdfast::lease_state::none);

@@ -150,6 +150,17 @@ TEST(SegmentMemfd, WithoutALeaseDescriptorOnlyReadingIsPossible) {
               made.info().identity);
 }
 
+TEST(SegmentMemfd, WhatReadersGetCannotBeWritten) {
+    const segment made = segment::create("memfd:", spec_of(100), {}, leave_zero);
+    const holdfast::memory::descriptor read_only = made.read_only_descriptor();
+    EXPECT_LT(::pwrite(read_only.get(), "x", 1, 5000), 0);
+    EXPECT_EQ(errno, EBADF);
+    EXPECT_EQ(segment::attach({read_only.get(), -1, -1}, access::read_only).info().identity, made.info().identity);
+    const memory_place named("posix");
+    const segment by_name = segment::create(named.uri(), spec_of(100), {}, leave_zero);
+    EXPECT_EQ(reason_of([&] { (void)by_name.read_only_descriptor(); }), errc::unsupported);
+}
+
 TEST(SegmentFile, FallsBackToAHiddenNameAndSweepsAbandonedOnes) {
     // O_TMPFILE is there on every file system of this machine, so the fallback is driven by hand.
     const holdfast::test::unique_directory directory("hidden");

@@ -98,14 +98,15 @@ namespace detail {
     return all;
 }
 
-/// Adds a named segment. Returns whether it is registered now.
-inline bool add(const memory::uri& name, const std::string& target) noexcept {
+/// Adds a named segment. Returns whether it is registered now. Cost: two or three system calls.
+inline bool add(const memory::uri& name) noexcept {
     try {
         const std::string folder = directory();
-        if (folder.empty() || !name.named() || detail::entry_path(folder, name).size() - folder.size() > NAME_MAX)
-            return false;
+        if (folder.empty() || !name.named()) return false;
+        const std::string path = detail::entry_path(folder, name);
+        if (path.size() - folder.size() > NAME_MAX) return false;
         if (::mkdir(folder.c_str(), 0755) == 0) ::chmod(folder.c_str(), 0755);  // the umask plays no part
-        return ::symlink(target.c_str(), detail::entry_path(folder, name).c_str()) == 0 || errno == EEXIST;
+        return ::symlink(detail::absolute(name).text().c_str(), path.c_str()) == 0 || errno == EEXIST;
     } catch (...) {
         return false;  // no memory for a path: the segment itself is made
     }
