@@ -92,6 +92,10 @@ class peers {
         if (of.name().is_memfd()) {
             if (of.descriptors().peers < 0)
                 throw error(errc::not_found, subject, "no peers descriptor was given; ask the creator for it");
+            const int seals = ::fcntl(of.descriptors().peers, F_GET_SEALS);
+            if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+                throw error(errc::unsafe_file, subject,
+                            "the peers memory is not sealed against truncation; ask the creator for its own");
             return detail::reopen(of.descriptors().peers, O_RDWR, subject);
         }
         memory::descriptor file = memory::open_trusted(detail::places_of(of.name()).peers(), O_RDWR, whom, subject);

@@ -34,6 +34,20 @@ namespace holdfast {
 /// Move-only.
 class segment {
  public:
+    segment(segment&&) noexcept = default;
+    segment& operator=(segment&& other) noexcept {
+        if (this == &other) return *this;
+        watch_ = std::move(other.watch_);  // before the mapping it watches goes
+        guard_ = std::move(other.guard_);
+        storage_ = std::move(other.storage_);
+        name_ = std::move(other.name_);
+        info_ = std::move(other.info_);
+        return *this;
+    }
+    segment(const segment&) = delete;
+    segment& operator=(const segment&) = delete;
+    ~segment() = default;
+
     /// Makes a segment and attaches to it read-write, holding the lease.
     /// `initialise(std::span<std::byte> body)` runs on the zeroed body before anybody else can see it.
     /// Throws: already_exists, writer_alive, no_space, no_permission, no_huge_pages, unsafe_file, invalid_name,
@@ -237,6 +251,12 @@ inline void segment::require(container_kind kind, std::uint32_t container_versio
                     "the " + std::string(kind_name(kind)) + " has layout version " +
                         std::to_string(info_.container_version) + " and this library reads " +
                         std::to_string(container_version) + "; use the library that wrote it, or load it anew");
+    const bool shares =
+        kind == container_kind::counter_set || kind == container_kind::latency_histogram || kind == container_kind::raw;
+    if (info_.policy == writers::many && !shares)
+        throw error(errc::geometry_mismatch, info_.uri,
+                    "the header admits many writers to a " + std::string(kind_name(kind)) +
+                        ", which has one; restore the segment or make it anew");
 }
 
 inline owner_identity segment::owner() const {
@@ -263,21 +283,25 @@ inline bool segment::replaced() const {
 
 namespace detail {
 
-/// Refuses to remove a file that has nothing of a segment; a damaged segment still has its magic.
-inline void require_magic(int fd, const std::string& subject) {
+/// Refuses to remove a file that has nothing of a segment: neither its magic nor, where that is damaged, a lease file
+/// beside it.
+inline void require_segment_file(int fd, const places& where, const std::string& subject) {
     std::uint64_t magic = 0;
-    if (memory::read_at(fd, &magic, sizeof magic, 0) != static_cast<ssize_t>(sizeof magic) ||
-        magic != layout::segment_magic)
+    struct stat lease{};
+    const bool ours = memory::read_at(fd, &magic, sizeof magic, 0) == static_cast<ssize_t>(sizeof magic) &&
+                      magic == layout::segment_magic;
+    if (!ours && (::lstat(where.lease().c_str(), &lease) != 0 || !S_ISREG(lease.st_mode)))
         throw error(errc::bad_magic, subject,
                     "the file is not a Holdfast segment and is left alone; remove it with rm if you mean it");
 }
 
 /// Unlinks the data file that was examined. Another remover may have been faster; a file that took its place meanwhile
-/// is somebody's new segment, and so are the companions. Throws: already_exists, no_permission and others.
-inline void unlink_data(const places& where, int fd, const std::string& subject) {
+/// is somebody's new segment, and so are the companions. Returns: false when it is gone already, and then perhaps a new
+/// segment is under way. Throws: already_exists, no_permission and others.
+[[nodiscard]] inline bool unlink_data(const places& where, int fd, const std::string& subject) {
     struct stat now{};
     if (::lstat(where.data().c_str(), &now) != 0) {
-        if (errno == ENOENT) return;
+        if (errno == ENOENT) return false;
         memory::throw_errno(errno, subject, "examining " + where.data());
     }
     if (!memory::still_named(where.data(), fd))
@@ -285,6 +309,24 @@ inline void unlink_data(const places& where, int fd, const std::string& subject)
                     "another segment took the name meanwhile and is left alone; look at it, then try again");
     if (::unlink(where.data().c_str()) != 0 && errno != ENOENT)
         memory::throw_errno(errno, subject, "removing " + where.data());
+    return true;
+}
+
+/// Mode and owner of what is being removed: a lease made for the removal must not outlive it with other rights.
+[[nodiscard]] inline memory::ownership rights_for_removal(const memory::uri& name, int id, int fd,
+                                                          const std::string& subject) {
+    if (name.is_sysv()) {
+        const struct shmid_ds status = status_of(id, subject);
+        memory::ownership rights{static_cast<mode_t>(status.shm_perm.mode) & 0777, std::nullopt, std::nullopt};
+        if (::geteuid() == 0) {
+            rights.owner = status.shm_perm.uid;
+            rights.group = status.shm_perm.gid;
+        }
+        return rights;
+    }
+    struct stat status{};
+    if (::fstat(fd, &status) != 0) memory::throw_errno(errno, subject, "examining the file");
+    return rights_of(status);
 }
 
 }  // namespace detail
@@ -304,19 +346,21 @@ inline void segment::remove(std::string_view uri, const attach_options& options)
     } else {
         data = memory::open_trusted(where.data(), O_RDONLY, options.trust, subject);
         if (!data) throw error(errc::not_found, subject, "no such segment; nothing to remove");
-        detail::require_magic(data.get(), subject);
+        detail::require_segment_file(data.get(), where, subject);
     }
     // An exclusive lock also keeps out every one of many writers.
     const memory::descriptor lease =
-        detail::take_lease(where, writers::one, options.trust, options.lease_timeout_ns, {}, subject);
+        detail::take_lease(where, writers::one, options.trust, options.lease_timeout_ns,
+                           detail::rights_for_removal(name, id, data.get(), subject), subject);
     if (name.is_sysv()) {
         if (::shmctl(id, IPC_RMID, nullptr) != 0) memory::throw_errno(errno, subject, "removing the System V segment");
-    } else {
-        detail::unlink_data(where, data.get(), subject);
+    } else if (!detail::unlink_data(where, data.get(), subject)) {
+        ::unlink(where.lease().c_str());  // the one that we hold
+        throw error(errc::not_found, subject, "another process removed the segment meanwhile; nothing to remove");
     }
     ::unlink(where.peers().c_str());
-    ::unlink(where.lease().c_str());  // last: until here the lock keeps other writers and removers out
     registry::remove(name);
+    ::unlink(where.lease().c_str());  // last: until here the lock keeps other writers and removers out
 }
 
 }  // namespace holdfast

@@ -213,6 +213,66 @@ TEST(SegmentRemove, AFileThatIsNoSegmentIsLeftAlone) {
     EXPECT_EQ(directory.entries().size(), 1U) << "no lease file was left";
 }
 
+TEST(SegmentRemove, DamagedMagicIsRemovedByItsLeaseFile) {
+    const memory_place place("posix");
+    {
+        const segment made = segment::create(place.uri(), spec_of(100), {}, leave_zero);
+    }
+    const auto where = holdfast::detail::places_of(holdfast::memory::uri::parse(place.uri()));
+    {
+        const holdfast::memory::descriptor file = holdfast::memory::open_at(AT_FDCWD, where.data().c_str(), O_RDWR);
+        const std::uint64_t zero = 0;
+        ASSERT_EQ(::pwrite(file.get(), &zero, sizeof zero, 0), 8);
+    }
+    EXPECT_EQ(reason_of([&] { (void)segment::attach(place.uri(), access::read_only); }), errc::not_ready);
+    segment::remove(place.uri());
+    EXPECT_NE(::access(where.data().c_str(), F_OK), 0);
+    EXPECT_NE(::access(where.lease().c_str(), F_OK), 0);
+}
+
+TEST(SegmentLease, ALeftOverLeaseGetsTheRightsOfTheNewSegment) {
+    const memory_place place("posix");
+    const auto where = holdfast::detail::places_of(holdfast::memory::uri::parse(place.uri()));
+    {
+        const segment made = segment::create(place.uri(), spec_of(100), {}, leave_zero);
+    }
+    ASSERT_EQ(::unlink(where.data().c_str()), 0);  // as rm would, leaving the lease
+    holdfast::create_options options;
+    options.mode = 0660;
+    const segment made = segment::create(place.uri(), spec_of(100), options, leave_zero);
+    EXPECT_EQ(mode_of(where.lease()), 0660U);
+}
+
+TEST(SegmentCreate, FailingBehindPublicationLeavesNothing) {
+    const memory_place place("posix");
+    const auto where = holdfast::detail::places_of(holdfast::memory::uri::parse(place.uri()));
+    ASSERT_EQ(::symlink("/nowhere", where.peers().c_str()), 0);
+    holdfast::segment_spec spec = spec_of(100);
+    spec.peer_slots = 2;
+    EXPECT_EQ(reason_of([&] { (void)segment::create(place.uri(), spec, {}, leave_zero); }), errc::unsafe_file);
+    EXPECT_NE(::access(where.data().c_str(), F_OK), 0);
+    ASSERT_EQ(::unlink(where.peers().c_str()), 0);
+    EXPECT_NO_THROW((void)segment::create(place.uri(), spec, {}, leave_zero));
+}
+
+TEST(SegmentHandle, MoveAssignmentLetsGoOfTheFormerSegment) {
+    const memory_place first("posix");
+    const memory_place second("posix");
+    segment held = segment::create(first.uri(), spec_of(100), {}, leave_zero);
+    held = segment::create(second.uri(), spec_of(200), {}, leave_zero);
+    EXPECT_EQ(held.body().size(), 200U);
+    EXPECT_NO_THROW((void)segment::attach(first.uri(), access::read_write)) << "its lease is free again";
+}
+
+TEST(SegmentHeader, ManyWritersOfAContainerWithOneAreRefused) {
+    const memory_place place("heap");
+    holdfast::segment_spec spec = spec_of(100);
+    spec.kind = holdfast::container_kind::hash_table;
+    spec.policy = holdfast::writers::many;
+    const segment made = segment::create(place.uri(), spec, {}, leave_zero);
+    EXPECT_EQ(reason_of([&] { made.require(holdfast::container_kind::hash_table, 1); }), errc::geometry_mismatch);
+}
+
 TEST(TruncationGuard, ACutOffFileIsAnAnswerInsteadOfASignal) {
     holdfast::test::child_process child([]() -> std::string {  // the handler is for a whole process
         holdfast::memory::install_truncation_guard();

@@ -336,6 +336,8 @@ TEST(SortedIndex, SearchingForNoNumberFindsNothing) {
     const auto view = index::view::over(image);
     EXPECT_LE(view.lower_bound(std::nan("")).index(), view.size());
     EXPECT_EQ(view.find(std::numeric_limits<double>::infinity()), view.end());
+    EXPECT_EQ(view.find(std::nan("")), view.end());
+    EXPECT_EQ(view.find_covering(std::nan("")), view.end());
 }
 
 TEST(SortedIndex, WorksWithStandardAlgorithms) {

@@ -86,6 +86,20 @@ class hash_table_finder {
         return false;
     }
 
+    /// As read_slot, for a scan: leaves out a key whose tag is not its own, which is damage unless the slot changed
+    /// hands meanwhile.
+    bool read_entry(std::uint64_t slot, std::byte* key, std::byte* value) const noexcept {
+        if (slot >= view_.slots()) return false;
+        const std::byte* line = view_.line(slot / layout::tags_per_line);
+        const std::uint32_t version = version_of(line);
+        if (!read_slot(slot, key, value)) return false;
+        const std::uint16_t tag = tag_at(line, static_cast<unsigned>(slot % layout::tags_per_line));
+        if (tag == view_.hash(key).tag()) return true;
+        // Another key's tag without an insert into the bucket (each one changes the version): nobody stored that pair.
+        if (is_key_tag(tag) && version_of(line) == version) fault_.set(errc::corrupt);
+        return false;
+    }
+
     /// One bit for each place of the bucket that held an entry at this moment.
     [[nodiscard]] std::uint32_t occupied(std::uint64_t bucket) const noexcept {
         return ~match_tags<Match>(view_.line(bucket), layout::tag_free) & all_places;

@@ -34,7 +34,7 @@ class hash_table_scanner {
                 const std::uint64_t slot =
                     bucket_ * layout::tags_per_line + static_cast<unsigned>(std::countr_zero(places_));
                 places_ &= places_ - 1;
-                if (finder_->read_slot(slot, key, value)) return slot;
+                if (finder_->read_entry(slot, key, value)) return slot;
             }
             if (bucket_ + 1 >= finder_->bytes().buckets) {
                 bucket_ = finder_->bytes().buckets;

@@ -2,6 +2,7 @@
 // snapshot_verify.hpp - checks every byte of a snapshot that means something, at rest or while its writer works.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -31,7 +32,10 @@ inline void verify_snapshot_slot(const snapshot_read_core& core, std::uint32_t i
     const bool fits = bytes <= core.geometry().slot_bytes;
     const std::byte* payload = core.payload(snapshot_word(version, index));
     const std::uint64_t sum = fits ? holdfast::detail::checksum({payload, static_cast<std::size_t>(bytes)}) : 0;
-    if (!core.still_there({snapshot_status::ok, snapshot_word(version, index), bytes})) return;  // being refilled
+    // After the copies, like still_there(), but by the whole version: a damaged one may not fit into a snapshot word.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    // Relaxed: behind the fence.
+    if (header.version.load(std::memory_order_relaxed) != version) return;  // being refilled
     if (version > snapshot_version_max) {
         found.add(at, name + " holds version " + std::to_string(version) + ", the last possible is 2^56-1");
     } else if (version > current_version + 1) {  // current + 1: a publish cut short, harmless

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "holdfast/detail/shared_bytes.hpp"
@@ -165,6 +166,7 @@ class index_search {
         return partition_point([&](const std::byte* at) { return !order_.less(key, order_.load_key(at)); });
     }
     [[nodiscard]] std::uint64_t find(value_type key) const noexcept {
+        if (unordered(key)) return index_npos;
         const std::uint64_t at = lower_bound(key);
         if (at >= image_.size()) return index_npos;
         const auto stored = order_.load_key(image_.key(at));
@@ -173,6 +175,7 @@ class index_search {
     /// The record whose range [key, end] holds `key`; without ranges the same as find.
     [[nodiscard]] std::uint64_t find_covering(value_type key) const noexcept {
         if (!image_.has_ranges()) return find(key);
+        if (unordered(key)) return index_npos;
         const std::uint64_t above = upper_bound(key);
         if (above == 0) return index_npos;
         return order_.less(end_of(above - 1), key) ? index_npos : above - 1;
@@ -185,6 +188,12 @@ class index_search {
     [[nodiscard]] const Order& order() const noexcept { return order_; }
 
  private:
+    /// A NaN, which equals nothing, itself included.
+    [[nodiscard]] static bool unordered(const value_type& key) noexcept {
+        if constexpr (std::is_floating_point_v<value_type>) return key != key;
+        return false;
+    }
+
     /// Halves the remaining records log2(size) times by arithmetic instead of a branch that would be mispredicted half
     /// of the time. Terminates and stays inside whatever the predicate answers.
     template <class Before>

@@ -22,7 +22,8 @@ class fork_guard {
     fork_guard() noexcept = default;
     fork_guard(fork_guard&& other) noexcept : mark_(std::exchange(other.mark_, nullptr)) {}
     fork_guard& operator=(fork_guard&& other) noexcept {
-        std::swap(mark_, other.mark_);
+        fork_guard taken(std::move(other));
+        std::swap(mark_, taken.mark_);
         return *this;
     }
     fork_guard(const fork_guard&) = delete;

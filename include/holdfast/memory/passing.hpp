@@ -50,11 +50,12 @@ inline void send_descriptors(int socket, std::span<const int> descriptors) {
     message.msg_iovlen = 1;
     message.msg_control = control.data();
     message.msg_controllen = control.size();
+    std::vector<descriptor> received;
+    received.reserve(passed_max);  // nothing may throw between the kernel's giving and our owning
     ssize_t got = -1;
     do got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
     while (got < 0 && errno == EINTR);
     if (got < 0) throw_errno(errno, "receive_descriptors", "recvmsg");
-    std::vector<descriptor> received;
     for (struct cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
         if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
         const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // truncation_guard.hpp - turns the SIGBUS of a file cut off under its mapping into an answer.
+// A lookup that met such a page may have answered from zeros: where the guard is installed, an answer is believed only
+// after the handle's fault() was asked.
 //
 // Opt-in, because it installs a process-wide handler for SIGBUS. A fault inside a registered region is answered by
 // putting a page of zeros there and marking the region; the reader goes on over zeros, which its bounds checks take as
@@ -99,7 +101,8 @@ class truncation_watch {
     truncation_watch() noexcept = default;
     truncation_watch(truncation_watch&& other) noexcept : region_(std::exchange(other.region_, nullptr)) {}
     truncation_watch& operator=(truncation_watch&& other) noexcept {
-        std::swap(region_, other.region_);
+        truncation_watch taken(std::move(other));
+        std::swap(region_, taken.region_);
         return *this;
     }
     truncation_watch(const truncation_watch&) = delete;

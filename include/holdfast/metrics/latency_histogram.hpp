@@ -107,7 +107,7 @@ class latency_recorder {
         if (claims_ && claims_->memory().writable()) claims_->give_back(index_);
     }
 
-    /// Counts one latency. Wait-free, about 1 to 2 ns; in a forked child it does nothing: make a recorder there.
+    /// Counts one latency. Wait-free, about 1 to 2 ns; in a forked child it does nothing: attach there.
     void record(std::uint64_t value_ns) noexcept {
         if (!claims_->memory().writable()) return;  // two processes in one shard would lose counts
         if (shared_)
@@ -167,7 +167,11 @@ class latency_histogram {
     }
 
     /// A recorder for one thread. Threads: any. Cost: a system call for each shard that is taken already.
-    [[nodiscard]] latency_recorder recorder() const { return latency_recorder(claims_); }
+    [[nodiscard]] latency_recorder recorder() const {
+        if (!memory().writable())
+            throw error(errc::forked, memory().uri(), "the handle was inherited by fork; attach in this process");
+        return latency_recorder(claims_);
+    }
 
     /// All that was ever recorded, by the living and the dead. Cost: about 2 us a shard.
     [[nodiscard]] histogram_counts merged() const { return claims_->shards().merged(); }

@@ -6,8 +6,8 @@
 //   2. data built in a file without a name, pages reserved, header and body written   nothing
 //   3. data linked to NAME (the commit point: a second creator loses here)         a whole segment; the next writer
 //   makes the companions
-//   4. peers linked to NAME.peers                                                   the same
-//   5. lease linked to NAME.lease                                                   the same, complete
+//   4. lease linked to NAME.lease                                                   the same
+//   5. peers linked to NAME.peers                                                   the same, complete
 #pragma once
 
 #include <sys/mman.h>
@@ -60,9 +60,19 @@ namespace holdfast::detail {
     return ::fstatfs(fd, &status) == 0 && status.f_type == tmpfs_magic;
 }
 
+/// Huge page file systems round lengths to 2 MiB, which header, mapping and file size here do not. Throws: unsupported.
+inline void refuse_huge_file_system(int fd, const std::string& subject) {
+    constexpr auto hugetlbfs_magic = 0x958458f6L;  // statfs(2)
+    struct statfs status{};
+    if (::fstatfs(fd, &status) == 0 && status.f_type == hugetlbfs_magic)
+        throw error(errc::unsupported, subject,
+                    "files on hugetlbfs are not supported; use sysv+huge:, or ask for huge pages of posix: memory");
+}
+
 /// Reserves, maps and fills the file of a new segment.
 [[nodiscard]] inline memory::mapping build_in_file(const making& job, int fd) {
     memory::set_ownership(fd, job.rights(), job.subject);
+    refuse_huge_file_system(fd, job.subject);
     if (lies_in_memory(fd)) memory::check_memory_limit(job.info.total_bytes, job.subject);
     memory::reserve_file(fd, job.info.total_bytes, job.subject);
     memory::mapping map = memory::mapping::of_file(fd, job.info.total_bytes, true, job.subject);
@@ -71,12 +81,26 @@ namespace holdfast::detail {
     return map;
 }
 
+/// The creator's lease gets its name. A writer that attached after the data was linked may have made one first: then it
+/// owns the segment, unless it goes at once. Throws: writer_alive; the segment stays, whole.
+[[nodiscard]] inline memory::descriptor settle_lease(const making& job, const places& where,
+                                                     std::optional<memory::descriptor> held,
+                                                     std::optional<memory::unpublished_file> fresh) {
+    constexpr std::uint64_t patience_ns = 200'000'000;
+    if (held) return std::move(*held);
+    if (fresh->publish(where.lease_name, job.subject)) return fresh->release();
+    return take_lease(where, job.spec.policy, {}, patience_ns, job.rights(), job.subject);
+}
+
 [[nodiscard]] inline storage create_file(const making& job) {
     const places where = places_of(job.name);
     storage result;
     std::optional<memory::descriptor> held = lease_for_creation(job, where);
     std::optional<memory::unpublished_file> fresh;
-    if (!held) fresh.emplace(make_lease(where, job.spec.policy, job.rights(), job.subject));
+    if (held)
+        give_lease_rights(held->get(), job.rights(), job.subject);
+    else
+        fresh.emplace(make_lease(where, job.spec.policy, job.rights(), job.subject));
 
     memory::unpublished_file data = memory::unpublished_file::make(where.directory, where.data_name, job.subject);
     result.map = build_in_file(job, data.fd());
@@ -85,13 +109,12 @@ namespace holdfast::detail {
         throw_already_exists(job.subject);
     }
     if (::fstat(data.fd(), &result.file) != 0) memory::throw_errno(errno, job.subject, "examining the new file");
-    ensure_peers(where, job.info.identity, job.info.peer_slots, job.peers_rights(), {}, job.subject);
-    if (fresh && fresh->publish(where.lease_name, job.subject)) {
-        result.lease = fresh->release();
-    } else {
-        // Between our steps 3 and 5 a writer that attached may have made the lease: then it owns the segment, if it
-        // still lives.
-        result.lease = held ? std::move(*held) : take_lease(where, job.spec.policy, {}, 0, job.rights(), job.subject);
+    result.lease = settle_lease(job, where, std::move(held), std::move(fresh));
+    try {
+        ensure_peers(where, job.info.identity, job.info.peer_slots, job.peers_rights(), {}, job.subject);
+    } catch (...) {  // no room, or a name planted: what creates nothing leaves nothing
+        if (memory::still_named(where.data(), data.fd())) ::unlink(where.data().c_str());
+        throw;
     }
     return result;
 }
@@ -114,6 +137,7 @@ namespace holdfast::detail {
             memory::open_trusted(where.data(), write ? O_RDWR : O_RDONLY, options.trust, subject);
         if (!file)
             throw error(errc::not_found, subject, "no such segment; create it first, or check the name (holdfast ls)");
+        refuse_huge_file_system(file.get(), subject);
         const layout::segment_header header = read_header(file.get(), subject);
         if (::fstat(file.get(), &result.file) != 0) memory::throw_errno(errno, subject, "examining the file");
         if (write) {
@@ -151,6 +175,12 @@ inline void seal(int fd, const std::string& subject) {
         memory::throw_errno(errno, subject, "opening descriptor " + std::to_string(fd) + " anew",
                             "pass an open descriptor of the segment");
     return own;
+}
+
+[[nodiscard]] inline memory::descriptor duplicate(int fd, const std::string& subject) {
+    memory::descriptor copy(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
+    if (!copy) memory::throw_errno(errno, subject, "duplicating descriptor " + std::to_string(fd));
+    return copy;
 }
 
 [[nodiscard]] inline storage create_memfd(const making& job) {
@@ -199,9 +229,9 @@ inline void seal(int fd, const std::string& subject) {
             throw_writer_alive(subject);
     }
     result.map = memory::mapping::of_file(given.data, header.total_bytes, write, subject);
-    result.data = memory::descriptor(::fcntl(given.data, F_DUPFD_CLOEXEC, 3));
-    if (given.lease >= 0) result.lease_to_pass = memory::descriptor(::fcntl(given.lease, F_DUPFD_CLOEXEC, 3));
-    if (given.peers >= 0) result.peers = memory::descriptor(::fcntl(given.peers, F_DUPFD_CLOEXEC, 3));
+    result.data = duplicate(given.data, subject);
+    if (given.lease >= 0) result.lease_to_pass = duplicate(given.lease, subject);
+    if (given.peers >= 0) result.peers = duplicate(given.peers, subject);
     return {std::move(result), header};
 }
 

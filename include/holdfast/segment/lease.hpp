@@ -24,8 +24,6 @@
 namespace holdfast::detail {
 
 inline constexpr std::int64_t lease_byte = 0;
-/// Byte that serialises rare changes of shared administration among writers::many (such as new counter names).
-inline constexpr std::int64_t administration_byte = 1;
 
 [[nodiscard]] constexpr memory::lock_mode lease_mode(writers policy) noexcept {
     return policy == writers::one ? memory::lock_mode::exclusive : memory::lock_mode::shared;
@@ -73,6 +71,17 @@ inline constexpr std::int64_t administration_byte = 1;
         if (memory::still_named(where.lease(), file.get())) return file;
     }
     throw error(errc::io, subject, "the lease file is replaced faster than it can be locked; stop whatever does that");
+}
+
+/// A lease file left by an earlier segment of the name gets the rights of the new one. Throws: no_permission.
+inline void give_lease_rights(int fd, const memory::ownership& data_rights, const std::string& subject) {
+    memory::ownership wanted = data_rights;
+    wanted.mode = memory::writers_mode(data_rights.mode);
+    struct stat now{};
+    if (::fstat(fd, &now) != 0) memory::throw_errno(errno, subject, "examining the lease");
+    const bool same = (now.st_mode & 0777) == wanted.mode && wanted.owner.value_or(now.st_uid) == now.st_uid &&
+                      wanted.group.value_or(now.st_gid) == now.st_gid;
+    if (!same) memory::set_ownership(fd, wanted, subject);
 }
 
 /// A lease that has no name yet, locked before anybody can see it.

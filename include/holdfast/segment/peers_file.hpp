@@ -13,6 +13,8 @@
 // Crash: a dead reader's lock is free; its slot's content is stale and whoever it hinders may clear it.
 #pragma once
 
+#include <time.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -69,15 +71,24 @@ inline void fill_peers(int fd, const identity_array& identity, std::uint32_t slo
            header.magic == layout::peers_magic && header.identity == identity && header.slots == slots;
 }
 
-/// Makes sure that the companion of a named segment is there and is its own. Only the lease holder calls it, so nobody
-/// else replaces it.
+/// Makes sure that the companion of a named segment is there and is its own. Called with the lease held; under
+/// writers::many several may come at once, so who replaces a stale file holds it locked while it still has the name.
 inline void ensure_peers(const places& where, const identity_array& identity, std::uint32_t slots,
                          const memory::ownership& rights, const memory::trust& whom, const std::string& subject) {
     if (slots == 0) return;
     for (int tries = 0; tries < 1000; ++tries) {
-        const memory::descriptor existing = memory::open_trusted(where.peers(), O_RDONLY, whom, subject);
+        const memory::descriptor existing = memory::open_trusted(where.peers(), O_RDWR, whom, subject);
         if (existing && peers_match(existing.get(), identity, slots)) return;
-        if (existing) ::unlink(where.peers().c_str());  // of an earlier segment of this name
+        if (existing) {  // of an earlier segment of this name
+            constexpr std::int64_t replacement_byte = 0;
+            if (!memory::try_lock(existing.get(), memory::lock_mode::exclusive, replacement_byte)) {
+                const struct timespec pause{0, 100'000};
+                ::nanosleep(&pause, nullptr);
+                continue;
+            }
+            if (!memory::still_named(where.peers(), existing.get())) continue;
+            ::unlink(where.peers().c_str());
+        }
         memory::unpublished_file fresh = memory::unpublished_file::make(where.directory, where.peers_name, subject);
         memory::set_ownership(fresh.fd(), rights, subject);
         fill_peers(fresh.fd(), identity, slots, subject);

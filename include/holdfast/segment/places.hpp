@@ -3,15 +3,13 @@
 // write).
 #pragma once
 
-#include <sys/stat.h>
-
 #include <string>
 
 #include "holdfast/memory/uri.hpp"
 
 namespace holdfast::detail {
 
-/// Paths of a named segment. System V data has no path; its companions lie in the system's lock directory.
+/// Paths of a named segment. System V data has no path of its own.
 struct places {
     std::string directory;  ///< of the companions, and of the data unless System V
     std::string data_name;  ///< empty for System V
@@ -23,12 +21,9 @@ struct places {
     [[nodiscard]] std::string peers() const { return directory + "/" + peers_name; }
 };
 
-/// The lock directory of the system: /run/lock by the Filesystem Hierarchy Standard, 5.9; minimal containers may lack
-/// it.
-[[nodiscard]] inline std::string lock_directory() {
-    struct stat status{};
-    return ::stat("/run/lock", &status) == 0 && S_ISDIR(status.st_mode) ? "/run/lock" : "/dev/shm";
-}
+/// Where System V companions lie. Containers that share System V memory (one IPC namespace) share /dev/shm too, but
+/// each has a /run/lock of its own: there would be two leases for one segment.
+inline constexpr const char* system_v_companions = "/dev/shm";
 
 [[nodiscard]] inline places places_of(const memory::uri& name) {
     places where;
@@ -37,7 +32,7 @@ struct places {
         where.directory = name.directory();
         where.data_name = stem = name.file_name();
     } else {
-        where.directory = lock_directory();
+        where.directory = system_v_companions;
         stem = "holdfast.sysv." + name.name;
     }
     where.lease_name = stem + std::string(memory::detail::lease_suffix);

@@ -10,13 +10,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
+#include "holdfast/error.hpp"
 #include "holdfast/memory/uri.hpp"
 
 namespace holdfast::registry {
@@ -121,10 +124,15 @@ inline void remove(const memory::uri& name) noexcept {
 }
 
 /// The URIs registered, sorted, each once. They may no longer exist.
+/// Throws: io when a directory that is there cannot be listed, for instance for lack of descriptors.
 [[nodiscard]] inline std::vector<std::string> list() {
     std::vector<std::string> names;
     for (const std::string& folder : directories()) {
         const std::unique_ptr<DIR, int (*)(DIR*)> handle(::opendir(folder.c_str()), &::closedir);
+        if (!handle && errno != ENOENT && errno != EACCES)
+            throw error(errc::io, folder,
+                        "listing the registry failed: " + std::generic_category().message(errno) +
+                            "; free descriptors or memory, then try again");
         if (!handle) continue;
         while (const dirent* entry = ::readdir(handle.get())) {
             std::string uri = detail::decode(entry->d_name);

@@ -57,6 +57,7 @@ namespace holdfast::detail {
 [[nodiscard]] inline bool unpublished_remains(int id, bool lease_was_there, const std::string& subject) {
     const struct shmid_ds status = status_of(id, subject);
     if (!lease_was_there || status.shm_segsz < header_bytes || status.shm_perm.cuid != ::geteuid()) return false;
+    if (status.shm_nattch != 0) return false;  // a living user, and makers of ours are kept out by the lease
     const memory::mapping map = memory::mapping::of_system_v(id, status.shm_segsz, false, subject);
     return copy_header(map).magic == 0;
 }
@@ -114,6 +115,7 @@ inline void require_ours_system_v(int id, const places& where, const std::string
     storage result;
     const bool lease_was_there = lease_file_exists(where);
     result.lease = lease_for_system_v(job, where);
+    give_lease_rights(result.lease.get(), job.rights(), job.subject);
     try {
         memory::check_memory_limit(job.info.total_bytes, job.subject);
         result.system_v_id = make_system_v(job, lease_was_there);
@@ -145,6 +147,10 @@ inline void require_ours_system_v(int id, const places& where, const std::string
         fill(job, result.map);
     } catch (...) {
         ::shmctl(result.system_v_id, IPC_RMID, nullptr);
+        if (!lease_was_there) {  // see above
+            ::unlink(where.peers().c_str());
+            ::unlink(where.lease().c_str());
+        }
         throw;
     }
     return result;
@@ -160,8 +166,10 @@ inline void require_ours_system_v(int id, const places& where, const std::string
         throw error(errc::not_found, subject, "no System V segment has this key; create it first (ipcs -m lists them)");
     if (id < 0) memory::throw_errno(errno, subject, "shmget");
     const struct shmid_ds status = status_of(id, subject);
-    const uid_t owner = status.shm_perm.cuid;
-    if (!options.trust.any_owner && owner != ::geteuid() && owner != 0 && options.trust.owner != owner)
+    // Maker and present owner may both change it.
+    const auto trusted = [&](uid_t user) { return user == ::geteuid() || user == 0 || options.trust.owner == user; };
+    const uid_t owner = trusted(status.shm_perm.cuid) ? status.shm_perm.uid : status.shm_perm.cuid;
+    if (!options.trust.any_owner && !trusted(owner))
         throw error(errc::unsafe_file, subject,
                     "the segment belongs to user " + std::to_string(owner) +
                         ", neither you nor root; trust that owner explicitly if you mean to");
