@@ -13,8 +13,8 @@
 
 namespace holdfast::inspect {
 
-/// The keys as text, in order: strings without their escapes, numbers as they are written. Other members are passed
-/// over. Returns: nothing, with `why` set, for any other shape or more than `keys_max` keys. Cost: linear in the text.
+/// The keys as text, in order: strings without their escapes, numbers as they are written. Returns: nothing, with `why`
+/// set, for any other shape, other members, "keys" twice, or more than `keys_max` keys. Cost: linear in the text.
 [[nodiscard]] std::optional<std::vector<std::string>> parse_json_keys(std::string_view json, std::size_t keys_max,
                                                                       std::string& why);
 

@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include "holdfast/record/fixed_text.hpp"
+
 namespace holdfast::inspect {
 
 /// Foreign bytes (names of commands, of files) made fit for a terminal and for JSON: whatever is not printable ASCII
@@ -49,11 +51,18 @@ class json_out {
         return *this;
     }
 
-    /// Text that is valid UTF-8 (RFC 8259 section 7).
+    /// Text, as RFC 8259 section 7 wants it: bytes that are no UTF-8, as a file's name may hold, become \xHH.
     json_out& string(std::string_view text) {
         separate();
         out_ += '"';
-        for (const char c : text) escape(c);
+        while (!text.empty()) {
+            const std::size_t bytes = holdfast::detail::utf8_bytes(text);
+            if (bytes == 0)
+                for (const char c : printable(text.substr(0, 1))) escape(c);
+            else
+                for (const char c : text.substr(0, bytes)) escape(c);
+            text.remove_prefix(bytes == 0 ? 1 : bytes);
+        }
         out_ += '"';
         return *this;
     }

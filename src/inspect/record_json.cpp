@@ -267,8 +267,11 @@ std::optional<std::vector<std::string>> parse_json_keys(std::string_view json, s
     simdjson::dom::parser parser;
     simdjson::dom::element document;
     if (parser.parse(json.data(), json.size()).get(document)) return wrong("the body is not valid JSON");
+    simdjson::dom::object object;
     simdjson::dom::array keys;
-    if (document["keys"].get(keys)) return wrong("the body must be an object with a list: {\"keys\": [...]}");
+    if (document.get(object) || object["keys"].get(keys))
+        return wrong("the body must be an object with a list: {\"keys\": [...]}");
+    if (object.size() != 1) return wrong("the body must have one member, \"keys\", once; remove the others");
     std::vector<std::string> texts;
     for (const simdjson::dom::element key : keys) {
         if (texts.size() == keys_max) return wrong(concat("a list has at most ", keys_max, " keys; split it"));
