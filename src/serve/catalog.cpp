@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/catalog.hpp"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
 
 #include "holdfast/error.hpp"
+#include "holdfast/memory/descriptor.hpp"
 #include "holdfast/memory/uri.hpp"
 #include "holdfast/segment/registry.hpp"
 
@@ -17,6 +21,17 @@ bool is_uri(const std::string& text) noexcept {
         return memory::uri::parse(text).text() == text;
     } catch (const std::exception&) {
         return false;
+    }
+}
+
+/// Without a descriptor to look with, nothing can be said of a name: that is another answer than "no such segment".
+/// Throws: io.
+void require_listable() {
+    for (const std::string& folder : registry::directories()) {
+        const memory::descriptor handle = memory::open_at(AT_FDCWD, folder.c_str(), O_RDONLY | O_DIRECTORY);
+        if (!handle && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+            throw error(errc::io, folder,
+                        "the directory of segments cannot be listed: " + memory::errno_text(errno) + "; ask again");
     }
 }
 
@@ -40,6 +55,7 @@ std::string catalog::checked_uri(std::string_view name) const {
 
 std::vector<std::string> catalog::list() const {
     if (!served_.empty()) return served_;
+    require_listable();
     std::vector<std::string> names = registry::list();
     std::erase_if(names, [](const std::string& name) { return !is_uri(name); });
     return names;

@@ -26,7 +26,7 @@ class catalog {
     [[nodiscard]] index_source& index(std::string_view name) { return find(indexes_, name); }
     [[nodiscard]] table_source& table(std::string_view name) { return find(tables_, name); }
 
-    /// URIs of what is served, sorted. They may not exist at this moment.
+    /// URIs of what is served, sorted. They may not exist at this moment. Throws: io where nobody can tell for now.
     [[nodiscard]] std::vector<std::string> list() const;
 
     /// Lets go of segments that were removed, replaced or found damaged. Call it some times a second.
