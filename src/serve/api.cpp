@@ -170,6 +170,11 @@ void api::dispatch(exchange& it) {
     if (!hosts_.accepts(it.from.host()) && !(it.from.host().empty() && it.from.minor_version() == 0))
         throw failure{421,
                       "this server is not known by that name; call it by its address, or start it with --allow-host"};
+    if (it.from.target() == "*") {  // OPTIONS alone may ask this, of the server as a whole: RFC 9110 section 9.3.7
+        it.to.status(204);
+        it.to.header("Allow", "GET, HEAD, POST");
+        return;
+    }
     auto path = net::split_path(it.from.path());
     auto query = net::query_parameters::parse(it.from.query());
     if (!path) throw failure{400, "the path is not well formed"};
@@ -209,6 +214,13 @@ void api::dispatch(exchange& it) {
 void api::dispatch_v1(exchange& it) {
     const auto& parts = it.path;
     const std::string& what = parts.size() > 1 ? parts[1] : parts[0];
+    const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+    if (parts.size() > 2 && std::ranges::any_of(parts[2], control))
+        throw failure{400, "a segment's name holds no control characters; GET /v1/segments lists the names"};
+    if (std::ranges::any_of(it.from.query(), control) || std::ranges::any_of(it.query.items(), [&](const auto& item) {
+            return std::ranges::any_of(item.second, control);
+        }))
+        throw failure{400, "a parameter holds no control characters"};
     if (parts.size() == 2 && (what == "segments" || what == "stats")) {
         it.which = what == "stats" ? route::stats : route::segments;
         check_parameters(it.query, {});
