@@ -11,10 +11,14 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <thread>
 
 #include "holdfast/error.hpp"
+#include "holdfast/memory/uri.hpp"
 #include "holdfast/net/listener.hpp"
+#include "holdfast/record/schema.hpp"
+#include "serve/catalog.hpp"
 #include "serve/worker_arguments.hpp"
 
 namespace holdfast::serve {
@@ -68,6 +72,43 @@ void require_free_port(const std::string& address) {
     ::_exit(127);
 }
 
+/// The words of a process's command line, each ended by a zero byte; empty when there is no such process.
+std::string command_line_of(std::uint64_t pid) {
+    return memory::detail::read_small_file("/proc/" + std::to_string(pid) + "/cmdline").value_or("");
+}
+
+bool has_word(const std::string& words, std::string_view wanted) {
+    return words.find(std::string(1, '\0').append(wanted) + '\0') != std::string::npos;
+}
+
+/// Whether the process is a worker whose supervisor lives. One that a killed supervisor left behind only drains, and a
+/// number that something else got since says nothing.
+bool is_kept_worker(std::uint64_t pid) {
+    if (!has_word(command_line_of(pid), worker_command)) return false;
+    const std::string stat = memory::detail::read_small_file("/proc/" + std::to_string(pid) + "/stat").value_or("");
+    const std::size_t name_end = stat.rfind(") ");  // then the state, a space, and the parent
+    if (name_end == std::string::npos || stat.size() < name_end + 4) return false;
+    return has_word(command_line_of(std::strtoull(stat.c_str() + name_end + 4, nullptr, 10)), "serve");
+}
+
+/// Every name is checked here, once, before anything is made: a worker would say it again for each of them.
+void check_names(const serve_options& options) {
+    (void)catalog(options.segments);
+    if (!options.name.empty()) {
+        const memory::uri name = memory::uri::parse(options.name);
+        if (!name.named())
+            throw error(errc::invalid_name, options.name,
+                        "memory without a name cannot hold the counts of several processes; use posix: or file:");
+        (void)memory::uri::parse(shared_counts::latency_name(options.name));
+    }
+    for (const count_by& each : options.counts) {
+        (void)memory::uri::parse(each.segment);
+        if (!detail::is_field_name(each.field))
+            throw error(errc::invalid_argument, "--count " + each.segment + "=" + each.field,
+                        "no field is called that; write SEGMENT=FIELD, for example geo4=country");
+    }
+}
+
 std::string describe_end(int status) {
     if (WIFSIGNALED(status)) return "was killed by signal " + std::to_string(WTERMSIG(status));
     return "ended with code " + std::to_string(WEXITSTATUS(status));
@@ -80,6 +121,7 @@ supervisor::supervisor(serve_options options) : options_(std::move(options)) {
     if (options_.workers > 1024)
         throw error(errc::invalid_argument, std::to_string(options_.workers),
                     "that many workers help nobody; 1 to 1024, or auto");
+    check_names(options_);
     workers_.resize(options_.workers);
     signals_ = watch_signals();
     make_listeners();
@@ -111,10 +153,28 @@ void supervisor::make_counts() {
     counts_ = std::make_unique<shared_counts>(shared_counts::open_or_create(options_.name, options_.workers));
     // An earlier supervisor, perhaps of more workers, may have been killed before it could take its gauges back.
     std::vector<std::pair<std::string, std::string>> gauges;
-    counts_->counters.for_each([&](std::string_view family, std::string_view labels, std::uint64_t) {
+    counts_->counters.for_each([&](std::string_view family, std::string_view labels, std::uint64_t value) {
+        if (family == pid_family && value != 0 && is_kept_worker(value))
+            throw error(errc::already_exists, options_.name,
+                        "process " + std::to_string(value) +
+                            " is a worker of another server that counts there; name another segment with --counters");
         if (family == pid_family || family == started_family) gauges.emplace_back(family, labels);
     });
     for (const auto& [family, labels] : gauges) counts_->counters.get(family, labels).set(0);
+    bind_gauges();
+}
+
+/// Workers attach to the counts by name: without them none would ever start again.
+void supervisor::renew_counts() {
+    if (!counts_->counters.memory().replaced() && !counts_->latency.memory().replaced()) return;
+    counts_ = std::make_unique<shared_counts>(shared_counts::open_or_create(options_.name, options_.workers));
+    std::fprintf(stderr, "holdfast serve: the counts in %s were removed; counting anew\n", options_.name.c_str());
+    bind_gauges();
+    for (const worker& each : workers_)
+        if (each.pid > 0) each.pid_gauge.set(static_cast<std::uint64_t>(each.pid));
+}
+
+void supervisor::bind_gauges() {
     for (std::size_t i = 0; i < workers_.size(); ++i) {
         const std::string labels = metric_label("worker", std::to_string(i));
         workers_[i].restarts = counts_->counters.get(restarts_family, labels);
@@ -125,6 +185,13 @@ void supervisor::make_counts() {
 
 void supervisor::start(std::size_t index) {
     worker& it = workers_[index];
+    try {
+        renew_counts();
+    } catch (const error& e) {
+        std::fprintf(stderr, "holdfast serve: %s; trying again in a second\n", e.what());
+        it.start_again_ns = monotonic_ns() + restart_delay_ns;
+        return;
+    }
     worker_arguments arguments;
     arguments.index = static_cast<unsigned>(index);
     arguments.listener = it.listener.get();
@@ -158,6 +225,7 @@ int supervisor::run() {
         on_ready();
         on_signals();
         if (!stopping_) start_those_waiting();
+        if (stopping_ && monotonic_ns() >= kill_at_ns_) kill_workers();
     }
     return exit_code_;
 }
@@ -170,16 +238,22 @@ void supervisor::on_signals() {
         if (!stopping_) {
             begin_stop(0);
         } else {  // asked twice: no more waiting for clients
-            for (const worker& each : workers_)
-                if (each.pid > 0) ::kill(each.pid, SIGKILL);
+            kill_workers();
         }
     }
     reap();
 }
 
+void supervisor::kill_workers() const {
+    for (const worker& each : workers_)
+        if (each.pid > 0) ::kill(each.pid, SIGKILL);
+}
+
 void supervisor::begin_stop(int exit_code) {
     stopping_ = true;
     exit_code_ = exit_code;
+    // A worker that is stopped, or hangs, never notices: it gets what a drain may take and a second more.
+    kill_at_ns_ = monotonic_ns() + (std::uint64_t{options_.limits.drain_timeout_ms} + 1000) * 1'000'000;
     // Our copies first: a worker that drains must be the last one to hold its listener.
     for (worker& each : workers_) each.listener.reset();
     lifeline_write_.reset();
@@ -242,12 +316,14 @@ void supervisor::start_those_waiting() {
 }
 
 int supervisor::wait_ms() const {
-    std::uint64_t soonest = 0;
+    std::uint64_t soonest = stopping_ ? kill_at_ns_ : 0;
     for (const worker& each : workers_)
-        if (each.start_again_ns != 0 && (soonest == 0 || each.start_again_ns < soonest)) soonest = each.start_again_ns;
-    if (soonest == 0 || stopping_) return -1;
+        if (!stopping_ && each.start_again_ns != 0 && (soonest == 0 || each.start_again_ns < soonest))
+            soonest = each.start_again_ns;
+    if (soonest == 0) return -1;
     const std::uint64_t now = monotonic_ns();
-    return soonest <= now ? 0 : static_cast<int>((soonest - now) / 1'000'000 + 1);
+    if (soonest <= now) return stopping_ ? 100 : 0;  // killed already: their end comes as SIGCHLD
+    return static_cast<int>((soonest - now) / 1'000'000 + 1);
 }
 
 bool supervisor::any_alive() const {

@@ -8,6 +8,7 @@
 // (I3) A dead worker is started again at once. Only one that keeps dying (more than restarts_at_once times in
 // restart_window_ns)
 //      waits, so that a fault in every start does not eat the machine.
+// (I4) Whatever a worker does, a stop ends: those that are still there a second after the drain's own limit are killed.
 #pragma once
 
 #include <sys/types.h>
@@ -52,12 +53,15 @@ class supervisor {
 
     void make_listeners();
     void make_counts();
+    void renew_counts();
+    void bind_gauges();
     void start(std::size_t index);
     void on_signals();
     void on_ready();
     void reap();
     void on_death(std::size_t index, int status);
     void begin_stop(int exit_code);
+    void kill_workers() const;
     void start_those_waiting();
     [[nodiscard]] int wait_ms() const;
     [[nodiscard]] bool any_alive() const;
@@ -73,6 +77,7 @@ class supervisor {
     std::size_t answering_ = 0;
     bool announced_ = false;
     bool stopping_ = false;
+    std::uint64_t kill_at_ns_ = 0;  // monotonic; once stopping
     int exit_code_ = 0;
 };
 

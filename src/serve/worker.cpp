@@ -3,6 +3,8 @@
 //
 // It ends when told by SIGTERM, or when the supervisor's end of the lifeline closes: when that stops or dies. Both
 // drain. SIGINT is left to the supervisor, since a terminal sends it to all of us.
+#include <malloc.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -48,6 +50,31 @@ void report_ready(memory::descriptor& pipe, unsigned index) {
 /// Pages and reports for people and collectors are few, slow and would blur what clients of the data see.
 constexpr bool is_data(route which) noexcept { return which >= route::table_get && which <= route::index_get; }
 
+/// Gives memory that a burst of large answers left free back to the system. The allocator alone keeps it: below the
+/// last block in use nothing is trimmed, and each large block that was freed raises what it regards as worth keeping.
+class memory_trimmer {
+ public:
+    void tick() {
+#ifdef __GLIBC__
+        if (++ticks_ % ticks_between != 0) return;
+        const std::size_t free = ::mallinfo2().fordblks;
+        // What was given back still counts as free: only more of it is worth another pass.
+        if (free > left_ + worth_bytes) {
+            ::malloc_trim(0);
+            left_ = ::mallinfo2().fordblks;
+        } else if (free < left_) {
+            left_ = free;
+        }
+#endif
+    }
+
+ private:
+    static constexpr unsigned ticks_between = 20;  // a second
+    static constexpr std::size_t worth_bytes = std::size_t{4} << 20U;
+    unsigned ticks_ = 0;
+    std::size_t left_ = 0;
+};
+
 int serve_requests(const worker_arguments& arguments) {
     for (const int fd : {arguments.listener, arguments.lifeline, arguments.ready}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
     const memory::descriptor lifeline(arguments.lifeline);
@@ -63,7 +90,11 @@ int serve_requests(const worker_arguments& arguments) {
     net::server_options options;
     options.limits = arguments.options.limits;
     options.tick_interval = refresh_interval;
-    options.on_tick = [&] { routes.refresh(); };
+    memory_trimmer trimmer;
+    options.on_tick = [&] {
+        routes.refresh();
+        trimmer.tick();
+    };
     options.on_response = [&](const net::response_event& event) {
         // What was understood is counted by the route's handler, before its answer leaves.
         if (!event.parsed) refused.count(route::none, event.status);
@@ -87,6 +118,7 @@ int serve_requests(const worker_arguments& arguments) {
 }  // namespace
 
 int run_worker(std::span<const std::string_view> words) {
+    ::prctl(PR_SET_NAME, "holdfast-worker");  // else ps shows "exe", after the link it was started by
     try {
         return serve_requests(worker_arguments::parse(words));
     } catch (const std::exception& e) {

@@ -62,7 +62,7 @@ class Segments:
         return f"{self.token}-{hint}"
 
     def holdfast(self, *words, check=True):
-        done = subprocess.run([PROGRAM, *map(str, words)], env=self.environment, capture_output=True, text=True, timeout=120)
+        done = subprocess.run([PROGRAM, *map(str, words)], env=self.environment, capture_output=True, text=True, errors="replace", timeout=120)
         if check and done.returncode != 0:
             raise AssertionError(f"holdfast {words[0]} ended with {done.returncode}: {done.stderr}")
         return done

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import resource
 import signal
 import socket
 import statistics
@@ -202,6 +203,117 @@ class Damage(ServeCase):
         for into in ("sorted_index", "snapshot"):
             with self.subTest(into):
                 self.check_cut(make(into), lambda name: self.keys_of(3000, "indexes", name))
+
+
+class Hardship(ServeCase):
+    """What is taken from a running server, and what it is asked by mistake."""
+
+    def test_lost_counts_are_made_anew_for_the_next_worker(self):
+        geo = self.segments.load_index("geo4", RANGES)
+        server = self.serve()
+        before = server.workers()
+        for suffix in ("", "-latency"):
+            (pathlib.Path("/dev/shm") / (self.segments.name("counts") + suffix)).unlink()
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        wait_until("new workers", lambda: len(set(server.workers()) - set(before)) == 2)
+        for _ in range(8):
+            self.assertEqual(server.ask(f"/v1/indexes/{geo}/8.8.8.8")[0], 200)
+        wait_until("both stand in the new counts",
+                   lambda: sorted(w["pid"] for w in server.json("/v1/stats")["workers"]) == server.workers())
+        self.assertEqual(server.error_text().count("counting anew"), 1)
+
+    def test_a_stopped_worker_does_not_keep_the_server_from_ending(self):
+        server = self.serve()
+        os.kill(server.workers()[0], signal.SIGSTOP)
+        begin = time.monotonic()
+        self.assertEqual(server.stop(), 0)
+        self.assertLess(time.monotonic() - begin, 20)
+
+    def test_without_descriptors_nobody_is_told_that_a_segment_is_not_there(self):
+        known, fresh = self.segments.load_table("known", [(1, 2, "x")]), self.segments.load_table("fresh", [(1, 2, "x")])
+        server = self.serve(workers=1)
+        connection = server.connect()
+
+        def status(name):
+            connection.request("GET", f"/v1/tables/{name}/1")
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        self.assertEqual(status(known)[0], 200)
+        worker = server.workers()[0]
+        limits = resource.prlimit(worker, resource.RLIMIT_NOFILE)
+        resource.prlimit(worker, resource.RLIMIT_NOFILE, (3, limits[1]))
+        self.assertEqual(status(fresh)[0], 503)
+        self.assertEqual(status(known)[0], 200)
+        resource.prlimit(worker, resource.RLIMIT_NOFILE, limits)
+        self.assertEqual(status(fresh)[0], 200)
+        connection.close()
+
+    def test_wrong_names_are_refused_once_and_leave_nothing(self):
+        for words in (("../x",), ("--count", "a b=country"), ("--count", "geo4=no such"), ("--counters", "../x")):
+            done = self.segments.holdfast("serve", "--listen", "127.0.0.1:0", "--workers", "3", "--counters", self.segments.name("none"), *words, check=False)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+            self.assertEqual(list(pathlib.Path("/dev/shm").glob(self.segments.name("none") + "*")), [])
+
+    def test_counts_that_another_server_keeps_are_refused(self):
+        first = self.serve()
+        done = self.segments.holdfast("serve", "--listen", "127.0.0.1:0", "--counters", self.segments.name("counts"), check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("--counters", done.stderr)
+        self.assertEqual(sorted(w["pid"] for w in first.json("/v1/stats")["workers"]), first.workers())
+
+    def test_workers_have_a_name(self):
+        server = self.serve()
+        for pid in server.workers():
+            self.assertEqual(pathlib.Path(f"/proc/{pid}/comm").read_text(), "holdfast-worker\n")
+
+    def test_memory_of_a_burst_is_given_back(self):
+        file = self.segments.directory / "wide.csv"
+        file.write_text("".join(f"{n},{'x' * 15900}\n" for n in range(1000)))
+        name = self.segments.name("wide")
+        self.segments.holdfast("load", name, file, "--into", "hash_table", "--key", "id:u64", "--value", "text:char[16000]")
+        server = self.serve(workers=1)
+        worker = server.workers()[0]
+
+        def private_mib():
+            text = pathlib.Path(f"/proc/{worker}/status").read_text()
+            return int(text.split("RssAnon:")[1].split()[0]) / 1024
+        path = f"/v1/tables/{name}?limit=1000"
+        size = len(server.ask(path)[2])
+        clients = [server.connect() for _ in range(12)]
+        for client in clients:
+            self.addCleanup(client.close)
+        for client in clients:
+            client.request("GET", path)
+        peak = wait_until("answers wait in the worker", lambda: (now := private_mib()) > 40 and now)
+        for client in clients:
+            self.assertEqual(len(client.getresponse().read()), size)
+        wait_until(f"little of {peak:.0f} MiB is left", lambda: private_mib() < 24)
+        print(f"a worker's own memory: {peak:.0f} MiB in the burst, {private_mib():.0f} MiB after it")
+
+    def test_requests_that_mean_nothing_are_told_so_in_full(self):
+        table = self.segments.load_table("table", [(1, 2, "x")])
+        server = self.serve()
+        for path in (f"/v1/tables/{table}%00/5", f"/v1/tables/{table}%0A", f"/v1/tables/{table}%00:batchGet", f"/v1/tables/{table}/1?fields=id%00"):
+            answer = server.ask(path, method="POST" if "batch" in path else "GET", body=b"{}" if "batch" in path else None)
+            self.assertIn("control character", self.problem(answer, 400))
+        status, headers, body = server.ask("*", method="OPTIONS")
+        self.assertEqual((status, headers["Allow"], body), (204, "GET, HEAD, POST", ""))
+        for body in ('{"keys":[1],"keys":[1]}', '{"keys":[1],"limit":1}'):
+            self.assertIn("keys", self.problem(server.ask(f"/v1/tables/{table}:batchGet", method="POST", body=body), 400))
+
+    def test_a_path_that_is_no_utf_8_still_makes_json(self):
+        folder = os.fsencode(self.segments.directory) + b"/d\xff\xc3\xa9"
+        os.mkdir(folder)
+        self.segments.holdfast("load", "file:" + os.fsdecode(folder) + "/t", self.rows(), "--into", "hash_table", "--key", "id:u64", "--value", "n:u64")
+        server = self.serve()
+        listed = server.json("/v1/segments")["segments"]
+        self.assertTrue(any(one["name"].endswith("/d\\xff\u00e9/t") for one in listed), listed)
+
+    def rows(self):
+        file = self.segments.directory / "rows.csv"
+        file.write_text("1,2\n")
+        return file
 
 
 class Limits(ServeCase):
