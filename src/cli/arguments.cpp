@@ -37,7 +37,11 @@ command& command::option(const std::string& names, std::string& into, const std:
 
 command& command::option(const std::string& names, std::uint64_t& into, const std::string& value,
                          const std::string& help) {
-    app_->add_option(names, into, help)->type_name(value);
+    // The library reads -1 as 2^64 - 1.
+    const auto unsigned_only = [](const std::string& text) {
+        return text.starts_with('-') ? "is a number from 0 up, not " + text : std::string();
+    };
+    app_->add_option(names, into, help)->check(unsigned_only)->type_name(value);
     return *this;
 }
 

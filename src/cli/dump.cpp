@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // dump.cpp - a segment as text that load reads back.
-#include <cstdio>
 #include <memory>
 
 #include "cli/exit_code.hpp"
 #include "cli/format.hpp"
 #include "cli/output.hpp"
+#include "cli/output_file.hpp"
 #include "cli/program.hpp"
 #include "cli/progress.hpp"
-#include "holdfast/memory/descriptor.hpp"
 #include "holdfast/segment.hpp"
 #include "inspect/dumper.hpp"
+#include "inspect/json_out.hpp"
 
 namespace holdfast::cli {
 
@@ -21,42 +21,6 @@ struct options {
     std::string file;
     std::string format;
     bool no_header = false;
-};
-
-[[noreturn]] void fail(const std::string& file) {
-    memory::throw_errno(errno, file, "writing the file", "check the disk and its rights");
-}
-
-/// Writes to a file beside the wanted one and renames it at the end: nobody finds half a dump there.
-class output_file {
- public:
-    explicit output_file(std::string path) : path_(std::move(path)), making_(path_ + ".making") {
-        file_ = std::fopen(making_.c_str(), "we");
-        if (file_ == nullptr) fail(path_);
-    }
-    output_file(const output_file&) = delete;
-    output_file& operator=(const output_file&) = delete;
-    ~output_file() {
-        if (file_ == nullptr) return;
-        std::fclose(file_);
-        std::remove(making_.c_str());
-    }
-    void write(std::string_view text) {
-        if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) fail(path_);
-    }
-    void finish() {
-        const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;
-        if (closed && std::rename(making_.c_str(), path_.c_str()) == 0) return;
-        const int reason = errno;
-        std::remove(making_.c_str());
-        errno = reason;
-        fail(path_);
-    }
-
- private:
-    std::string path_;
-    std::string making_;
-    std::FILE* file_ = nullptr;
 };
 
 int dump(const options& chosen) {
@@ -81,7 +45,8 @@ int dump(const options& chosen) {
     });
     progress.clear();
     file.finish();
-    put(format("{}: {} records, {}\n", chosen.file, count_text(count), bytes_text(written)));
+    if (!file.replaces()) return success;  // the pipe or terminal may be the very stdout
+    put(format("{}: {} records, {}\n", inspect::printable(chosen.file), count_text(count), bytes_text(written)));
     return success;
 }
 
@@ -91,7 +56,8 @@ void add_dump(command_line& line) {
     const auto chosen = std::make_shared<options>();
     line.add("dump", "Write a hash table or an index as text that load reads back")
         .positional("SEGMENT", chosen->segment, "the segment")
-        .option("-o,--output", chosen->file, "FILE", "the file, replaced at once when it is whole; default: stdout")
+        .option("-o,--output", chosen->file, "FILE",
+                "the file, replaced at once when it is whole, or a device or FIFO; default: stdout")
         .choice("--format", chosen->format, {"csv", "tsv", "jsonl"}, "default: by the file's name, else csv")
         .flag("--no-header", chosen->no_header, "leave the schema out")
         .run([chosen] { return dump(*chosen); });

@@ -9,6 +9,7 @@
 #include "cli/program.hpp"
 #include "cli/progress.hpp"
 #include "cli/write_access.hpp"
+#include "holdfast/layout/snapshot_layout.hpp"
 #include "holdfast/segment/lease.hpp"
 #include "inspect/loader.hpp"
 
@@ -71,8 +72,8 @@ struct options {
     return static_cast<mode_t>(mode);
 }
 
-[[nodiscard]] std::uint32_t small(const char* option, std::uint64_t number) {
-    if (number > 4096) refuse(option, "is at most 4096");
+[[nodiscard]] std::uint32_t small(const char* option, std::uint64_t number, std::uint64_t most) {
+    if (number > most) refuse(option, format("is at most {}", most));
     return static_cast<std::uint32_t>(number);
 }
 
@@ -94,8 +95,8 @@ struct options {
     all.skip_bad = chosen.skip_bad;
     all.merge = chosen.merge;
     all.capacity = chosen.capacity;
-    all.slots = small("--slots", chosen.slots);
-    all.pinned_readers = small("--pinned-readers", chosen.pinned_readers);
+    all.slots = small("--slots", chosen.slots, layout::snapshot_slots_max);
+    all.pinned_readers = small("--pinned-readers", chosen.pinned_readers, layout::snapshot_slots_max - 2);
     all.attach = chosen.access.options();
     all.create.mode = mode_of(chosen.mode);
     all.create.pages = {.huge = chosen.huge, .prefault = chosen.prefault, .lock = chosen.lock};

@@ -60,7 +60,8 @@ namespace {
             if (const std::size_t at = reason.find(record); at != std::string::npos)
                 reason.replace(at, record.size(), detail::concat("line ", job.line_of[*failure.other()]));
         }
-        job.refuse(failure.record(), "the record " + reason);
+        job.refuse(failure.record(),
+                   reason.starts_with("its ") ? "the record's " + reason.substr(4) : "the record " + reason);
     }
     return builder;
 }

@@ -70,6 +70,9 @@ void require_same(const load_job& job, const table_schema& stored) {
 }  // namespace
 
 load_report load(std::string_view uri, const std::string& file, const load_options& options) {
+    if (!memory::uri::parse(uri).named())
+        throw error(errc::invalid_argument, printable(uri),
+                    "this memory would be gone with the program; load into a posix:, file: or sysv: segment");
     const description d = describe(uri);
     const std::optional<load_target> existing = existing_target(d);
     const std::optional<table_schema> stored = existing ? stored_schema(d) : std::nullopt;

@@ -95,6 +95,16 @@ class Usage(Program):
         self.assertEqual(sorted(shape), ["layout", "version"])
         self.assertIn(shape["version"], self.expect(OK, "version").stdout)
 
+    def test_numbers_below_zero_are_usage_errors(self):
+        self.assertIn("from 0 up", self.expect(USAGE, "scan", self.name(), "-n", "-1").stderr)
+        self.assertIn("from 0 up", self.expect(USAGE, "load", self.name(), "x", "--capacity", "-1").stderr)
+        self.assertIn("at most 255", self.expect(USAGE, "load", self.name(), "x", "--slots", "256").stderr)
+
+    def test_memory_that_ends_with_the_program_is_not_loaded(self):
+        for name in ("anon:", "heap:", "memfd:"):
+            done = self.expect(USAGE, "load", name, self.file(GEO), "--schema", GEO_SCHEMA)
+            self.assertIn("posix:, file: or sysv:", done.stderr)
+
     def test_names_that_are_none(self):
         for name in ("", "a/b", "posix:/.hidden", "memfd:x", "sysv:nonsense", "x" * 300, "bad\x01name"):
             self.assertEqual(self.expect(USAGE, "stat", name).stdout, "")
@@ -559,7 +569,45 @@ class RoundTrip(Program):
         done = self.run_program("dump", name, "-o", str(path), preexec_fn=limit)
         self.assertEqual(done.returncode, NO_ROOM, done.stderr)
         self.assertEqual(path.read_text(), "kept")
-        self.assertEqual(sorted(p.name for p in self.folder.iterdir() if "kept" in p.name), ["kept.csv"])
+        self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["data.csv", "kept.csv", "registry"])
+
+    def test_a_dump_keeps_links_and_the_mode_of_what_it_replaces(self):
+        name = self.load_geo()
+        whole = self.expect(OK, "dump", name).stdout
+        secret = self.folder / "secret.csv"
+        secret.write_text("old")
+        secret.chmod(0o600)
+        (self.folder / "link.csv").symlink_to("secret.csv")
+        (self.folder / "dangling.csv").symlink_to("fresh.csv")
+        for target, behind, mode in (("link.csv", "secret.csv", 0o600), ("dangling.csv", "fresh.csv", 0o640)):
+            self.expect(OK, "dump", name, "-o", str(self.folder / target), umask=0o027)
+            self.assertTrue((self.folder / target).is_symlink())
+            self.assertEqual((self.folder / behind).read_text(), whole)
+            self.assertEqual((self.folder / behind).stat().st_mode & 0o777, mode)
+        self.assertEqual([p.name for p in self.folder.iterdir() if p.name.startswith(".")], [])
+
+    def test_a_dump_into_what_is_no_plain_file_leaves_it_what_it_is(self):
+        name = self.load_geo()
+        whole = self.expect(OK, "dump", name).stdout
+        fifo = self.folder / "pipe.csv"
+        os.mkfifo(fifo)
+        with subprocess.Popen(["cat", str(fifo)], stdout=subprocess.PIPE, text=True) as reader:
+            self.expect(OK, "dump", name, "-o", str(fifo))
+            self.assertEqual(reader.communicate(timeout=60)[0], whole)
+        self.assertTrue(fifo.is_fifo())
+        full = self.folder / "full"
+        full.symlink_to("/dev/full")
+        self.expect(NO_ROOM, "dump", name, "-o", str(full))
+        self.assertTrue(full.is_symlink() and pathlib.Path("/dev/full").is_char_device())
+        self.assertEqual(self.expect(OK, "dump", name, "-o", "/dev/stdout").stdout, whole)
+
+    def test_a_link_planted_under_the_name_in_the_making_is_not_followed(self):
+        name = self.load_geo()
+        victim = self.folder / "victim"
+        victim.write_text("precious")
+        (self.folder / "out.csv.making").symlink_to(victim)
+        self.expect(OK, "dump", name, "-o", str(self.folder / "out.csv"))
+        self.assertEqual(victim.read_text(), "precious")
 
 
 class Hostile(Program):
