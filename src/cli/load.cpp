@@ -31,6 +31,7 @@ struct options {
     std::uint64_t slots = 0;
     std::uint64_t pinned_readers = 0;
     bool skip_bad = false;
+    bool allow_empty = false;
     bool merge = false;
     bool huge = false;
     bool prefault = false;
@@ -93,6 +94,7 @@ struct options {
                : chosen.into == "snapshot"     ? inspect::load_target::snapshot
                                                : inspect::load_target::automatic;
     all.skip_bad = chosen.skip_bad;
+    all.allow_empty = chosen.allow_empty;
     all.merge = chosen.merge;
     all.capacity = chosen.capacity;
     all.slots = small("--slots", chosen.slots, layout::snapshot_slots_max);
@@ -160,6 +162,7 @@ void add_load(command_line& line) {
         .choice("--into", chosen->into, {"hash_table", "sorted_index", "snapshot"},
                 "kind of a new segment; default: snapshot for ranges, else hash_table")
         .flag("--skip-bad", chosen->skip_bad, "leave out lines that cannot be read, and count them")
+        .flag("--allow-empty", chosen->allow_empty, "let a file without records empty a snapshot that is there")
         .flag("--merge", chosen->merge, "add to a hash table that is there, replacing values of equal keys")
         .option("--capacity", chosen->capacity, "N", "records to make room for; default: a quarter more than there are")
         .option("--slots", chosen->slots, "N", "snapshot: versions kept; default 4")

@@ -21,7 +21,7 @@ struct options {
 /// The name as people type it: posix: is what a bare name means.
 [[nodiscard]] std::string short_name(const std::string& uri) {
     constexpr std::string_view posix = "posix:/";
-    return uri.starts_with(posix) ? uri.substr(posix.size()) : uri;
+    return inspect::printable(uri.starts_with(posix) ? uri.substr(posix.size()) : uri);
 }
 
 [[nodiscard]] std::string fill_text(const inspect::contents& c) {
@@ -60,7 +60,7 @@ int list(const options& chosen) {
         return success;
     }
     if (chosen.quiet) {
-        for (const std::string& name : names) put(name + "\n");
+        for (const std::string& name : names) put(inspect::printable(name) + "\n");
         return success;
     }
     text_table table({"SEGMENT", "KIND", "MEMORY", "FILLED", "WRITER"});

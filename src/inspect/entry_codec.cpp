@@ -89,7 +89,10 @@ std::optional<std::string> entry_codec::read_part(const record_schema& part, std
                                                   std::span<std::byte> record, bool keep,
                                                   std::optional<record_json_reader>& json) {
     if (!keep) std::fill(record.begin(), record.end(), std::byte{0});
-    if (part.fields().size() == 1 && !is_named(part, text)) return read_field(part.fields()[0], text, record.data());
+    // A text may itself begin with a brace; no other type can.
+    const bool object = text.starts_with('{') && part.fields()[0].type != field_type::text;
+    if (part.fields().size() == 1 && !object && !is_named(part, text))
+        return read_field(part.fields()[0], text, record.data());
     if (is_named(part, text)) return read_named(part, text, record.data(), keep);
     if (!text.starts_with('{')) return read_in_order(part, text, record.data());
     if (!json) json.emplace(part);

@@ -94,6 +94,10 @@ void load_snapshot(load_job& job) {
     // Taken before the file is read: a living writer is told at once, not after a minute.
     if (!job.report.created) publisher = dynamic_sorted_index_publisher::attach(job.uri, job.options.attach);
     dynamic_sorted_index_builder builder = build_index(job);
+    if (publisher && job.line_of.empty() && !job.options.allow_empty)
+        throw error(errc::invalid_argument, job.uri,
+                    "the file has no records and would empty the index that is served; look at the file, or say "
+                    "--allow-empty");
     if (!publisher) {
         sorted_index_publisher_options wanted;
         wanted.records_max = job.capacity();

@@ -21,10 +21,11 @@ namespace {
 /// What the segment is made for; nothing when there is none. Throws: when it cannot be loaded into.
 [[nodiscard]] std::optional<load_target> existing_target(const description& d) {
     if (!d.info) {
-        if (d.problem && d.problem->code != errc::not_found) throw error(d.problem->code, d.uri, d.problem->text);
+        if (d.problem && d.problem->code != errc::not_found)
+            throw error(d.problem->code, d.uri, d.problem->text + ", or remove it first (holdfast rm)");
         return std::nullopt;
     }
-    if (d.problem) throw error(d.problem->code, d.uri, d.problem->text);
+    if (d.problem) throw error(d.problem->code, d.uri, d.problem->text + ", or remove it first (holdfast rm)");
     switch (d.info->kind) {
         case container_kind::hash_table: return load_target::hash_table;
         case container_kind::snapshot:

@@ -37,6 +37,7 @@ struct load_options {
     std::optional<file_format> format;   ///< default: by the file's name
     std::optional<table_schema> schema;  ///< default: what the file says, else the existing segment's
     load_target into = load_target::automatic;
+    bool allow_empty = false;          ///< let a file without records take the place of an index that has some
     bool skip_bad = false;             ///< leave out lines that cannot be read; contradicting records always stop
     bool merge = false;                ///< allow adding to, and overwriting in, an existing hash table
     std::uint64_t capacity = 0;        ///< records to make room for; 0: a quarter more than the file has

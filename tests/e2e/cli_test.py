@@ -438,6 +438,23 @@ class Loading(Program):
         self.expect(OK, "load", name, self.file(text))
         self.assertEqual(self.expect(OK, "scan", name).stdout.splitlines()[1:], ["1.0.0.0\t1.0.0.9\tAU", "1.0.1.0\t1.0.1.9\tNZ"])
 
+    def test_a_file_without_records_empties_no_index_unless_told(self):
+        segment = self.name("keep")
+        schema = ["--schema", "low:u32:key,high:u32:end"]
+        self.expect(OK, "load", segment, self.file("1,2\n5,9\n"), *schema)
+        for text in ("# nothing\n", ""):
+            self.assertIn("--allow-empty", self.expect(USAGE, "load", segment, self.file(text)).stderr)
+            self.assertIn("9", self.expect(OK, "get", segment, "6").stdout)
+        self.expect(OK, "load", segment, self.file("# nothing\n"), "--allow-empty")
+        self.expect(NEGATIVE, "get", segment, "6")
+
+    def test_a_key_of_one_field_may_be_an_object(self):
+        segment = self.name("object")
+        self.expect(OK, "load", segment, self.file("5,9\n"), "--schema", "id:u32:key,n:u32")
+        self.assertIn("9", self.expect(OK, "get", segment, '{"id": 5}').stdout)
+        self.expect(OK, "del", segment, '{"id": 5}')
+        self.expect(NEGATIVE, "get", segment, "5")
+
     def test_skip_bad_counts_and_shows_the_first(self):
         name = self.name()
         text = "1.0.0.0,1.0.0.9,AU\n" + "bad\n" * 30 + '"never,closed\n' + "1.0.1.0,1.0.1.9,NZ\n"
