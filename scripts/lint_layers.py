@@ -51,7 +51,7 @@ vector version cxxabi.h""".split())
 # Headers of the C library, of Linux and of the compiler itself.
 LINUX = re.compile(r"(?:sys|linux|asm|asm-generic|netinet|arpa|net)/[\w./-]+\.h|"
                    r"(?:unistd|fcntl|errno|signal|poll|pthread|sched|semaphore|spawn|stdio|stdint|stdlib|string|strings|time|dirent|grp|pwd|"
-                   r"netdb|limits|link|dlfcn|execinfo|elf|endian|byteswap|features|ucontext|setjmp|stddef|termios|getopt|syslog|mntent|"
+                   r"netdb|limits|malloc|link|dlfcn|execinfo|elf|endian|byteswap|features|ucontext|setjmp|stddef|termios|getopt|syslog|mntent|"
                    r"immintrin|x86intrin|emmintrin|nmmintrin|arm_neon|arm_acle|cpuid)\.h|sanitizer/\w+\.h")
 
 
