@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// interleaved.hpp - several subjects timed in turn, so that what the machine does to one it does to all.
+//
+// Rounds: in each, every subject runs one batch; the order changes from round to round (a Latin square with random
+// rows), so that no subject always follows the same other. Samples of one round are paired: a ratio is taken within
+// rounds and then described, which cancels whatever changes slowly. A batch is calibrated for each subject to last
+// about the same time. Threads: one at a time; the subjects run on the calling thread. Source: paired comparison and
+// sign test interval, Conover, Practical Nonparametric Statistics, 3rd ed., 1999, sections 3.4 and 5.7.
+#pragma once
+
+#include <holdfast/perf_test/result.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace holdfast::perf_test {
+
+/// One of the things compared.
+struct subject {
+    std::string name;
+    std::function<void(std::uint64_t operations)>
+        run;                        ///< does exactly this many operations; results must be used (do_not_optimize)
+    std::function<void()> prepare;  ///< untimed, before each batch; may be empty
+    std::uint64_t batch = 0;        ///< operations a batch; 0: calibrated. A subject that uses itself up sets it
+};
+
+struct interleaved_options {
+    double seconds = 1.5;         ///< timed seconds a subject, about
+    std::size_t rounds_min = 30;  ///< rounds at least (a slow subject takes as long as they take)
+    std::size_t rounds_max = 2000;
+    double batch_seconds_min =
+        1e-3;                ///< a calibrated batch lasts at least this, and at least 1000 times the clock's grain
+    std::uint64_t seed = 0;  ///< of the order; 0: taken from the clock and written into the result
+    bool rerun_disturbed =
+        true;  ///< a round with steal time or an involuntary context switch is run again, a bounded number of times
+};
+
+/// Ratio of two subjects' times, from the paired rounds.
+struct paired_ratio {
+    double ratio = 0;    ///< median over rounds of time(b) / time(a): above 1 means that a is faster
+    interval ratio_95;   ///< sign-test interval of that median
+    double p_value = 1;  ///< Wilcoxon signed ranks on the log ratios, two-sided
+};
+
+struct interleaved_result {
+    std::vector<result> subjects;  ///< in the order given; result::name is the subject's
+    std::uint64_t seed = 0;
+    std::size_t rounds = 0, disturbed_rounds = 0;
+    [[nodiscard]] paired_ratio ratio(std::size_t a, std::size_t b) const;
+};
+
+/// Times the subjects in turn. Throws: holdfast::error (invalid_argument) for no subjects or a subject without a name
+/// or body; whatever a body throws, after which no number of the run is valid. Cost: about options.seconds a subject.
+interleaved_result measure_interleaved(const std::vector<subject>& subjects, const interleaved_options& options);
+
+}  // namespace holdfast::perf_test
