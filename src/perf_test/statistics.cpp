@@ -1,2 +1,2 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <holdfast/perf_test/interleaved.hpp>
+#include "holdfast/perf_test/interleaved.hpp"

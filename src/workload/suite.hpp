@@ -6,13 +6,13 @@
 // at a time. The program's own suites know only our containers; bench/ adds the peers to the same workload templates.
 #pragma once
 
-#include <holdfast/perf_test/interleaved.hpp>
-
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "holdfast/perf_test/interleaved.hpp"
 
 namespace holdfast::workload {
 

@@ -8,13 +8,13 @@
 // sign test interval, Conover, Practical Nonparametric Statistics, 3rd ed., 1999, sections 3.4 and 5.7.
 #pragma once
 
-#include <holdfast/perf_test/result.hpp>
-
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "holdfast/perf_test/result.hpp"
 
 namespace holdfast::perf_test {
 
