@@ -73,6 +73,24 @@ class error_category final : public std::error_category {
     }
 };
 
+/// Text as a terminal and a log may see it: control bytes, which a file name may hold, become \xNN.
+[[nodiscard]] inline std::string printable(std::string_view text) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string shown;
+    shown.reserve(text.size());
+    for (const char character : text) {
+        const auto byte = static_cast<unsigned char>(character);
+        if (byte >= 0x20 && byte != 0x7f) {
+            shown += character;
+        } else {
+            shown += "\\x";
+            shown += digits[byte >> 4U];
+            shown += digits[byte & 0xfU];
+        }
+    }
+    return shown;
+}
+
 }  // namespace detail
 
 /// The category of every errc.
@@ -87,14 +105,17 @@ class error_category final : public std::error_category {
 
 /// A failure that names its subject (a segment's URI, a file, an argument) and says what to do about it.
 ///
-/// what() reads "SUBJECT: EXPLANATION (CODE)"; the explanation states the fact first, then the cure.
+/// what() reads "SUBJECT: EXPLANATION (CODE)"; the explanation states the fact first, then the cure. Control bytes in
+/// it are shown as
+/// \xNN; subject() has the name as it is.
 class error : public std::system_error {
  public:
     error(errc code, std::string subject, std::string_view explanation)
         : std::system_error(make_error_code(code)),
           code_(code),
           subject_(std::move(subject)),
-          text_(subject_ + ": " + std::string(explanation) + " (" + std::system_error::code().message() + ")") {}
+          text_(detail::printable(subject_) + ": " + detail::printable(explanation) + " (" +
+                std::system_error::code().message() + ")") {}
 
     [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
     [[nodiscard]] errc reason() const noexcept { return code_; }

@@ -58,7 +58,9 @@ std::optional<socket_address> parse_address(std::string_view text) {
         case EACCES:
         case EPERM:
             throw error(errc::no_permission, subject,
-                        "may not listen there; choose a port of 1024 or more, or a directory you may write");
+                        subject.find('/') != std::string::npos
+                            ? "may not make a socket there; choose a directory you may write"
+                            : "may not listen there; choose a port of 1024 or more");
         case EADDRNOTAVAIL:
             throw error(errc::not_found, subject, "no interface has this address; `ip addr` lists those there are");
         case ENAMETOOLONG:

@@ -17,6 +17,12 @@ TEST(Error, WhatNamesSubjectExplanationAndCode) {
     EXPECT_EQ(e.subject(), "posix:/sessions");
 }
 
+TEST(Error, WhatShowsControlBytesOfNamesAsText) {
+    const holdfast::error e(errc::not_found, "file:/a\n\x1b[2J\x7f", "no \"b\tc\" in it");
+    EXPECT_STREQ(e.what(), "file:/a\\x0a\\x1b[2J\\x7f: no \"b\\x09c\" in it (not found)");
+    EXPECT_EQ(e.subject(), "file:/a\n\x1b[2J\x7f");
+}
+
 TEST(Error, CodeComparesWithErrc) {
     const holdfast::error e(errc::writer_alive, "x", "y");
     EXPECT_EQ(e.code(), errc::writer_alive);
