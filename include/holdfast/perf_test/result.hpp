@@ -65,17 +65,27 @@ struct rate_result {
     std::uint64_t late_starts =
         0;  ///< calls that began later than the schedule said by more than the clock's grain and the pacing's own error
     std::uint64_t backlog_max = 0;  ///< most calls that were due and not yet begun
+    std::uint64_t abandoned = 0;    ///< calls that were due before the end and never begun: the body is too slow
+    double start_error_ns = 0;      ///< median delay of the starts that were waited for: the pacing's own error
     latency_result service;         ///< from the actual start of a call to its end
-    latency_result response;        ///< from the intended start to its end: what a client would have seen
+    latency_result response;        ///< from the intended start to its end: what a client would have seen. An abandoned
+                                    ///< call is counted with the time it had waited, so it never flatters
 };
 
 /// The same body in several workers at once.
 struct workers_result {
     std::size_t workers = 1;
-    bool processes = false;  ///< forked processes instead of threads
-    double wall_hz = 0;      ///< operations of all workers over the time from the common start to the last end
-    summary per_worker_ns;   ///< ns an operation as each worker saw it
+    bool processes = false;      ///< forked processes instead of threads
+    std::uint64_t count = 0;     ///< operations of all workers
+    double seconds = 0;          ///< from the common start to the last end
+    double wall_hz = 0;          ///< count over seconds
+    double start_spread_ns = 0;  ///< from the first worker's start to the last one's
+    summary per_worker_ns;       ///< ns an operation as each worker saw it
     std::vector<double> worker_ns;
+    summary batches;                        ///< ns an operation in each batch of any worker
+    std::optional<latency_result> latency;  ///< of all workers' calls, where calls were timed one by one
+    std::optional<rate_result> rate;        ///< of all workers, each with its share of the schedule
+    std::string failure;                    ///< which worker failed and how; the numbers are void then
 };
 
 /// One counter, an operation.
