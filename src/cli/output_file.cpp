@@ -78,17 +78,42 @@ output_file::output_file(std::string path) : path_(std::move(path)) {
     }
 }
 
-int output_file::make_beside(const std::string& target) {
+template <class Make>
+int output_file::make_beside(Make make) {
     constexpr int tries_max = 100;
     for (int i = 0; i < tries_max; ++i) {
         const std::string name = random_name();
         if (name.empty()) return -1;
-        std::string making = folder_of(target) + name;
-        const int fd = ::open(making.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-        if (fd >= 0) making_ = std::move(making);
-        if (fd >= 0 || errno != EEXIST) return fd;
+        std::string making = folder_of(target_) + name;
+        const int made = make(making.c_str());
+        if (made >= 0) making_ = std::move(making);
+        if (made >= 0 || errno != EEXIST) return made;
     }
     return -1;
+}
+
+int output_file::make() {
+    const std::string folder = folder_of(target_);
+    const int unnamed = ::open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    // EISDIR is how kernels before 3.11 and some file systems say that they have no unnamed files.
+    if (unnamed >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return unnamed;
+    return make_beside(
+        [](const char* name) { return ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666); });
+}
+
+bool output_file::publish() {
+    if (making_.empty()) {
+        const std::string unnamed = "/proc/self/fd/" + std::to_string(::fileno(file_));
+        const auto link = [&](const char* name) {
+            return ::linkat(AT_FDCWD, unnamed.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW);
+        };
+        if (make_beside(link) != 0) return false;
+    }
+    if (::rename(making_.c_str(), target_.c_str()) == 0) return true;
+    const int reason = errno;
+    ::unlink(making_.c_str());
+    errno = reason;
+    return false;
 }
 
 void output_file::open() {
@@ -103,7 +128,7 @@ void output_file::open() {
         target_ = *std::move(target);
         // A file that may not be written is not replaced either, though its folder would allow it.
         if (old && ::faccessat(AT_FDCWD, target_.c_str(), W_OK, AT_EACCESS) != 0) fail(path_);
-        file = memory::descriptor(make_beside(target_));
+        file = memory::descriptor(make());
         if (!file) fail(path_);
         struct stat made{};
         if (old && (::fchmod(file.get(), 0600) != 0 || ::fstat(file.get(), &made) != 0)) fail(path_);
@@ -123,7 +148,7 @@ void output_file::open() {
 output_file::~output_file() {
     if (file_ == nullptr) return;
     std::fclose(file_);
-    if (replaces()) ::unlink(making_.c_str());
+    if (!making_.empty()) ::unlink(making_.c_str());
 }
 
 void output_file::write(std::string_view text) {
@@ -131,12 +156,8 @@ void output_file::write(std::string_view text) {
 }
 
 void output_file::finish() {
-    const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;
-    if (closed && (!replaces() || ::rename(making_.c_str(), target_.c_str()) == 0)) return;
-    const int reason = errno;
-    if (replaces()) ::unlink(making_.c_str());
-    errno = reason;
-    fail(path_);
+    if (std::fflush(file_) != 0 || (replaces() && !publish())) fail(path_);  // the destructor takes away what was made
+    if (std::fclose(std::exchange(file_, nullptr)) != 0) fail(path_);
 }
 
 }  // namespace holdfast::cli

@@ -4,9 +4,10 @@
 // (I1) A plain file, or a name that is free, gets its new contents by a rename: nobody finds half of them, and after a
 // failure the old file is as it was. Links are followed first, so the file behind a link is replaced and never the
 // link. (I2) What is no plain file (a device, a FIFO, a terminal) is written to where it is. (I3) The file in the
-// making has a random name and is made by O_EXCL beside the target: no link that someone planted is followed, and two
-// programs never write into one. A file that is replaced keeps its owner and mode; a new one has the mode that the
-// umask leaves of 0666.
+// making has no name until it is complete, so a program that is killed leaves nothing (between the last two steps, the
+// link and the rename, a hidden file of a random name). Where the file system has no unnamed files (O_TMPFILE) it has
+// that name from the start, made by O_EXCL: no link that someone planted is followed, and two programs never write into
+// one. A file that is replaced keeps its owner and mode; a new one has the mode that the umask leaves of 0666.
 #pragma once
 
 #include <cstdio>
@@ -29,15 +30,18 @@ class output_file {
     void finish();
 
     /// Whether a plain file is replaced, rather than a device or a FIFO written to.
-    [[nodiscard]] bool replaces() const noexcept { return !making_.empty(); }
+    [[nodiscard]] bool replaces() const noexcept { return !target_.empty(); }
 
  private:
     void open();
-    [[nodiscard]] int make_beside(const std::string& target);
+    [[nodiscard]] int make();
+    template <class Make>
+    [[nodiscard]] int make_beside(Make make);
+    [[nodiscard]] bool publish();
 
     std::string path_;    // as it was given
-    std::string target_;  // behind all links
-    std::string making_;  // empty: written in place
+    std::string target_;  // behind all links; empty: written in place
+    std::string making_;  // its hidden name beside the target; empty: it has none
     std::FILE* file_ = nullptr;
 };
 

@@ -7,6 +7,7 @@ import os
 import pathlib
 import resource
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -580,11 +581,27 @@ class RoundTrip(Program):
 
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
-            import signal
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
         done = self.run_program("dump", name, "-o", str(path), preexec_fn=limit)
         self.assertEqual(done.returncode, NO_ROOM, done.stderr)
+        self.assertEqual(path.read_text(), "kept")
+        self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["data.csv", "kept.csv", "registry"])
+
+    def test_a_dump_that_is_killed_leaves_nothing(self):
+        path = self.folder / "kept.csv"
+        path.write_text("kept")
+        name = self.load_geo()
+        with tempfile.TemporaryFile(dir=self.folder) as probe:
+            if os.stat(probe.fileno()).st_nlink != 0:
+                self.skipTest("needs a file system with unnamed files (O_TMPFILE)")
+
+        def die_in_the_first_write():
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))  # the write beyond is SIGXFSZ
+
+        done = self.run_program("dump", name, "-o", str(path), preexec_fn=die_in_the_first_write)
+        self.assertEqual(done.returncode, -signal.SIGXFSZ, done.stderr)
         self.assertEqual(path.read_text(), "kept")
         self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["data.csv", "kept.csv", "registry"])
 
