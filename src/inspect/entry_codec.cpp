@@ -80,14 +80,9 @@ namespace {
     return equals != std::string_view::npos && part.find(text.substr(0, equals)) != nullptr;
 }
 
-}  // namespace
-
-entry_codec::entry_codec(container_schema schema)
-    : schema_(std::make_unique<const container_schema>(std::move(schema))), writer_(*schema_) {}
-
-std::optional<std::string> entry_codec::read_part(const record_schema& part, std::string_view text,
-                                                  std::span<std::byte> record, bool keep,
-                                                  std::optional<record_json_reader>& json) {
+[[nodiscard]] std::optional<std::string> read_part(const record_schema& part, std::string_view text,
+                                                   std::span<std::byte> record, bool keep,
+                                                   std::optional<record_json_reader>& json) {
     if (!keep) std::fill(record.begin(), record.end(), std::byte{0});
     // A text may itself begin with a brace; no other type can.
     const bool object = text.starts_with('{') && part.fields()[0].type != field_type::text;
@@ -99,6 +94,16 @@ std::optional<std::string> entry_codec::read_part(const record_schema& part, std
     if (const auto failure = json->read(text, record)) return failure->message();
     return std::nullopt;
 }
+
+}  // namespace
+
+std::optional<std::string> read_record(const record_schema& part, std::string_view text, std::span<std::byte> record) {
+    std::optional<record_json_reader> json;
+    return read_part(part, text, record, false, json);
+}
+
+entry_codec::entry_codec(container_schema schema)
+    : schema_(std::make_unique<const container_schema>(std::move(schema))), writer_(*schema_) {}
 
 std::optional<std::string> entry_codec::read_key(std::string_view text, std::span<std::byte> key) const {
     if (!schema_->key) return "the segment has no keys";

@@ -19,6 +19,11 @@
 
 namespace holdfast::inspect {
 
+/// Reads one part's text into bytes; bytes of no field become zero. Returns: the reason if the text is none.
+/// Requires: record.size() == part.bytes().
+[[nodiscard]] std::optional<std::string> read_record(const record_schema& part, std::string_view text,
+                                                     std::span<std::byte> record);
+
 /// Made once for a segment, used for many entries. Threads: one at a time.
 class entry_codec {
  public:
@@ -49,10 +54,6 @@ class entry_codec {
     json_writer writer_;
     mutable std::optional<record_json_reader> key_json_;    // made when first needed
     mutable std::optional<record_json_reader> value_json_;  // likewise
-
-    [[nodiscard]] static std::optional<std::string> read_part(const record_schema& part, std::string_view text,
-                                                              std::span<std::byte> record, bool keep,
-                                                              std::optional<record_json_reader>& json);
 };
 
 }  // namespace holdfast::inspect

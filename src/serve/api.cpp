@@ -9,10 +9,10 @@
 #include "holdfast/error.hpp"
 #include "holdfast/memory/uri.hpp"
 #include "holdfast/record.hpp"
+#include "inspect/entry_codec.hpp"
 #include "inspect/json_keys.hpp"
 #include "serve/dashboard.hpp"
 #include "serve/exposition.hpp"
-#include "serve/key_text.hpp"
 #include "serve/report.hpp"
 
 namespace holdfast::serve {
@@ -254,10 +254,16 @@ lookup_counters& api::counters_of(const std::string& segment) {
         .first->second;
 }
 
+void api::read_key(const record_schema& schema, const std::string& text) {
+    key_.resize(schema.bytes());
+    if (const auto reason = inspect::read_record(schema, text, key_))
+        throw failure{400, "key " + text + ": " + *reason};
+}
+
 void api::get_index(exchange& it, const std::string& segment, const std::string& key) {
     check_parameters(it.query, {"fields"});
     index_source& index = catalog_.index(segment);
-    if (const auto reason = parse_key(key_schema(index), key, key_)) throw failure{400, *reason};
+    read_key(key_schema(index), key);
     // A segment has one name in the counts, however the request spells it.
     lookup_counters& counters = counters_of(catalog::name_of(index.memory().uri()));
     const field* const counted = counters.field().empty() ? nullptr
@@ -292,7 +298,7 @@ void api::get_index(exchange& it, const std::string& segment, const std::string&
 void api::get_entry(exchange& it, const std::string& segment, const std::string& key) {
     check_parameters(it.query, {"fields"});
     table_source& table = catalog_.table(segment);
-    if (const auto reason = parse_key(key_schema(table), key, key_)) throw failure{400, *reason};
+    read_key(key_schema(table), key);
     const entry_writer writer(table, it.query);
     std::string body;
     const lookup result = table.find(key_, [&](auto found, auto value) { writer.append(body, found, value); });
@@ -334,7 +340,7 @@ void api::batch_get(exchange& it, const std::string& segment) {
     bool first = true;
     for (const std::string& text : *asked) {
         if (!std::exchange(first, false)) body += ',';
-        if (const auto reason = parse_key(keys, text, key_)) throw failure{400, "key " + text + ": " + *reason};
+        read_key(keys, text);
         const lookup result = table.find(key_, [&](auto key, auto value) { writer.append(body, key, value); });
         check_lookup(result, segment);
         if (result == lookup::absent) body += "null";

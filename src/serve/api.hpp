@@ -55,6 +55,7 @@ class api {
 
     void dispatch(exchange& it);
     void dispatch_v1(exchange& it);
+    void read_key(const record_schema& schema, const std::string& text);  // into key_
     void get_index(exchange& it, const std::string& segment, const std::string& key);
     void get_entry(exchange& it, const std::string& segment, const std::string& key);
     void scan_table(exchange& it, const std::string& segment);

@@ -46,6 +46,20 @@ std::vector<std::string> lines_of(std::string_view text) {
     return lines;
 }
 
+TEST(ReadRecord, TakesOneFieldsTextOrSeveralByOrderOrName) {
+    std::vector<std::byte> key(8);
+    const record_schema one = record_schema::parse_list("name:char[8]");
+    EXPECT_EQ(read_record(one, "a,b", key), std::nullopt) << "a single field may hold a comma";
+    const record_schema two = record_schema::parse_list("user:u32,day:u32");
+    for (const char* good : {"7,20", "day=20,user=7", R"({"user":7,"day":20})"}) {
+        EXPECT_EQ(read_record(two, good, key), std::nullopt) << good;
+        EXPECT_EQ(key[0], std::byte{7});
+        EXPECT_EQ(key[4], std::byte{20});
+    }
+    for (const char* bad : {"7", "7,", ",7", "7,8,9", "", "x,1", "user=7", "{}"})
+        EXPECT_NE(read_record(two, bad, key), std::nullopt) << bad;
+}
+
 TEST(LineInput, TakesEveryKindOfLineEndAndAByteOrderMark) {
     using list = std::vector<std::string>;
     EXPECT_EQ(lines_of(""), list{});

@@ -9,7 +9,6 @@
 #include "holdfast/error.hpp"
 #include "inspect/json_keys.hpp"
 #include "serve/host_check.hpp"
-#include "serve/key_text.hpp"
 #include "serve/shared_counts.hpp"
 #include "serve/worker_arguments.hpp"
 #include "support/unique_name.hpp"
@@ -73,19 +72,6 @@ TEST(CountBy, NeedsASegmentAndAField) {
     EXPECT_EQ(serve::count_by::parse("geo4=country").field, "country");
     for (const char* bad : {"", "geo4", "=country", "geo4=", "="})
         EXPECT_THROW((void)serve::count_by::parse(bad), error) << bad;
-}
-
-TEST(KeyText, ReadsOneFieldOrSeveralJoinedByCommas) {
-    std::vector<std::byte> key;
-    const record_schema one = record_schema::parse_list("name:char[8]");
-    EXPECT_EQ(serve::parse_key(one, "a,b", key), std::nullopt) << "a single field may hold a comma";
-    EXPECT_EQ(key.size(), 8U);
-    const record_schema two = record_schema::parse_list("user:u32,day:u32");
-    EXPECT_EQ(serve::parse_key(two, "7,20", key), std::nullopt);
-    EXPECT_EQ(key[0], std::byte{7});
-    EXPECT_EQ(key[4], std::byte{20});
-    for (const char* bad : {"7", "7,", ",7", "7,8,9", "", "x,1"})
-        EXPECT_NE(serve::parse_key(two, bad, key), std::nullopt) << bad;
 }
 
 TEST(JsonKeys, TakesStringsAndNumbers) {
