@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// hash_table_own.hpp - the adapters that need no package: our table, and the standard library's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "holdfast/hash_table.hpp"
+#include "workload/hash_table_subject.hpp"
+#include "workload/instruction_set.hpp"
+
+namespace holdfast::workload {
+
+/// Ours, in shared memory (a memfd), 90 % full when it holds what it was made for.
+template <class Value>
+class own_table {
+ public:
+    using value = Value;
+    static constexpr std::string_view name = "holdfast";
+    static constexpr bool concurrent_readers = true;
+    static std::string version() { return own_version(); }
+
+    explicit own_table(const table_request& request)
+        : table_(table::create("memfd:", options_for(request))), reader_(table_.reader()) {}
+
+    bool find(std::uint64_t key, Value& out) const {
+        const std::optional<Value> found = reader_.find(key);
+        if (!found) return false;
+        out = *found;
+        return true;
+    }
+    std::uint64_t find_many(std::span<const std::uint64_t> keys, std::span<std::optional<Value>> out) const {
+        return reader_.find_many(keys, out);
+    }
+    bool insert(std::uint64_t key, const Value& v) { return table_.try_insert(key, v) == hash_table_status::inserted; }
+    bool update(std::uint64_t key, const Value& v) { return table_.update(key, v) == hash_table_status::updated; }
+    bool erase(std::uint64_t key) { return table_.erase(key) == hash_table_status::erased; }
+    [[nodiscard]] std::uint64_t size() const { return reader_.size(); }
+    [[nodiscard]] memory_use memory() const {
+        const segment& s = reader_.segment();
+        return {s.info().total_bytes, s.info().total_bytes, s.pages().huge_bytes};
+    }
+
+ private:
+    using table = hash_table<std::uint64_t, Value>;
+
+    static hash_table_options options_for(const table_request& request) {
+        // A table has 3 % more slots than its capacity: this many entries fill 90 % of them.
+        hash_table_options options;
+        options.capacity = static_cast<std::uint64_t>(static_cast<double>(request.entries) / 0.9 / 1.03) + 1;
+        options.segment.pages.huge = request.pages == page_choice::huge;
+        options.segment.pages.prefault = true;
+        return options;
+    }
+
+    table table_;
+    hash_table_reader<std::uint64_t, Value> reader_;
+};
+
+/// std::unordered_map, buckets reserved, nodes from a pool that lays them side by side.
+template <class Value>
+class standard_table {
+ public:
+    using value = Value;
+    static constexpr std::string_view name = "std::unordered_map";
+    static std::string version() { return standard_library_version(); }
+
+    explicit standard_table(const table_request& request)
+        : pool_(request.pages), map_(0, std::hash<std::uint64_t>{}, std::equal_to<>{}, allocator(pool_)) {
+        map_.reserve(request.entries);
+    }
+    bool find(std::uint64_t key, Value& out) const {
+        const auto it = map_.find(key);
+        if (it == map_.end()) return false;
+        out = it->second;
+        return true;
+    }
+    bool insert(std::uint64_t key, const Value& v) { return map_.emplace(key, v).second; }
+    bool update(std::uint64_t key, const Value& v) {
+        const auto it = map_.find(key);
+        if (it == map_.end()) return false;
+        it->second = v;
+        return true;
+    }
+    bool erase(std::uint64_t key) { return map_.erase(key) != 0; }
+    void clear() { map_.clear(); }
+    [[nodiscard]] std::uint64_t size() const { return map_.size(); }
+    [[nodiscard]] memory_use memory() const { return pool_.use(); }
+
+ private:
+    using allocator = pool_allocator<std::pair<const std::uint64_t, Value>>;
+    memory_pool pool_;
+    std::unordered_map<std::uint64_t, Value, std::hash<std::uint64_t>, std::equal_to<>, allocator> map_;
+};
+
+}  // namespace holdfast::workload

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+// One data set after the other: its keys, a table of each kind, the experiments that want it, and away with it.
+#include "workload/hash_table_suite.hpp"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "holdfast/memory/page_policy.hpp"
+#include "workload/background_writer.hpp"
+#include "workload/keys.hpp"
+#include "workload/memory_chase.hpp"
+
+namespace holdfast::workload {
+
+namespace {
+
+using keys = hash_table_subject::keys;
+
+struct set_size {
+    std::uint64_t entries;
+    std::size_t entry_bytes;
+    page_choice pages;
+
+    [[nodiscard]] std::string text() const {
+        return count_text(entries) + " entries of " + std::to_string(entry_bytes) + " bytes, " + text_of(pages);
+    }
+};
+
+// A table of 1e4 entries is smaller than one huge page, so only the larger sets are laid on them.
+constexpr set_size sizes[] = {
+    {10'000, 16, page_choice::small},     {10'000, 64, page_choice::small},    {1'000'000, 16, page_choice::small},
+    {1'000'000, 16, page_choice::huge},   {1'000'000, 64, page_choice::small}, {1'000'000, 64, page_choice::huge},
+    {20'000'000, 16, page_choice::small}, {20'000'000, 16, page_choice::huge}, {20'000'000, 64, page_choice::small},
+    {20'000'000, 64, page_choice::huge},
+};
+constexpr std::size_t quick_sizes = 3;
+
+constexpr std::uint64_t fits_in_cache = 100'000;         // warmed by a piece of the walk before each batch
+constexpr std::uint64_t fits_in_last_cache = 2'000'000;  // a batch is one whole walk, after another one
+
+constexpr const char* published_source =
+    "C++ library for containers in shared memory, its description of the multi-level table; another machine";
+
+[[nodiscard]] std::vector<published_figure> published_find(bool hit) {
+    if (hit)
+        return {{"classic table, 50 levels", 500, "ns", published_source},
+                {"geometric table", 50, "ns", published_source},
+                {"many-level table in shared memory", 66.7, "ns", published_source}};
+    return {{"classic table, 50 levels", 1000, "ns", published_source},
+            {"geometric table (3 to 4 times the classic's rate)", 286, "ns", published_source}};
+}
+
+/// A table that the experiments work on.
+struct contender {
+    std::string name;
+    std::unique_ptr<hash_table_subject> table;
+};
+
+using slice_loop = std::uint64_t (hash_table_subject::*)(keys);
+
+/// Everything of one size: built when asked for, gone with the object.
+class data_set {
+ public:
+    data_set(const std::vector<hash_table_kind>& kinds, const set_size& size, recorder& to)
+        : kinds_(kinds), size_(size), to_(to) {}
+
+    void run();
+
+ private:
+    [[nodiscard]] std::string name(const char* what) const { return std::string(what) + ", " + size_.text(); }
+    [[nodiscard]] bool large() const { return size_.entries > fits_in_last_cache; }
+    [[nodiscard]] keys present() const { return keys(all_).first(size_.entries); }
+    [[nodiscard]] keys absent() const { return keys(all_).subspan(size_.entries); }
+
+    void build();
+    void fill();
+    void check();
+    void note_pages();
+    void measure_fill(const std::string& title);
+    void time_one_fill(const std::string& title);
+    void measure_find(const char* what, bool hit, slice_loop loop);
+    void measure_chain();
+    void measure_update();
+    void measure_erase();
+    void measure_churn();
+    void measure_beside_writer();
+    void note_memory();
+
+    [[nodiscard]] perf_test::subject walking(const contender& c, keys questions, slice_loop loop, bool found) const;
+
+    const std::vector<hash_table_kind>& kinds_;
+    const set_size size_;
+    recorder& to_;
+    std::vector<std::uint64_t> all_;  // present ones, then as many absent ones
+    std::vector<std::uint64_t> hits_, misses_;
+    std::vector<contender> contenders_;
+};
+
+// What a set is asked, in this order: those behind `churn` would find other keys than they look for.
+constexpr const char* titles[] = {"insert until full",
+                                  "find hit, independent",
+                                  "find miss, independent",
+                                  "find hit, dependent",
+                                  "find hit, batches of 16",
+                                  "find miss, batches of 16",
+                                  "update",
+                                  "find hit beside a writer at full speed",
+                                  "erase",
+                                  "erase one and insert another",
+                                  "memory of an entry"};
+
+void data_set::run() {
+    bool wanted = false;
+    for (const char* title : titles) wanted = to_.wants(name(title)) || wanted;
+    if (!wanted) return;
+    build();
+    if (contenders_.empty()) return;
+    if (to_.wants(name(titles[0]))) large() ? time_one_fill(name(titles[0])) : measure_fill(name(titles[0]));
+    fill();
+    check();
+    note_pages();
+    measure_find(titles[1], true, &hash_table_subject::find);
+    measure_find(titles[2], false, &hash_table_subject::find);
+    measure_chain();
+    measure_find(titles[4], true, &hash_table_subject::find_batched);
+    measure_find(titles[5], false, &hash_table_subject::find_batched);
+    measure_update();
+    measure_beside_writer();
+    measure_erase();
+    note_memory();
+    measure_churn();
+}
+
+void data_set::build() {
+    all_ = make_keys(size_.entries, 2 * size_.entries);
+    hits_ = draw(present(), questions_for(size_.entries), 1);
+    misses_ = draw(absent(), questions_for(size_.entries), 2);
+    for (const hash_table_kind& kind : kinds_) {
+        const auto& only = to_.options().only;
+        const bool ours = &kind == &kinds_.front();
+        if (!ours && !only.empty() && std::find(only.begin(), only.end(), kind.name) == only.end()) continue;
+        // Most tables double, so half of their places may be empty; and a gigabyte is left to everybody else.
+        const std::uint64_t need =
+            size_.entries * (size_.entry_bytes * 23 / 10 + kind.entry_extra) + (std::uint64_t{1} << 30);
+        if (const std::uint64_t there = available_memory(); large() && there < need) {
+            to_.skip(kind.name + ", " + size_.text(), "may need " + std::to_string(need >> 20) +
+                                                          " MiB of memory with some to spare, and " +
+                                                          std::to_string(there >> 20) + " MiB are available");
+            if (ours) return contenders_.clear();
+            continue;
+        }
+        contenders_.push_back({kind.name, kind.make(size_.entry_bytes, {size_.entries, size_.pages})});
+    }
+}
+
+void data_set::fill() {
+    for (const contender& c : contenders_) {
+        if (c.table->size() == size_.entries) continue;
+        c.table->clear(present());
+        c.table->load(present());
+    }
+}
+
+void data_set::check() {
+    const std::uint64_t some = std::min<std::uint64_t>(size_.entries, 200'000);
+    for (const contender& c : contenders_) {
+        if (c.table->size() != size_.entries)
+            throw std::runtime_error(c.name + " holds " + std::to_string(c.table->size()) + " entries instead of " +
+                                     std::to_string(size_.entries));
+        c.table->check(present().first(some), absent().first(some));
+        c.table->check(present().last(some), absent().last(some));
+    }
+}
+
+void data_set::note_pages() {
+    if (size_.pages == page_choice::small) return;
+    std::string text = "huge pages obtained, " + size_.text() + ":";
+    for (const contender& c : contenders_) {
+        const memory_use use = c.table->memory();
+        const std::uint64_t part = use.mapped_bytes == 0 ? 0 : use.huge_bytes * 100 / use.mapped_bytes;
+        text += " " + c.name + " " + (use.mapped_bytes == 0 ? "unknown" : std::to_string(part) + " %") + ";";
+    }
+    text.back() = '.';
+    to_.note(text);
+}
+
+perf_test::subject data_set::walking(const contender& c, keys questions, slice_loop loop, bool found) const {
+    perf_test::subject s;
+    s.name = c.name;
+    hash_table_subject* const table = c.table.get();
+    s.run = [table, loop, found, name = c.name, at = walk(questions)](std::uint64_t operations) mutable {
+        const std::uint64_t done = at.run(operations, [&](keys part) { return (table->*loop)(part); });
+        if (done != (found ? operations : 0))
+            throw std::runtime_error(name + " did " + std::to_string(done) + " of " + std::to_string(operations) +
+                                     " operations, which is wrong here");
+    };
+    if (size_.entries <= fits_in_cache) {
+        // The others have been through the caches meanwhile: what is measured is a table that stays in them.
+        s.prepare = [table, warm = questions.first(std::min<std::size_t>(questions.size(), 20'000))] {
+            keep(table->find(warm));
+        };
+    } else if (!large()) {
+        s.batch = questions.size();
+        s.prepare = [table, questions] { keep(table->find(questions)); };
+    }
+    return s;
+}
+
+void data_set::measure_find(const char* what, bool hit, slice_loop loop) {
+    experiment e;
+    e.name = name(what);
+    if (!to_.wants(e.name)) return;
+    for (const contender& c : contenders_) {
+        e.subjects.push_back(walking(c, hit ? hits_ : misses_, loop, hit));
+        if (loop == &hash_table_subject::find_batched && c.table->batches()) {
+            e.subjects.push_back(walking(c, hit ? hits_ : misses_, &hash_table_subject::find, hit));
+            e.subjects.back().name += ", one at a time";
+        }
+    }
+    if (loop == &hash_table_subject::find) e.published = published_find(hit);
+    to_.run(e);
+}
+
+void data_set::measure_chain() {
+    experiment e;
+    e.name = name(titles[3]);
+    if (!to_.wants(e.name)) return;
+    for (const contender& c : contenders_)
+        e.subjects.push_back(walking(c, hits_, &hash_table_subject::find_chained, true));
+    const std::uint64_t bytes = std::max<std::uint64_t>(contenders_.front().table->memory().bytes, 1024);
+    auto chase = std::make_shared<memory_chase>(bytes, size_.pages);
+    perf_test::subject s;
+    s.name = "one memory access";
+    s.run = [chase](std::uint64_t steps) { chase->run(steps); };
+    if (!large()) s.prepare = [chase] { chase->run(chase->lines()); };
+    e.subjects.push_back(std::move(s));
+    to_.run(e);
+}
+
+void data_set::measure_fill(const std::string& title) {
+    experiment e;
+    e.name = title;
+    for (const contender& c : contenders_) {
+        perf_test::subject s;
+        s.name = c.name;
+        s.batch = size_.entries;
+        hash_table_subject* const table = c.table.get();
+        s.prepare = [table, all = present()] { table->clear(all); };
+        s.run = [table, all = present(), name = c.name](std::uint64_t operations) {
+            if (table->insert(all.first(operations)) != operations)
+                throw std::runtime_error(name + " refused an insert before it held what it was made for");
+        };
+        e.subjects.push_back(std::move(s));
+    }
+    to_.run(e);
+}
+
+void data_set::time_one_fill(const std::string& title) {
+    std::vector<std::string> names;
+    std::vector<std::vector<double>> samples;
+    for (const contender& c : contenders_) {
+        const auto start = std::chrono::steady_clock::now();
+        const std::uint64_t done = c.table->insert(present());
+        const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
+        if (done != size_.entries)
+            throw std::runtime_error(c.name + " refused an insert before it held what it was made for");
+        names.push_back(c.name);
+        samples.push_back({took.count() / static_cast<double>(done)});
+    }
+    to_.add(title, "ns", names, samples, false);
+}
+
+void data_set::measure_update() {
+    experiment e;
+    e.name = name(titles[6]);
+    if (!to_.wants(e.name)) return;
+    for (const contender& c : contenders_) e.subjects.push_back(walking(c, hits_, &hash_table_subject::update, true));
+    to_.run(e);
+}
+
+void data_set::measure_erase() {
+    experiment e;
+    e.name = name(titles[8]);
+    if (!to_.wants(e.name)) return;
+    // A tenth of the entries, spread over the whole table because keys are random; they come back unobserved.
+    const keys part = present().first(std::min<std::uint64_t>(size_.entries / 10, 200'000));
+    for (const contender& c : contenders_) {
+        perf_test::subject s;
+        s.name = c.name;
+        s.batch = part.size();
+        hash_table_subject* const table = c.table.get();
+        s.run = [table, part, name = c.name](std::uint64_t operations) {
+            if (table->erase(part.first(operations)) != operations)
+                throw std::runtime_error(name + " did not find what it should erase");
+        };
+        s.prepare = [table, part, warm = keys(hits_), small = size_.entries <= fits_in_cache] {
+            table->insert(part);
+            if (small) keep(table->find(warm.first(20'000)));
+        };
+        e.subjects.push_back(std::move(s));
+    }
+    to_.run(e);
+    for (const contender& c : contenders_) c.table->insert(part);
+}
+
+void data_set::measure_churn() {
+    experiment e;
+    e.name = name(titles[9]);
+    if (!to_.wants(e.name)) return;
+    struct progress {
+        std::uint64_t at = 0, refused = 0, done = 0;
+    };
+    std::vector<std::shared_ptr<progress>> all_progress;
+    for (const contender& c : contenders_) {
+        auto p = std::make_shared<progress>();
+        all_progress.push_back(p);
+        perf_test::subject s;
+        s.name = c.name;
+        // The keys that are there are a window which goes round in the ring of all keys, oldest first.
+        s.run = [table = c.table.get(), p, ring = keys(all_), n = size_.entries](std::uint64_t operations) {
+            p->done += operations;
+            while (operations > 0) {
+                const std::uint64_t from = p->at;
+                const std::uint64_t to = (from + n) % ring.size();
+                const std::uint64_t part = std::min(operations, ring.size() - std::max(from, to));
+                p->refused += table->churn(ring.subspan(from, part), ring.subspan(to, part));
+                p->at = (from + part) % ring.size();
+                operations -= part;
+            }
+        };
+        e.subjects.push_back(std::move(s));
+    }
+    to_.run(e);
+    for (std::size_t i = 0; i < contenders_.size(); ++i) {
+        const progress& p = *all_progress[i];
+        if (p.refused == 0) continue;
+        char part[32];
+        std::snprintf(part, sizeof part, "%.2f", 100.0 * static_cast<double>(p.refused) / static_cast<double>(p.done));
+        to_.note(contenders_[i].name + ", " + e.name + ": " + part + " % of the inserts were refused");
+    }
+}
+
+void data_set::measure_beside_writer() {
+    experiment e;
+    e.name = name(titles[7]);
+    if (!to_.wants(e.name)) return;
+    // The writer changes the second half of the keys (update, erase, insert again); the reader asks for the first half,
+    // whose entries lie between them, so that a miss would be an error.
+    const keys stable = present().first(size_.entries / 2);
+    const std::vector<std::uint64_t> asked = draw(stable, questions_for(size_.entries), 3);
+    const std::vector<std::uint64_t> changed =
+        draw(present().subspan(size_.entries / 2), questions_for(size_.entries), 4);
+    background_writer writer;
+    std::vector<std::unique_ptr<background_writer::job>> jobs;
+    for (const contender& c : contenders_) {
+        hash_table_subject* const table = c.table.get();
+        jobs.push_back(std::make_unique<background_writer::job>([table, at = walk(changed)]() mutable {
+            at.run(64, [&](keys part) {
+                table->change_shared(part);
+                return 0U;
+            });
+        }));
+        perf_test::subject s = walking(c, asked, &hash_table_subject::find_shared, true);
+        if (!table->lock_free_readers()) s.name += " + std::shared_mutex";
+        s.prepare = [&writer, job = jobs.back().get(), before = s.prepare] {
+            writer.work_on(*job);
+            if (before) before();
+        };
+        e.subjects.push_back(std::move(s));
+        if (&c != &contenders_.front()) continue;
+        e.subjects.push_back(walking(c, asked, &hash_table_subject::find_shared, true));
+        e.subjects.back().name += ", no writer";
+        e.subjects.back().prepare = [&writer, before = e.subjects.back().prepare] {
+            writer.rest();
+            if (before) before();
+        };
+    }
+    to_.run(e);
+    writer.rest();
+}
+
+void data_set::note_memory() {
+    const std::string title = name(titles[10]);
+    if (!to_.wants(title)) return;
+    std::vector<std::string> names;
+    std::vector<std::vector<double>> samples;
+    for (const contender& c : contenders_) {
+        const std::uint64_t bytes = c.table->memory().bytes;
+        if (bytes == 0) continue;
+        names.push_back(c.name);
+        samples.push_back({static_cast<double>(bytes) / static_cast<double>(size_.entries)});
+    }
+    to_.add(title, "bytes", names, samples, false);
+}
+
+}  // namespace
+
+suite hash_table_suite(std::vector<hash_table_kind> kinds) {
+    suite s;
+    s.name = "hash_table";
+    s.description = "hash tables: hits, misses, batches, changes and memory, 1e4 to 2e7 entries of 16 and 64 bytes";
+    s.run = [kinds = std::move(kinds)](recorder& to) {
+        for (const hash_table_kind& kind : kinds) to.version(kind.name, kind.version);
+        const std::size_t count = to.options().quick ? quick_sizes : std::size(sizes);
+        for (std::size_t i = 0; i < count; ++i) data_set(kinds, sizes[i], to).run();
+    };
+    return s;
+}
+
+}  // namespace holdfast::workload

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// The hash table suite without a clock: do its adapters keep their promises, does its check find those that do not, and
+// does every experiment run?
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "support/trial_recorder.hpp"
+#include "workload/background_writer.hpp"
+#include "workload/hash_table_own.hpp"
+#include "workload/hash_table_suite.hpp"
+#include "workload/keys.hpp"
+#include "workload/memory_chase.hpp"
+
+namespace {
+
+using namespace holdfast::workload;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::UnorderedElementsAreArray;
+
+constexpr std::uint64_t entries = 5000;
+
+struct parameter {
+    hash_table_kind kind;
+    std::size_t entry_bytes;
+};
+
+class HashTableKinds : public testing::TestWithParam<parameter> {
+ protected:
+    std::vector<std::uint64_t> present = make_keys(0, entries);
+    std::vector<std::uint64_t> absent = make_keys(2 * entries, entries);
+    std::unique_ptr<hash_table_subject> table =
+        GetParam().kind.make(GetParam().entry_bytes, {entries, page_choice::small});
+};
+
+TEST_P(HashTableKinds, FindsWhatWasInsertedAndNothingElse) {
+    EXPECT_EQ(table->insert(present), entries);
+    table->check(present, absent);
+    EXPECT_EQ(table->size(), entries);
+    EXPECT_EQ(table->insert(present), 0U) << "a key that is there is not inserted again";
+    for (const auto loop : {&hash_table_subject::find, &hash_table_subject::find_chained,
+                            &hash_table_subject::find_batched, &hash_table_subject::find_shared}) {
+        EXPECT_EQ((table.get()->*loop)(present), entries);
+        EXPECT_EQ((table.get()->*loop)(absent), 0U);
+    }
+}
+
+TEST_P(HashTableKinds, LoadFillsAsInsertDoes) {
+    table->load(present);
+    table->check(present, absent);
+}
+
+TEST_P(HashTableKinds, EraseAndUpdateTouchOnlyTheirKeys) {
+    table->load(present);
+    const std::span<const std::uint64_t> all(present);
+    EXPECT_EQ(table->erase(all.first(1000)), 1000U);
+    EXPECT_EQ(table->erase(absent), 0U);
+    EXPECT_EQ(table->update(all.first(1000)), 0U) << "an erased key is not updated";
+    EXPECT_EQ(table->update(all.subspan(1000)), entries - 1000);
+    table->check(all.subspan(1000), all.first(1000));
+    EXPECT_EQ(table->size(), entries - 1000);
+}
+
+TEST_P(HashTableKinds, ClearedTakesAllKeysAgain) {
+    table->load(present);
+    table->clear(present);
+    EXPECT_EQ(table->size(), 0U);
+    table->check({}, present);
+    EXPECT_EQ(table->insert(present), entries);
+    table->check(present, absent);
+}
+
+TEST_P(HashTableKinds, ChurnReplacesOldKeysByNewOnes) {
+    table->load(present);
+    EXPECT_EQ(table->churn(present, absent), 0U);
+    table->check(absent, present);
+}
+
+TEST_P(HashTableKinds, ReadersFindStableKeysBesideAWriter) {
+    table->load(present);
+    const std::span<const std::uint64_t> stable = std::span(present).first(entries / 2);
+    const std::span<const std::uint64_t> changed = std::span(present).subspan(entries / 2);
+    const background_writer::job job = [&] { table->change_shared(changed.first(64)); };
+    background_writer writer;
+    for (int i = 0; i < 20; ++i) {
+        writer.work_on(job);
+        EXPECT_EQ(table->find_shared(stable), stable.size());
+    }
+    writer.rest();
+    table->check(present, absent);
+}
+
+TEST_P(HashTableKinds, MemoryCoversTheEntries) {
+    table->load(present);
+    EXPECT_GE(table->memory().bytes, entries * GetParam().entry_bytes);
+    EXPECT_LE(table->memory().bytes, entries * (GetParam().entry_bytes + 200));
+}
+
+std::vector<parameter> parameters() {
+    std::vector<parameter> all;
+    for (const hash_table_kind& kind : own_hash_table_kinds())
+        for (const std::size_t bytes : {16, 64}) all.push_back({kind, bytes});
+    return all;
+}
+
+std::string text_of(const testing::TestParamInfo<parameter>& info) {
+    std::string name = info.param.kind.name + "_" + std::to_string(info.param.entry_bytes);
+    for (char& c : name)
+        if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+    return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Own, HashTableKinds, testing::ValuesIn(parameters()), text_of);
+
+// Tables that are wrong in one way each: the check before the clock must see every one of them.
+enum class flaw { none, forgets, invents, mixes_values, wrong_in_batches };
+
+template <flaw Flaw>
+struct flawed {
+    template <class Value>
+    struct table : standard_table<Value> {
+        using standard_table<Value>::standard_table;
+        bool find(std::uint64_t key, Value& out) const {
+            const bool found = standard_table<Value>::find(key, out);
+            if (Flaw == flaw::forgets && key % 64 == 0) return false;
+            if (Flaw == flaw::invents && key % 64 == 0) return true;
+            if (Flaw == flaw::mixes_values && key % 64 == 0) out.words.back() += 1;
+            return found;
+        }
+        std::uint64_t find_many(std::span<const std::uint64_t> keys, std::span<std::optional<Value>> out) const {
+            std::uint64_t found = 0;
+            for (std::size_t i = 0; i < keys.size(); ++i) {
+                Value v{};
+                out[i] = std::nullopt;
+                if (!find(keys[i], v)) continue;
+                if (Flaw != flaw::wrong_in_batches || keys[i] % 64 != 0) out[i] = v;
+                ++found;
+            }
+            return found;
+        }
+    };
+};
+
+template <flaw Flaw>
+void check_flawed() {
+    const std::vector<std::uint64_t> present = make_keys(0, entries);
+    const std::vector<std::uint64_t> absent = make_keys(2 * entries, entries);
+    const auto table = kind_of<flawed<Flaw>::template table>().make(64, {entries, page_choice::small});
+    table->load(present);
+    table->check(present, absent);
+}
+
+TEST(HashTableCheck, SeesEveryFlaw) {
+    EXPECT_NO_THROW(check_flawed<flaw::none>());
+    EXPECT_THROW(check_flawed<flaw::forgets>(), std::runtime_error);
+    EXPECT_THROW(check_flawed<flaw::invents>(), std::runtime_error);
+    EXPECT_THROW(check_flawed<flaw::mixes_values>(), std::runtime_error);
+    EXPECT_THROW(check_flawed<flaw::wrong_in_batches>(), std::runtime_error);
+}
+
+TEST(HashTableSuite, RunsEveryExperimentItNames) {
+    holdfast::test::trial_recorder list({.quick = true, .filter = "1e4 entries of 16", .only = {}});
+    list.list_only = true;
+    const suite s = hash_table_suite(own_hash_table_kinds());
+    s.run(list);
+    EXPECT_EQ(list.asked.size(), 11U);
+    EXPECT_TRUE(list.ran.empty()) << "asked for the names only";
+
+    holdfast::test::trial_recorder all({.quick = true, .filter = "1e4 entries of 16", .only = {}}, 30'000);
+    s.run(all);
+    std::vector<std::string> names;
+    for (const auto& [name, subjects] : all.ran) names.push_back(name);
+    EXPECT_THAT(names, UnorderedElementsAreArray(list.asked));
+    for (const auto& [name, subjects] : all.ran) EXPECT_EQ(subjects.front(), "holdfast") << name;
+    EXPECT_THAT(all.ran["find hit, batches of 16, 1e4 entries of 16 bytes, 4 KiB pages"],
+                ElementsAre("holdfast", "holdfast, one at a time", "std::unordered_map"));
+    EXPECT_THAT(all.ran["find hit beside a writer at full speed, 1e4 entries of 16 bytes, 4 KiB pages"],
+                ElementsAre("holdfast", "holdfast, no writer", "std::unordered_map + std::shared_mutex"));
+    EXPECT_THAT(all.added["memory of an entry, 1e4 entries of 16 bytes, 4 KiB pages holdfast"],
+                testing::AllOf(testing::Gt(18.0), testing::Lt(22.0)));
+    EXPECT_GT(all.published, 0U);
+    EXPECT_EQ(all.versions.size(), 2U);
+    EXPECT_TRUE(all.notes.empty()) << all.notes.front();
+}
+
+TEST(HashTableSuite, RunsOnlyTheSubjectsAskedFor) {
+    holdfast::test::trial_recorder r(
+        {.quick = true, .filter = "update, 1e4 entries of 16", .only = {"nothing of that name"}});
+    hash_table_suite(own_hash_table_kinds()).run(r);
+    ASSERT_EQ(r.ran.size(), 1U);
+    EXPECT_THAT(r.ran.begin()->second, ElementsAre("holdfast"));
+}
+
+TEST(HashTableSuite, AWrongPeerEndsTheRun) {
+    std::vector<hash_table_kind> kinds = own_hash_table_kinds();
+    kinds.push_back(kind_of<flawed<flaw::forgets>::table>());
+    holdfast::test::trial_recorder r({.quick = true, .filter = "find hit, independent, 1e4 entries of 16", .only = {}});
+    EXPECT_THROW(hash_table_suite(kinds).run(r), std::runtime_error);
+    EXPECT_TRUE(r.ran.empty());
+}
+
+TEST(BackgroundWriter, HandsOnWhatAJobThrows) {
+    background_writer writer;
+    const background_writer::job bad = [] { throw std::runtime_error("broken"); };
+    std::atomic<int> runs{0};
+    const background_writer::job good = [&runs] { ++runs; };
+    EXPECT_THROW(
+        {
+            writer.work_on(bad);
+            writer.rest();
+        },
+        std::runtime_error);
+    EXPECT_NO_THROW(writer.work_on(good));
+    EXPECT_NO_THROW(writer.rest());
+    const int before = runs;
+    EXPECT_GT(before, 0);
+    EXPECT_EQ(before, runs) << "it rests";
+}
+
+TEST(MemoryPool, KeepsFreedBlocksAndCountsWhatIsInUse) {
+    memory_pool pool(page_choice::small);
+    void* const small = pool.allocate(40);
+    void* const large = pool.allocate(3 << 20);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(small) % 16, 0U);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(large) % (2 << 20), 0U);
+    EXPECT_EQ(pool.use().bytes, 40U + (3 << 20));
+    EXPECT_GE(pool.use().mapped_bytes, pool.use().bytes);
+    EXPECT_EQ(pool.use().huge_bytes, 0U);
+    pool.deallocate(large, 3 << 20);
+    pool.deallocate(small, 40);
+    EXPECT_EQ(pool.use().bytes, 0U);
+    EXPECT_EQ(pool.allocate(3 << 20), large);
+    EXPECT_EQ(pool.allocate(48), small) << "both round to 48";
+}
+
+TEST(MemoryChase, VisitsEveryLineOnce) {
+    memory_chase chase(64 * 1000, page_choice::small);
+    std::vector<bool> seen(chase.lines());
+    for (std::uint64_t i = 0; i < chase.lines(); ++i) {
+        chase.run(1);
+        EXPECT_FALSE(seen[chase.at()]);
+        seen[chase.at()] = true;
+    }
+    EXPECT_EQ(chase.at(), 0U);
+}
+
+TEST(Keys, AreDistinctNeverZeroAndSetsAreDisjoint) {
+    std::vector<std::uint64_t> all = make_keys(0, 20'000);
+    const std::vector<std::uint64_t> more = make_keys(20'001, 20'000);
+    all.insert(all.end(), more.begin(), more.end());
+    std::sort(all.begin(), all.end());
+    EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end());
+    EXPECT_NE(all.front(), 0U);
+}
+
+TEST(Keys, WalkHandsOutSlicesRoundAndRound) {
+    const std::vector<std::uint64_t> numbers = {1, 2, 3};
+    walk w(numbers);
+    const auto sum = [](std::span<const std::uint64_t> part) {
+        std::uint64_t s = 0;
+        for (const std::uint64_t n : part) s += n;
+        return s;
+    };
+    EXPECT_EQ(w.run(7, sum), 13U);
+    EXPECT_EQ(w.run(1, sum), 2U);
+}
+
+TEST(Keys, CountsReadAsPeopleWriteThem) {
+    EXPECT_EQ(count_text(10'000), "1e4");
+    EXPECT_EQ(count_text(20'000'000), "2e7");
+    EXPECT_EQ(count_text(500), "500");
+    EXPECT_EQ(count_text(385'602), "385602");
+}
+
+}  // namespace
