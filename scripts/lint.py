@@ -81,11 +81,11 @@ def layers(tree):
 
 
 def core_includes(tree):
-    """installed headers include only std, Linux's own headers and ours (perf_test/ may also include GoogleTest)"""
+    """installed headers include only std, Linux's own headers and ours (perf_test.hpp and perf_test/gtest/ GoogleTest's too)"""
     for path in tree.cpp("include/"):
         for number, name, quoted in tree.source(path).includes():
             if not quoted and not lint_layers.is_system(name) and not (
-                    path.startswith("include/holdfast/perf_test/") and name.startswith("gtest/")):
+                    path.startswith(("include/holdfast/perf_test.hpp", "include/holdfast/perf_test/gtest/")) and name.startswith("gtest/")):
                 yield path, number, f"<{name}> is neither std nor Linux: the core depends on nothing else"
 
 
@@ -241,14 +241,15 @@ def one_version(tree):
 
 
 def umbrella(tree):
-    """holdfast.hpp includes every header that lies beside it"""
+    """holdfast.hpp includes every header of the core that lies beside it"""
     whole = "include/holdfast/holdfast.hpp"
     if whole not in tree.paths:
         return
     included = {name for _, name, _ in tree.source(whole).includes()}
+    core = lint_layers.closure("umbrella")
     for path in tree.cpp("include/holdfast/"):
         name = path.removeprefix("include/")
-        if name.count("/") == 1 and path != whole and name not in included:
+        if name.count("/") == 1 and path != whole and name not in included and lint_layers.layer_of(path) in core | {None}:
             yield whole, 1, f'"{name}" is missing: whoever includes the whole core gets less than that'
 
 

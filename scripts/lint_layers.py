@@ -36,7 +36,7 @@ PLACES = [
     (r"include/holdfast/(?:array|queue|broadcast|snapshot|hash_table|hash_map|block_store|sorted_index)(?:/.*|\.hpp)", "containers"),
     (r"include/holdfast/net\.hpp", "net"),
     (r"include/holdfast/holdfast\.hpp", "umbrella"),
-    (r"include/holdfast/perf_test\.hpp", "perf_test"),
+    (r"include/(?:holdfast/perf_test\.hpp|gtestx/gtestx\.h)", "perf_test"),
     (r"src/(net|perf_test|host|inspect|serve|workload|doctor|tune|replicate|cli)/.*", None),
     (r"python/.*", "python"),
 ]

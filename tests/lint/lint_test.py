@@ -36,7 +36,9 @@ CASES = {
         ({"include/holdfast/a.hpp": "#include <fmt/format.h>\n"}, 1),
         ({"include/holdfast/a.hpp": "#include <simdjson.h>\n"}, 1),
         ({"include/holdfast/a.hpp": "#include <vector>\n#include <sys/mman.h>\n#include <fcntl.h>\n#include <linux/memfd.h>\n"}, 0),
-        ({"include/holdfast/perf_test/a.hpp": "#include <gtest/gtest.h>\n"}, 0),
+        ({"include/holdfast/perf_test/a.hpp": "#include <gtest/gtest.h>\n"}, 1),
+        ({"include/holdfast/perf_test/gtest/a.hpp": "#include <gtest/gtest.h>\n"}, 0),
+        ({"include/holdfast/perf_test.hpp": "#include <gtest/gtest.h>\n"}, 0),
         ({"include/holdfast/metrics/a.hpp": "#include <gtest/gtest.h>\n"}, 1),
     ],
     "memory_order": [
@@ -118,6 +120,7 @@ CASES = {
     "umbrella": [
         ({"include/holdfast/holdfast.hpp": '#include "holdfast/a.hpp"\n', "include/holdfast/a.hpp": "", "include/holdfast/b.hpp": ""}, 1),
         ({"include/holdfast/holdfast.hpp": '#include "holdfast/a.hpp"\n', "include/holdfast/a.hpp": "", "include/holdfast/net/b.hpp": ""}, 0),
+        ({"include/holdfast/holdfast.hpp": '#include "holdfast/a.hpp"\n', "include/holdfast/a.hpp": "", "include/holdfast/perf_test.hpp": ""}, 0),
     ],
     "dependencies": [
         ({"src/cli/a.cpp": "#include <fmt/format.h>\n"}, 1),
