@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// driver.hpp - what stands between GoogleTest and the measuring code: runs one test's body and tells GoogleTest.
+//
+// (I1) GoogleTest's documented interface only: listeners, RecordProperty, assertions.
+// (I2) A failed assertion, GTEST_SKIP and PERF_ABORT raise the stop sign; the loop looks at nothing else.
+// Threads: assertions may fail in any thread; the rest happens in the one that runs the tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <string>
+
+#include "holdfast/perf_test/engine.hpp"
+#include "holdfast/perf_test/options.hpp"
+#include "holdfast/perf_test/session.hpp"
+
+namespace holdfast::perf_test::detail {
+
+/// What the running body did beside its work.
+struct body_signals {
+    inline static constinit std::atomic<bool> failed{false}, skipped{false}, aborted{false};
+    // Relaxed orders: flags of their own, read after the loop ended and the threads that raised them were joined.
+    static void clear() noexcept {
+        failed.store(false, std::memory_order_relaxed);
+        skipped.store(false, std::memory_order_relaxed);
+        aborted.store(false, std::memory_order_relaxed);
+        stop_sign::lower();
+    }
+};
+
+/// PERF_ABORT: the loop ends after this operation. Returns: what the assertion's message shows.
+inline const char* abort_loop() noexcept {
+    body_signals::aborted.store(true, std::memory_order_relaxed);  // relaxed: see body_signals
+    stop_sign::raise();
+    return "(the loop of this performance test stops here)";
+}
+
+/// Sees every failed assertion where it happens. It must not fail itself, so it is apart from the one below.
+class failure_listener : public testing::EmptyTestEventListener {
+    void OnTestPartResult(const testing::TestPartResult& part) override {
+        if (part.passed()) return;
+        auto& signal = part.skipped() ? body_signals::skipped : body_signals::failed;
+        signal.store(true, std::memory_order_relaxed);  // relaxed: see body_signals
+        stop_sign::raise();
+    }
+};
+
+/// Prepares the session before the first test and closes it after the last.
+class session_listener : public testing::EmptyTestEventListener {
+    void OnTestProgramStart(const testing::UnitTest& /*unused*/) override { init_from_process(); }
+
+    void OnTestIterationEnd(const testing::UnitTest& tests, int /*iteration*/) override {
+        if (tests.test_to_run_count() == 0 && tests.total_test_count() > 0 &&
+            std::getenv("GTEST_TOTAL_SHARDS") == nullptr) {
+            ADD_FAILURE() << "no test was selected of the " << tests.total_test_count()
+                          << " there are: nothing was measured. --gtest_list_tests shows their names.";
+        }
+        for (const std::string& failure : session::get().finish()) ADD_FAILURE() << failure;
+    }
+};
+
+inline bool listen() {
+    auto& listeners = testing::UnitTest::GetInstance()->listeners();
+    listeners.Append(new failure_listener);
+    listeners.Append(new session_listener);
+    return true;
+}
+inline const bool listening = listen();
+
+/// Why the numbers of a run that ended early are void; empty if they are good.
+inline std::string why_void(std::uint64_t operations) {
+    const std::string where = " in operation " + std::to_string(operations);
+    // Relaxed: see body_signals.
+    if (body_signals::failed.load(std::memory_order_relaxed)) return "an assertion failed" + where;
+    if (body_signals::skipped.load(std::memory_order_relaxed)) return "the body skipped the test" + where;
+    if (body_signals::aborted.load(std::memory_order_relaxed)) return "the body asked to stop (PERF_ABORT)" + where;
+    return {};
+}
+
+/// Measures, reports, and fails the test if the body did.
+inline result measure_here(const test_options& options, body_runner& body) {
+    result found;
+    found.suite = options.suite;
+    found.name = options.name;
+    found.parameter = options.parameter;
+    const auto give_up = [&](const std::string& why) {
+        found.failure = why;
+        session::get().add(found);
+    };
+    body_signals::clear();
+    try {
+        const watchdog guard(options.suite + "." + options.name, options.timeout());
+        found = measure_body(options, body);
+    } catch (const std::exception& thrown) {
+        give_up(std::string("the body threw an exception: ") + thrown.what());
+        throw;
+    } catch (...) {
+        give_up("the body threw something that is no std::exception");
+        throw;
+    }
+    const std::string reason = why_void(found.count);
+    if (!reason.empty()) found.failure = reason;
+    session::get().add(found);
+    const bool told = body_signals::failed.load(std::memory_order_relaxed) ||  // relaxed: see body_signals
+                      body_signals::skipped.load(std::memory_order_relaxed);
+    if (!found.good() && !told) ADD_FAILURE() << found.failure;
+    return found;
+}
+
+/// The options of the test that GoogleTest is running.
+inline test_options options_here(double opt_hz, double opt_milliseconds) {
+    init_from_process();
+    test_options options = session::get().flags().for_test(opt_hz, opt_milliseconds);
+    if (const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info()) {
+        options.suite = test->test_suite_name();
+        options.name = test->name();
+        if (test->value_param() != nullptr) options.parameter = test->value_param();
+        if (test->type_param() != nullptr) options.parameter = test->type_param();
+    }
+    return options;
+}
+
+/// The body of a test class made by the macros: a member function that is not virtual, inlined into the loop.
+template <class Test>
+class fixture_runner final : public body_runner {
+ public:
+    explicit fixture_runner(Test& test) noexcept : test_(test) {}
+
+    std::uint64_t run_batch(std::uint64_t operations) override {
+        Test& test = test_;
+        auto body = [&test] { test.holdfast_perf_body(); };
+        return run_loop(body, operations);
+    }
+    std::uint64_t run_floor(std::uint64_t operations) override {
+        empty_body nothing;
+        return run_loop(nothing, operations);
+    }
+    void prepare(std::uint64_t operations) override {
+        if constexpr (requires(Test& test) { test.holdfast_perf_setup(operations); })
+            test_.holdfast_perf_setup(operations);
+    }
+    void finish() override {
+        if constexpr (requires(Test& test) { test.holdfast_perf_teardown(); }) test_.holdfast_perf_teardown();
+    }
+    [[nodiscard]] std::uint64_t batch() const override {
+        if constexpr (requires { Test::holdfast_perf_batch(); }) return Test::holdfast_perf_batch();
+        return 0;
+    }
+
+ private:
+    Test& test_;
+};
+
+template <class Test>
+void run_test(Test& test, double opt_hz, double opt_milliseconds) {
+    fixture_runner<Test> body(test);
+    try {
+        measure_here(options_here(opt_hz, opt_milliseconds), body);
+    } catch (const usage_error& wrong) {
+        ADD_FAILURE() << wrong.what();
+    }
+}
+
+template <class T>
+inline constexpr bool never = false;
+template <class T>
+concept always = true;
+
+}  // namespace holdfast::perf_test::detail

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// session.hpp - one run of a test program: its flags, its results in order, and who gets to see them.
+//
+// A sink takes results (a file, a comparison). It is made before the first test, given each result as soon as there is
+// one, and asked at the end what is wrong; so a program that dies in its tenth test has written nine.
+// Threads: one, the one that runs the tests.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "holdfast/perf_test/options.hpp"
+#include "holdfast/perf_test/result.hpp"
+
+namespace holdfast::perf_test {
+
+class sink {
+ public:
+    virtual ~sink() = default;
+    virtual void add(const result& found) = 0;
+    /// Returns: what makes the run a failure, one text each. Throws: holdfast::error if something cannot be written.
+    virtual std::vector<std::string> finish() = 0;
+
+ protected:
+    sink() = default;
+    sink(const sink&) = default;
+    sink& operator=(const sink&) = default;
+};
+
+/// The sinks that the flags ask for. Throws: usage_error if one cannot be made.
+[[nodiscard]] std::vector<std::unique_ptr<sink>> make_sinks(const flag_values& flags);
+
+class session {
+ public:
+    /// This process's own.
+    [[nodiscard]] static session& get();
+
+    /// Takes the flags and makes the sinks. Throws: usage_error.
+    void configure(flag_values flags);
+    [[nodiscard]] bool configured() const noexcept { return configured_; }
+    [[nodiscard]] const flag_values& flags() const noexcept { return flags_; }
+
+    /// Keeps a result, prints it to stdout and gives it to the sinks.
+    void add(const result& found);
+    [[nodiscard]] const std::vector<result>& results() const noexcept { return results_; }
+
+    /// The end of a pass over the tests. Returns: what makes it a failure, one text each.
+    [[nodiscard]] std::vector<std::string> finish();
+
+ private:
+    session() = default;
+    flag_values flags_;
+    std::vector<std::unique_ptr<sink>> sinks_;
+    std::vector<result> results_;
+    bool configured_ = false;
+};
+
+/// Reads our flags, removes them from argv and prepares the session. A command line that makes no sense is answered on
+/// stderr and ends the process with status 2; --perf_help is answered on stdout and ends it with 0.
+void init(int* argc, char** argv, unknown_arguments unknown = unknown_arguments::keep);
+
+/// The same for a program that never called init: the kernel knows its command line. Nothing if init was called.
+void init_from_process();
+
+/// What a person sees of a result: the four lines count, time, HZ and 1/HZ first, then everything else that is known.
+struct text_style {
+    bool colour = false;
+};
+[[nodiscard]] std::string to_text(const result& found, const text_style& style = {});
+
+/// Ends the process with status 3 and a message naming the test if it lives longer than the given seconds.
+///
+/// A timer of the kernel and a signal handler instead of a thread: a second thread would make allocators and reference
+/// counts slower and so change what is measured. One at a time; not inherited by fork.
+class watchdog {
+ public:
+    watchdog(const std::string& test, double seconds);
+    ~watchdog();
+    watchdog(const watchdog&) = delete;
+    watchdog& operator=(const watchdog&) = delete;
+
+ private:
+    bool armed_ = false;
+    void* timer_ = nullptr;
+};
+
+}  // namespace holdfast::perf_test

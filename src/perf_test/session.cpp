@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "holdfast/perf_test/session.hpp"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+namespace holdfast::perf_test {
+namespace {
+
+constexpr int status_usage = 2;
+
+// Takes the values, or ends the process saying why not.
+template <class Parse>
+void configure_or_exit(Parse parse) {
+    try {
+        flag_values flags = parse();
+        if (flags.help) {
+            std::fputs(flag_help().c_str(), stdout);
+            std::exit(EXIT_SUCCESS);
+        }
+        session::get().configure(std::move(flags));
+    } catch (const std::exception& wrong) {
+        std::fflush(stdout);
+        std::fprintf(stderr, "perf_test: %s\n", wrong.what());
+        std::exit(status_usage);
+    }
+}
+
+bool colour_wanted() {
+    const char* refused = std::getenv("NO_COLOR");
+    return ::isatty(STDOUT_FILENO) == 1 && (refused == nullptr || *refused == '\0');
+}
+
+}  // namespace
+
+session& session::get() {
+    static session own;
+    return own;
+}
+
+void session::configure(flag_values flags) {
+    check_outputs(flags.output);
+    sinks_ = make_sinks(flags);
+    flags_ = std::move(flags);
+    configured_ = true;
+}
+
+void session::add(const result& found) {
+    results_.push_back(found);
+    std::fputs(to_text(found, {.colour = colour_wanted()}).c_str(), stdout);
+    std::fflush(stdout);
+    for (const auto& one : sinks_) one->add(found);
+}
+
+std::vector<std::string> session::finish() {
+    std::vector<std::string> failures;
+    for (const auto& one : sinks_) {
+        try {
+            auto found = one->finish();
+            failures.insert(failures.end(), std::make_move_iterator(found.begin()),
+                            std::make_move_iterator(found.end()));
+        } catch (const std::exception& wrong) {
+            failures.emplace_back(wrong.what());
+        }
+    }
+    return failures;
+}
+
+void init(int* argc, char** argv, unknown_arguments unknown) {
+    configure_or_exit([&] { return parse_flags(*argc, argv, unknown); });
+}
+
+void init_from_process() {
+    if (session::get().configured()) return;
+    std::ifstream file("/proc/self/cmdline", std::ios::binary);
+    std::vector<std::string> arguments;
+    for (std::string argument; std::getline(file, argument, '\0');) arguments.push_back(argument);
+    configure_or_exit([&] { return parse_flags(arguments, unknown_arguments::keep); });
+}
+
+}  // namespace holdfast::perf_test

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// text.cpp - a result for people. The first four lines have the form that programs reading such output know.
+#include <algorithm>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+#include <string>
+
+#include "holdfast/error.hpp"
+#include "holdfast/perf_test/session.hpp"
+
+namespace holdfast::perf_test {
+namespace {
+
+using holdfast::detail::printable;
+
+constexpr std::string_view yellow = "\033[33m", red = "\033[31m", plain = "\033[0m";
+
+[[gnu::format(printf, 1, 2)]] std::string print(const char* format, ...) {
+    char text[512];
+    va_list values;
+    va_start(values, format);
+    const int length = std::vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    return length > 0 ? std::string(text, std::min<std::size_t>(static_cast<std::size_t>(length), sizeof text - 1))
+                      : "";
+}
+
+// 25369636 -> 25,369,636; what follows the digits stays.
+std::string grouped(const std::string& number) {
+    const std::size_t digits = std::min(number.find_first_not_of("0123456789"), number.size());
+    std::string text;
+    for (std::size_t at = 0; at < number.size(); ++at) {
+        if (at > 0 && at < digits && (digits - at) % 3 == 0) text += ',';
+        text += number[at];
+    }
+    return text;
+}
+
+std::string line(const char* name, const std::string& text) { return print("%11s: ", name) + text + "\n"; }
+
+// A time of fitting unit: 4.25 ns, 12.0 us, 3.40 ms.
+std::string time_text(double ns) {
+    const char* const units[] = {"ns", "us", "ms", "s"};
+    std::size_t unit = 0;
+    while (std::fabs(ns) >= 1000 && unit < 3) {
+        ns /= 1000;
+        ++unit;
+    }
+    return print(std::fabs(ns) < 10 ? "%.3f %s" : std::fabs(ns) < 100 ? "%.2f %s" : "%.1f %s", ns, units[unit]);
+}
+
+std::string percent(double part) { return print("%.2g %%", part * 100); }
+
+std::string four_lines(const result& r) {
+    std::string text = line("count", grouped(std::to_string(r.count)));
+    text += line("time", print("%.6f s", r.seconds));
+    text += line("HZ", grouped(print("%.6f", r.hz())));
+    return text + line("1/HZ", print("%.9f s", r.seconds / static_cast<double>(r.count)));
+}
+
+std::string statistics_lines(const result& r) {
+    const summary& t = r.time;
+    std::string median =
+        time_text(t.median) + "   95 %: " + time_text(t.median_95.low) + " to " + time_text(t.median_95.high);
+    if (t.median > 0) median += " (+-" + percent((t.median_95.high - t.median_95.low) / 2 / t.median) + ")";
+    std::string text = line("median", median);
+    text +=
+        line("spread", "MAD " + time_text(t.mad) + ", from " + time_text(t.minimum) + " to " + time_text(t.maximum));
+    if (t.outliers.total() > 0) {
+        text += line("outliers",
+                     print("%zu of %zu (%zu low, %zu high; %zu of them severe)", t.outliers.total(), t.count,
+                           t.outliers.low_mild + t.outliers.low_severe, t.outliers.high_mild + t.outliers.high_severe,
+                           t.outliers.low_severe + t.outliers.high_severe));
+    }
+    return text + line("batches", print("%zu of %s, ", r.samples.size(), grouped(std::to_string(r.batch)).c_str()) +
+                                      "floor " + time_text(r.floor_ns) + " taken off");
+}
+
+std::string latency_line(const char* name, const latency_result& l) {
+    std::string text;
+    for (const percentile& p : l.percentiles) {
+        text +=
+            (text.empty() ? "" : "   ") + print("p%g ", p.level * 100) + time_text(p.estimate) + (p.bounded ? "" : "?");
+    }
+    return line(name, text + (text.empty() ? "" : "   ") + "max " + time_text(l.maximum));
+}
+
+std::string rate_lines(const rate_result& r) {
+    std::string text =
+        line("rate",
+             print("%s wanted, %s achieved, %s arrivals", grouped(print("%.1f", r.wanted_hz)).c_str(),
+                   grouped(print("%.1f", r.achieved_hz)).c_str(), r.arrival == arrivals::fixed ? "fixed" : "poisson"));
+    text += line("late", grouped(std::to_string(r.late_starts)) + " starts, backlog at most " +
+                             grouped(std::to_string(r.backlog_max)));
+    return text + latency_line("service", r.service) + latency_line("response", r.response);
+}
+
+std::string workers_lines(const workers_result& w) {
+    return line(w.processes ? "processes" : "threads",
+                print("%zu: %s a second together, a worker ", w.workers, grouped(print("%.0f", w.wall_hz)).c_str()) +
+                    time_text(w.per_worker_ns.median) + " an operation");
+}
+
+}  // namespace
+
+std::string to_text(const result& r, const text_style& style) {
+    const auto coloured = [&](std::string_view colour, const std::string& text) {
+        return style.colour ? std::string(colour) + text + std::string(plain) : text;
+    };
+    if (!r.good() || r.count == 0) {
+        return coloured(red, line("no result", printable(r.good() ? "the body never ran" : r.failure)));
+    }
+    std::string text = four_lines(r);
+    if (!r.samples.empty()) text += statistics_lines(r);
+    if (r.latency) text += latency_line("latency", *r.latency);
+    if (r.rate) text += rate_lines(*r.rate);
+    for (const workers_result& one : r.workers) text += workers_lines(one);
+    for (const counter& one : r.counters) text += line(one.name.c_str(), print("%.6g an operation", one.per_operation));
+    for (const warning& one : r.warnings) text += coloured(yellow, line("warning", one.text));
+    return text;
+}
+
+}  // namespace holdfast::perf_test
