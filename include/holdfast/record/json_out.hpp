@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// json_out.hpp - writes JSON from left to right: commas and colons come by themselves, names are the caller's literals.
+//
+// For what programs say of segments and of measurements; records have their own writer (record/json.hpp). Numbers that
+// JSON cannot hold (NaN, infinity) become null.
+#pragma once
+
+#include <charconv>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "holdfast/record/fixed_text.hpp"
+
+namespace holdfast::detail {
+
+/// Appends JSON to a string. Requires: calls that nest as JSON does.
+class json_out {
+ public:
+    explicit json_out(std::string& out) noexcept : out_(out) {}
+
+    json_out& begin_object() { return open('{'); }
+    json_out& end_object() { return close('}'); }
+    json_out& begin_array() { return open('['); }
+    json_out& end_array() { return close(']'); }
+
+    json_out& key(std::string_view name) {
+        string(name);
+        out_ += ':';
+        fresh_ = true;
+        return *this;
+    }
+
+    /// Text, as RFC 8259 section 7 wants it: bytes that are no UTF-8, as a file's name may hold, become \xHH.
+    json_out& string(std::string_view text) {
+        separate();
+        out_ += '"';
+        while (!text.empty()) {
+            const std::size_t bytes = utf8_bytes(text);
+            if (bytes == 0) {
+                out_ += "\\\\x";  // a backslash is escaped in JSON
+                append_hex(out_, static_cast<unsigned char>(text.front()));
+            }
+            for (const char c : text.substr(0, bytes)) escape(c);
+            text.remove_prefix(bytes == 0 ? 1 : bytes);
+        }
+        out_ += '"';
+        return *this;
+    }
+    json_out& boolean(bool value) { return raw(value ? "true" : "false"); }
+    json_out& null() { return raw("null"); }
+    template <std::integral Integer>
+    json_out& number(Integer value) {
+        char digits[24];
+        return raw(
+            {digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, value).ptr - digits)});
+    }
+    json_out& number(double value) {
+        if (!std::isfinite(value)) return null();
+        char digits[32];
+        return raw(
+            {digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, value).ptr - digits)});
+    }
+    /// A value that is JSON already.
+    json_out& raw(std::string_view json) {
+        separate();
+        out_ += json;
+        return *this;
+    }
+
+    // A member in one call.
+    json_out& member(std::string_view name, std::string_view text) { return key(name).string(text); }
+    json_out& member(std::string_view name, const char* text) { return key(name).string(text); }
+    json_out& member(std::string_view name, bool value) { return key(name).boolean(value); }
+    template <std::integral Integer>
+        requires(!std::same_as<Integer, bool>)
+    json_out& member(std::string_view name, Integer value) {
+        return key(name).number(value);
+    }
+    json_out& member(std::string_view name, double value) { return key(name).number(value); }
+    template <class T>
+    json_out& member(std::string_view name, const std::optional<T>& value) {
+        return value ? member(name, *value) : key(name).null();
+    }
+
+ private:
+    json_out& open(char bracket) {
+        separate();
+        out_ += bracket;
+        fresh_ = true;
+        return *this;
+    }
+    json_out& close(char bracket) {
+        out_ += bracket;
+        fresh_ = false;
+        return *this;
+    }
+    void separate() {
+        if (!fresh_) out_ += ',';
+        fresh_ = false;
+    }
+    void escape(char c) {
+        constexpr std::string_view hex = "0123456789abcdef";
+        switch (c) {
+            case '"': out_ += "\\\""; break;
+            case '\\': out_ += "\\\\"; break;
+            case '\n': out_ += "\\n"; break;
+            case '\r': out_ += "\\r"; break;
+            case '\t': out_ += "\\t"; break;
+            default:
+                if (static_cast<unsigned char>(c) >= 0x20) {
+                    out_ += c;
+                } else {
+                    out_ += "\\u00";
+                    out_ += hex[static_cast<unsigned char>(c) >> 4U];
+                    out_ += hex[static_cast<unsigned char>(c) & 15U];
+                }
+        }
+    }
+
+    std::string& out_;
+    bool fresh_ = true;  // nothing stands before the next value in its object or array
+};
+
+}  // namespace holdfast::detail
