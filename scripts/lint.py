@@ -254,7 +254,7 @@ def umbrella(tree):
 
 
 def dependencies(tree):
-    """a library of others is included by one wrapper file, and docs/dependencies.md names both"""
+    """a library of others is included by one wrapper file a component, and docs/dependencies.md names both"""
     page = tree.text("docs/dependencies.md") if "docs/dependencies.md" in tree.paths else ""
     users = {}
     for path in tree.cpp(*SHIPPED):
@@ -262,12 +262,16 @@ def dependencies(tree):
             if not quoted and not lint_layers.is_system(name) and not name.startswith(("holdfast/", "gtest/")):
                 users.setdefault(re.split(r"[/.]", name)[0], []).append((path, number))
     for library, places in sorted(users.items()):
-        wrappers = [p for p, _ in places if f"`{p}`" in page]
-        if len(set(wrappers)) != 1:
-            yield (*places[0], f"docs/dependencies.md has to name the one file that includes {library}")
+        components = {}
         for path, number in places:
-            if wrappers and path not in wrappers:
-                yield path, number, f"{library} is wrapped by {wrappers[0]}: include that"
+            components.setdefault(os.path.dirname(path), []).append((path, number))
+        for inside in components.values():
+            wrappers = [p for p, _ in inside if f"`{p}`" in page]
+            if len(set(wrappers)) != 1:
+                yield (*inside[0], f"docs/dependencies.md has to name the one file that includes {library}")
+            for path, number in inside:
+                if wrappers and path not in wrappers:
+                    yield path, number, f"{library} is wrapped by {wrappers[0]}: include that"
 
 
 def format_cpp(tree):

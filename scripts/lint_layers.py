@@ -13,7 +13,7 @@ BELOW = {
     "containers": ["segment", "record"],     # L3
     "metrics": ["segment"],                  # L3
     "executor": ["base"],                    # L3
-    "perf_test": ["metrics"],                # side branches
+    "perf_test": ["metrics", "record"],      # side branches
     "net": ["executor", "metrics"],
     "host": ["base"],
     "umbrella": ["containers", "metrics", "executor"],  # holdfast.hpp

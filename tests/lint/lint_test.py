@@ -126,6 +126,9 @@ CASES = {
         ({"src/cli/a.cpp": "#include <fmt/format.h>\n"}, 1),
         ({"src/cli/a.hpp": "#include <fmt/format.h>\n", "src/cli/b.cpp": "#include <fmt/core.h>\n", "docs/dependencies.md": "fmt `src/cli/a.hpp`"}, 1),
         ({"src/cli/a.hpp": "#include <fmt/format.h>\n#include <vector>\n", "docs/dependencies.md": "fmt `src/cli/a.hpp`"}, 0),
+        ({"src/cli/a.hpp": "#include <fmt/core.h>\n", "src/net/b.cpp": "#include <fmt/core.h>\n", "docs/dependencies.md": "fmt `src/cli/a.hpp`"}, 1),
+        ({"src/cli/a.hpp": "#include <fmt/core.h>\n", "src/net/b.cpp": "#include <fmt/core.h>\n",
+          "docs/dependencies.md": "fmt `src/cli/a.hpp`, `src/net/b.cpp`"}, 0),
     ],
     "format": [
         ({"src/net/a.cpp": "int   f( ) ;\n"}, 1),
