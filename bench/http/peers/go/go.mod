@@ -1,3 +1,0 @@
-module go_net_http
-
-go 1.19
