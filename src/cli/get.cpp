@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // get.cpp - one answer out of a segment: the entry of a key, a counter, a snapshot's object, a histogram's quantiles.
+#include <cmath>
 #include <memory>
 
 #include "cli/exit_code.hpp"
@@ -77,8 +78,8 @@ void print(const histogram_counts& counts) {
     list.add("count", count_text(counts.total()));
     for (const double q : {0.0, 0.5, 0.9, 0.99, 0.999, 1.0})
         if (const auto found = counts.quantile(q))
-            list.add(format("p{}", q * 100),
-                     format("{:.0f} ns  ({} to {})", found->estimate, found->lower, found->upper));
+            list.add(format("p{}", q * 100), format("{:.0f} ns  ({} to {}, {:.0f} %)", found->estimate, found->lower,
+                                                    found->upper, std::floor(found->confidence * 100)));
     list.print();
 }
 

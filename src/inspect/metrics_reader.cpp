@@ -31,7 +31,8 @@ void append_json(json_out& out, const histogram_counts& counts) {
         const std::optional<quantile_estimate> found = counts.quantile(q);
         if (!found) continue;
         out.begin_object().member("q", q).member("estimate_ns", found->estimate).member("lower_ns", found->lower);
-        out.member("upper_ns", found->upper).member("bounded", found->bounded).end_object();
+        out.member("upper_ns", found->upper).member("confidence", found->confidence);
+        out.member("bounded", found->bounded).end_object();
     }
     out.end_array().end_object();
 }

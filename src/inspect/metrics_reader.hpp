@@ -23,7 +23,8 @@ counter_walk for_each_counter(const segment& from, const counter_sink& sink);
 /// All that was ever recorded. Throws: kind_, version_, geometry_mismatch.
 [[nodiscard]] histogram_counts latencies_of(const segment& from);
 
-/// {"count":..,"sum":..,"quantiles":[{"q":..,"estimate":..,"lower":..,"upper":..,"bounded":..},...]}, times in ns.
+/// {"count":..,"sum_ns":..,"quantiles":[{"q":..,"estimate_ns":..,"lower_ns":..,"upper_ns":..,"confidence":..,
+/// "bounded":..},...]}.
 void append_json(json_out& out, const histogram_counts& counts);
 
 }  // namespace holdfast::inspect

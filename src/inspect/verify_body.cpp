@@ -87,27 +87,32 @@ void verify_counters(const std::shared_ptr<const segment>& s, verification& foun
     }
 }
 
+template <class Shard>
+void verify_shard(const Shard& shard, std::uint64_t offset, const std::string& name, verification& found) {
+    const auto add = [&](severity how, const char* what) { found.add({how, "body", offset, name, what}); };
+    // Relaxed: at rest, or one sample behind, which none of these comparisons can tell.
+    constexpr auto relaxed = std::memory_order_relaxed;
+    bool counted = false;
+    for (std::size_t b = 0; b < shard.counts.size(); ++b) {
+        const bool some = shard.counts[b].load(relaxed) != 0;
+        counted |= some;
+        if (some && b >= log_linear::buckets) add(severity::damage, "a count stands behind the last bucket");
+    }
+    if (shard.owner.load(relaxed) > 1) add(severity::damage, "its owner word is neither 0 nor 1");
+    if (!counted && shard.greatest.load(relaxed) != 0 && shard.sum.load(relaxed) != 0)
+        add(severity::note, "a sample was cut short by a kill; it is not counted");
+}
+
 void verify_histogram(const std::shared_ptr<const segment>& s, verification& found) {
     found.elements = latencies_of(*s).total();  // checks the geometry
-    const auto* const shards = reinterpret_cast<const layout::latency_shard*>(s->bytes().data());
-    for (std::uint64_t i = 0; i < s->info().geometry[0]; ++i) {
-        const auto add = [&](const char* what) {
-            found.add({severity::damage, "body", header_bytes + i * sizeof(layout::latency_shard),
-                       detail::concat("shard ", i), what});
-        };
-        // Relaxed: at rest, or one sample behind, which none of these comparisons can tell.
-        constexpr auto relaxed = std::memory_order_relaxed;
-        bool counted = false;
-        for (std::size_t b = 0; b < layout::latency_count_words; ++b) {
-            const bool some = shards[i].counts[b].load(relaxed) != 0;
-            counted |= some;
-            if (some && b >= log_linear::buckets) add("a count stands behind the last bucket");
-        }
-        if (shards[i].owner.load(relaxed) > 1) add("its owner word is neither 0 nor 1");
-        if (!counted && shards[i].greatest.load(relaxed) != 0 && shards[i].sum.load(relaxed) != 0)
-            found.add({severity::note, "body", header_bytes + i * sizeof(layout::latency_shard),
-                       detail::concat("shard ", i), "a sample was cut short by a kill; it is not counted"});
-    }
+    const std::uint64_t owned = s->info().geometry[0] - 1;
+    const std::byte* const body = s->bytes().data();
+    const std::uint64_t shared_at = owned * sizeof(layout::latency_shard);
+    for (std::uint64_t i = 0; i < owned; ++i)
+        verify_shard(reinterpret_cast<const layout::latency_shard*>(body)[i],
+                     header_bytes + i * sizeof(layout::latency_shard), detail::concat("shard ", i), found);
+    verify_shard(*reinterpret_cast<const layout::shared_latency_shard*>(body + shared_at), header_bytes + shared_at,
+                 "the shared shard", found);
 }
 
 }  // namespace

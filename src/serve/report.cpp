@@ -151,7 +151,8 @@ void append_latency(json_out& json, const histogram_counts& merged) {
         const auto answer = merged.quantile(q);
         if (!answer) continue;
         json.key(name).begin_object().member("estimate_ns", answer->estimate).member("lower_ns", answer->lower);
-        json.member("upper_ns", answer->upper).member("bounded", answer->bounded).end_object();
+        json.member("upper_ns", answer->upper).member("confidence", answer->confidence);
+        json.member("bounded", answer->bounded).end_object();
     }
     json.key("buckets").begin_array();  // [least, greatest, count], those that counted anything
     for (std::size_t i = 0; i < merged.counts().size(); ++i) {

@@ -124,15 +124,16 @@ TEST(CounterSlotsKill, SumsHoldEveryFinishedAdditionAcrossKills) {
 // A killed owner's shard is counted on by the next one without losing a record.
 TEST(LatencyShardsKill, NextOwnerOfADeadWritersShardCountsOn) {
     holdfast::test::seeded_random random;
-    const shared_pages pages(2 * sizeof(layout::latency_shard));
+    const shared_pages pages(layout::latency_shard_bytes(2));
     const latency_shards shards(pages.bytes(), 2, "anon:");
     tally all;
     const std::uint64_t rounds = holdfast::test::scaled(150);
     for (std::uint64_t round = 0; round < rounds; ++round) {
         child_process writer([&](channel& talk) {
+            auto line = shards.line(0);
             for (std::uint64_t i = 0;; ++i) {
                 if (!talk.send('b')) return 2;
-                holdfast::detail::record_alone(shards[0], 100 + i % 1000);
+                holdfast::detail::record_value(line, 100 + i % 1000);
                 if (!talk.send('f')) return 2;
             }
         });
@@ -146,6 +147,44 @@ TEST(LatencyShardsKill, NextOwnerOfADeadWritersShardCountsOn) {
         ASSERT_LE(total, all.begun);
     }
     EXPECT_LE(all.begun - all.finished, rounds);
+}
+
+// I4 under kills: two writers, each with a shard of its own, pass the end of the same bucket's 32 bits together, again
+// and again. A record is in the full word's stead in the shared shard, or nowhere; never twice, never wrapped.
+TEST(LatencyShardsKill, FullWordsLoseAndDoubleNothing) {
+    holdfast::test::seeded_random random;
+    const shared_pages pages(layout::latency_shard_bytes(3));
+    const latency_shards shards(pages.bytes(), 3, "anon:");
+    const std::size_t bucket = holdfast::log_linear::bucket_of(5000);
+    constexpr std::uint32_t nearly_full = 0xFFFFFFFFU - 20;
+    const std::uint64_t rounds = holdfast::test::scaled(100);
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+        // Nobody writes now: the words are set back to just below their end.
+        for (std::size_t shard = 0; shard < 2; ++shard) shards[shard].counts[bucket].store(nearly_full);
+        const std::uint64_t before = shards.merged().counts()[bucket];
+        std::vector<child_process> crew;
+        for (std::size_t c = 0; c < 2; ++c) {
+            crew.emplace_back([&shards, c](channel& talk) {
+                auto line = shards.line(c);
+                for (;;) {
+                    if (!talk.send('b')) return 2;
+                    holdfast::detail::record_value(line, 5000);
+                    if (!talk.send('f')) return 2;
+                }
+            });
+        }
+        std::this_thread::sleep_for(std::chrono::microseconds(random.below(3000)));  // places the kills
+        tally all;
+        for (child_process& one : crew) {
+            ASSERT_TRUE(one.kill().signalled);
+            const tally said = drain(one.talk());
+            all.begun += said.begun;
+            all.finished += said.finished;
+        }
+        const std::uint64_t counted = shards.merged().counts()[bucket] - before;
+        ASSERT_GE(counted, all.finished);
+        ASSERT_LE(counted, all.begun);
+    }
 }
 
 }  // namespace

@@ -758,7 +758,7 @@ class Metrics(Program):
         shape = self.json("get", counts + "-latency")
         self.assertEqual(sorted(shape), ["count", "quantiles", "sum_ns"])
         self.assertEqual(shape["count"], 1)
-        self.assertEqual(sorted(shape["quantiles"][0]), ["bounded", "estimate_ns", "lower_ns", "q", "upper_ns"])
+        self.assertEqual(sorted(shape["quantiles"][0]), ["bounded", "confidence", "estimate_ns", "lower_ns", "q", "upper_ns"])
         self.assertIn("p99", self.expect(OK, "get", counts + "-latency").stdout)
         for kind, name in (("counter_set", counts), ("latency_histogram", counts + "-latency")):
             self.assertEqual(self.json("stat", name)["kind"], kind)

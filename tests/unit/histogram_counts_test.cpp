@@ -23,10 +23,7 @@ using holdfast::histogram_counts;
 
 histogram_counts counts_of(const std::vector<std::uint64_t>& samples) {
     histogram_counts counts;
-    for (const std::uint64_t sample : samples) {
-        counts.add(log_linear::bucket_of(sample), 1);
-        counts.note(sample, sample, sample);
-    }
+    for (const std::uint64_t sample : samples) counts.record(sample);
     return counts;
 }
 
@@ -154,6 +151,10 @@ TEST(HistogramCounts, TooFewSamplesForTheTailAreNotCalledBounded) {
     const histogram_counts counts = counts_of(std::vector<std::uint64_t>(100, 5000));
     EXPECT_FALSE(counts.quantile(0.999)->bounded);
     EXPECT_TRUE(counts.quantile(0.5)->bounded);
+    // All there is to say of the 99.9th percentile: one of 100 samples is above it with probability 1 - 0.999^100.
+    EXPECT_NEAR(counts.quantile(0.999)->confidence, 1 - std::pow(0.999, 100), 1e-9);
+    EXPECT_EQ(counts.quantile(0)->confidence, 0) << "samples say nothing about the least value there can be";
+    EXPECT_EQ(counts.quantile(1)->confidence, 0);
 }
 
 TEST(HistogramCounts, MergeEqualsRecordingEverythingInOne) {

@@ -6,11 +6,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "support/process.hpp"
+#include "support/seed.hpp"
 #include "support/unique_name.hpp"
 
 namespace {
@@ -122,6 +124,71 @@ TEST(LatencyHistogram, ForkedRecorderRecordsNothing) {
     EXPECT_TRUE(histogram.recorder().shared()) << "the child's end must not free the parent's shard";
 }
 
+// A page of lines is 64 recorders: those of the second page record and are wiped in a child like those of the first.
+TEST(LatencyHistogram, ManyRecordersShareOneHandle) {
+    const latency_histogram histogram = latency_histogram::create("anon:", {.shards = 100});
+    std::vector<latency_recorder> recorders;
+    for (int i = 0; i < 150; ++i) recorders.push_back(histogram.recorder());
+    for (auto& recorder : recorders) recorder.record(300);
+    recorders.erase(recorders.begin(), recorders.begin() + 75);  // lines and shards come back and are given out again
+    for (int i = 0; i < 75; ++i) recorders.push_back(histogram.recorder());
+    EXPECT_EQ(std::ranges::count_if(recorders, [](const auto& one) { return one.shared(); }), 50);
+    for (auto& recorder : recorders) recorder.record(300);
+    const auto end = holdfast::test::in_child([&] {
+        for (auto& recorder : recorders) recorder.record(300);
+    });
+    EXPECT_TRUE(end.success()) << end.text();
+    EXPECT_EQ(histogram.merged().total(), 300U);
+}
+
+// I4: the last value that a 32-bit word can hold, and what comes behind it.
+TEST(LatencyHistogram, FullWordGoesOnInTheSharedShard) {
+    const latency_histogram histogram = latency_histogram::create("anon:", {.shards = 1});
+    latency_recorder recorder = histogram.recorder();
+    recorder.record(5000);
+    const auto body = const_cast<holdfast::segment&>(histogram.memory()).body();
+    auto* const shard = reinterpret_cast<holdfast::layout::latency_shard*>(body.data());
+    const std::size_t bucket = holdfast::log_linear::bucket_of(5000);
+    shard->counts[bucket].store(0xFFFFFFFFU - 2);
+    for (std::uint64_t i = 1; i <= 10; ++i) {
+        recorder.record(5000);
+        ASSERT_EQ(histogram.merged().total(), 0xFFFFFFFFU - 2 + i);
+    }
+    EXPECT_EQ(shard->counts[bucket].load(), 0xFFFFFFFFU) << "it never wraps";
+    EXPECT_EQ(histogram.merged().sum(), 11U * 5000);
+    latency_recorder other = histogram.recorder();
+    EXPECT_TRUE(other.shared());
+    other.record(5000);
+    EXPECT_EQ(histogram.merged().total(), 0xFFFFFFFFU + 9ULL);
+}
+
+// Attacks I5: a peer scribbles on the extremes, from which a recorder takes the range of its short way. Values outside
+// must neither be counted in a wrong bucket nor reach beyond the shard.
+TEST(LatencyHistogram, ScribbledExtremesMisplaceNothing) {
+    holdfast::test::seeded_random random;
+    const latency_histogram histogram = latency_histogram::create("anon:", {.shards = 1});
+    latency_recorder recorder = histogram.recorder();
+    const auto body = const_cast<holdfast::segment&>(histogram.memory()).body();
+    auto* const shard = reinterpret_cast<holdfast::layout::latency_shard*>(body.data());
+    holdfast::histogram_counts expected;
+    for (int round = 0; round < 2000; ++round) {
+        shard->least_complement.store(random() >> random.below(64));
+        shard->greatest.store(random() >> random.below(64));
+        for (int i = 0; i < 20; ++i) {
+            const std::uint64_t value = random() >> random.below(64);
+            recorder.record(value);
+            expected.record(value);
+        }
+    }
+    EXPECT_TRUE(std::ranges::equal(histogram.merged().counts(), expected.counts()));
+}
+
+TEST(LatencyHistogram, ShardIsNineKibibytes) {
+    const latency_histogram one = latency_histogram::create("heap:", {.shards = 1});
+    const latency_histogram eleven = latency_histogram::create("heap:", {.shards = 11});
+    EXPECT_EQ(eleven.memory().info().body_bytes - one.memory().info().body_bytes, 10U * 9 * 1024);
+}
+
 TEST(LatencyHistogram, RefusesOtherSegmentsAndGeometry) {
     const holdfast::test::unique_posix_name raw("raw");
     const holdfast::test::unique_posix_name bad("bad");
@@ -129,6 +196,7 @@ TEST(LatencyHistogram, RefusesOtherSegmentsAndGeometry) {
     EXPECT_EQ(reason_of([&] { (void)latency_histogram_reader::attach(raw.uri()); }), errc::kind_mismatch);
     holdfast::segment_spec spec;
     spec.kind = holdfast::container_kind::latency_histogram;
+    spec.container_version = holdfast::detail::latency_histogram_version;
     spec.policy = holdfast::writers::many;
     spec.geometry = {100, sizeof(holdfast::layout::latency_shard), 6, 40};
     spec.body_bytes = 4096;

@@ -7,11 +7,12 @@
 //   recorder.record(elapsed_ns);                                                       // often
 //   holdfast::latency_histogram_reader::attach("latency").merged().quantile(0.99)      // anywhere
 //
-// 1 ns to 18 minutes in buckets at most 1/64 wide (log_linear.hpp), 18 KB a shard. Each recorder writes a shard of its
+// 1 ns to 18 minutes in buckets at most 1/64 wide (log_linear.hpp), 9 KiB a shard. Each recorder writes a shard of its
 // own with plain stores; when all are taken it shares the last one by atomic additions, which is right and about 3
-// times slower. Threads: a recorder belongs to one thread; everything else may run together in any process. Crash:   no
-// finished record is lost. A shard is claimed by a lock that the kernel frees with its holder (peers.hpp), and the next
-//          owner counts on. Only `heap:` memory, which ends with its process, uses a word for it.
+// times slower.
+// Threads: a recorder belongs to one thread; everything else may run together in any process.
+// Crash:   no finished record is lost. A shard is claimed by a lock that the kernel frees with its holder (peers.hpp),
+//          and the next owner counts on. Only `heap:` memory, which ends with its process, uses a word for it.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +31,7 @@
 #include "holdfast/metrics/histogram_counts.hpp"
 #include "holdfast/metrics/latency_shards.hpp"
 #include "holdfast/metrics/log_linear.hpp"
+#include "holdfast/metrics/recorder_lines.hpp"
 #include "holdfast/peers.hpp"
 #include "holdfast/segment.hpp"
 
@@ -37,7 +39,7 @@ namespace holdfast {
 
 namespace detail {
 
-inline constexpr std::uint32_t latency_histogram_version = 1;
+inline constexpr std::uint32_t latency_histogram_version = 2;
 
 [[nodiscard]] inline latency_shards latency_shards_of(const segment& memory, std::span<std::byte> body) {
     memory.require(container_kind::latency_histogram, latency_histogram_version);
@@ -61,22 +63,30 @@ class latency_claims {
         peers_.emplace(peers::open(memory_));
     }
 
-    /// A shard for one recorder; the shared one when all others are taken.
-    [[nodiscard]] std::size_t claim() {
+    /// A line for one recorder: with a shard of its own, or with the shared one alone when all others are taken.
+    /// Throws: no_space, unsupported, bad_alloc.
+    [[nodiscard]] recorder_line* claim() {
         const std::lock_guard hold(mutex_);
-        if (peers_) return peers_->claim().value_or(static_cast<std::uint32_t>(shards_.owned()));
+        recorder_line* const line = lines_.take({}, memory_.uri());
         std::size_t shard = 0;
-        while (shard < shards_.owned() && !shards_.claim(shard)) ++shard;
-        return shard;
+        if (peers_)
+            shard = peers_->claim().value_or(static_cast<std::uint32_t>(shards_.owned()));
+        else
+            while (shard < shards_.owned() && !shards_.claim(shard)) ++shard;
+        *line = shards_.line(shard);
+        return line;
     }
 
-    void give_back(std::size_t shard) noexcept {
-        if (shard >= shards_.owned()) return;
+    void give_back(recorder_line* line) noexcept {
         const std::lock_guard hold(mutex_);
-        if (peers_)
-            peers_->release(static_cast<std::uint32_t>(shard));
-        else
-            shards_.give_back(shard);
+        if (line->shard != nullptr) {
+            const auto shard = static_cast<std::size_t>(line->shard - &shards_[0]);
+            if (peers_)
+                peers_->release(static_cast<std::uint32_t>(shard));
+            else
+                shards_.give_back(shard);
+        }
+        lines_.give_back(line);
     }
 
     [[nodiscard]] const segment& memory() const noexcept { return memory_; }
@@ -85,8 +95,9 @@ class latency_claims {
  private:
     segment memory_;
     latency_shards shards_;
-    std::mutex mutex_;  // peers is for one thread at a time; claims are rare
+    std::mutex mutex_;  // peers and lines are for one thread at a time; claims are rare
     std::optional<peers> peers_;
+    recorder_lines lines_;
 };
 
 }  // namespace detail
@@ -94,47 +105,34 @@ class latency_claims {
 /// Records latencies; move-only, gives its shard back on destruction.
 class latency_recorder {
  public:
-    latency_recorder(latency_recorder&& other) noexcept
-        : claims_(std::move(other.claims_)), shard_(other.shard_), shared_(other.shared_), index_(other.index_) {}
+    latency_recorder(latency_recorder&& other) noexcept : claims_(std::move(other.claims_)), line_(other.line_) {}
     latency_recorder& operator=(latency_recorder&& other) noexcept {
         std::swap(claims_, other.claims_);
-        std::swap(shard_, other.shard_);
-        std::swap(shared_, other.shared_);
-        std::swap(index_, other.index_);
+        std::swap(line_, other.line_);
         return *this;
     }
     ~latency_recorder() {
-        if (claims_ && claims_->memory().writable()) claims_->give_back(index_);
+        // In a forked child the line is the parent's, and so is the lock: neither is ours to give back.
+        if (claims_ && claims_->memory().writable()) claims_->give_back(line_);
     }
 
-    /// Counts one latency. Wait-free, about 1 to 2 ns; in a forked child it does nothing: attach there.
-    void record(std::uint64_t value_ns) noexcept {
-        if (!claims_->memory().writable()) return;  // two processes in one shard would lose counts
-        if (shared_)
-            detail::record_shared(*shard_, value_ns);
-        else
-            detail::record_alone(*shard_, value_ns);
-    }
+    /// Counts one latency. Wait-free, 1 to 2 ns; in a forked child it does nothing: attach there.
+    void record(std::uint64_t value_ns) noexcept { detail::record_value(*line_, value_ns); }
 
     /// Whether all shards were taken, so that this recorder shares one.
-    [[nodiscard]] bool shared() const noexcept { return shared_; }
+    [[nodiscard]] bool shared() const noexcept { return line_->shard == nullptr; }
 
  private:
     friend class latency_histogram;
     explicit latency_recorder(std::shared_ptr<detail::latency_claims> claims)
-        : claims_(std::move(claims)), index_(claims_->claim()) {
-        shard_ = &claims_->shards()[index_];
-        shared_ = index_ == claims_->shards().owned();
-    }
+        : claims_(std::move(claims)), line_(claims_->claim()) {}
 
     std::shared_ptr<detail::latency_claims> claims_;
-    layout::latency_shard* shard_ = nullptr;
-    bool shared_ = false;
-    std::size_t index_ = 0;
+    detail::recorder_line* line_;
 };
 
 struct latency_histogram_options {
-    std::uint32_t shards = 64;  ///< recorders that write at full speed at the same time, 1 to 4095; 18 KB each
+    std::uint32_t shards = 64;  ///< recorders that write at full speed at the same time, 1 to 4095; 9 KiB each
     create_options segment{};
 };
 
@@ -154,7 +152,7 @@ class latency_histogram {
         spec.geometry[1] = sizeof(layout::latency_shard);
         spec.geometry[2] = log_linear::sub_bucket_bits;
         spec.geometry[3] = log_linear::exponent_max;
-        spec.body_bytes = spec.geometry[0] * sizeof(layout::latency_shard);
+        spec.body_bytes = layout::latency_shard_bytes(spec.geometry[0]);
         if (memory::uri::parse(uri).kind != memory::kind::heap) spec.peer_slots = options.shards;
         // Zero bytes are empty shards: there is nothing to initialise.
         return latency_histogram(segment::create(uri, spec, options.segment, [](std::span<std::byte>) {}));
@@ -173,7 +171,7 @@ class latency_histogram {
         return latency_recorder(claims_);
     }
 
-    /// All that was ever recorded, by the living and the dead. Cost: about 2 us a shard.
+    /// All that was ever recorded, by the living and the dead. Cost: about 1 us a shard.
     [[nodiscard]] histogram_counts merged() const { return claims_->shards().merged(); }
 
     [[nodiscard]] const segment& memory() const noexcept { return claims_->memory(); }

@@ -23,18 +23,22 @@ inline constexpr std::uint64_t overflow_from = std::uint64_t{1} << exponent_max;
 inline constexpr std::size_t overflow_bucket = (exponent_max - sub_bucket_bits + 1) * sub_buckets;
 inline constexpr std::size_t buckets = overflow_bucket + 1;
 
-/// The bucket that counts `value`. Cost: under 1 ns.
+/// The bucket that counts `value`. Requires: value < overflow_from. Cost: under 1 ns.
 ///
 /// A double holds an integer below 2^53 exactly, as exponent and mantissa side by side: cut off behind 6 bits of
 /// mantissa, that is the octave and the sub-bucket. Counting leading zeros takes 1 ns longer on processors whose
 /// baseline has no instruction that does it well.
-[[nodiscard]] constexpr std::size_t bucket_of(std::uint64_t value) noexcept {
-    if (value >= overflow_from) return overflow_bucket;
+[[nodiscard]] constexpr std::size_t bucket_below_overflow(std::uint64_t value) noexcept {
     if (value < sub_buckets) return static_cast<std::size_t>(value);
     const auto bits = std::bit_cast<std::uint64_t>(static_cast<double>(static_cast<std::int64_t>(value)));
     constexpr std::uint64_t exponent_of_first_octave = 1023 + sub_bucket_bits;
     return static_cast<std::size_t>((bits >> (52 - sub_bucket_bits)) -
                                     ((exponent_of_first_octave - 1) << sub_bucket_bits));
+}
+
+/// The bucket that counts `value`, whatever it is.
+[[nodiscard]] constexpr std::size_t bucket_of(std::uint64_t value) noexcept {
+    return value >= overflow_from ? overflow_bucket : bucket_below_overflow(value);
 }
 static_assert(std::numeric_limits<double>::is_iec559 && std::numeric_limits<double>::digits == 53);
 
