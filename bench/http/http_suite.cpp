@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "http/http_suite.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "http/interruption.hpp"
+#include "http/rounds.hpp"
+#include "http/scratch.hpp"
+#include "http/wrk.hpp"
+
+namespace holdfast::bench::http {
+
+namespace {
+
+constexpr std::size_t rounds = 7;
+
+struct workload_line {
+    std::string name;
+    answer_kind kind;
+    workload_shape shape;
+
+    [[nodiscard]] std::string requests() const { return name + ": requests"; }
+    [[nodiscard]] std::string server_time() const { return name + ": server time a request"; }
+    [[nodiscard]] std::string p50() const { return name + ": p50 at half load"; }
+    [[nodiscard]] std::string p99() const { return name + ": p99 at half load"; }
+};
+
+std::vector<workload_line> workload_lines(bool quick) {
+    struct family {
+        const char* name;
+        answer_kind kind;
+        unsigned pipeline;
+        bool connection_per_request;
+    };
+    constexpr std::array families{family{"fixed answer", answer_kind::fixed, 1, false},
+                                  family{"fixed answer, pipeline 16", answer_kind::fixed, 16, false},
+                                  family{"fixed answer, connection per request", answer_kind::fixed, 1, true},
+                                  family{"lookup by key", answer_kind::lookup, 1, false}};
+    std::vector<workload_line> lines;
+    for (const family& f : families)
+        for (const unsigned connections : quick ? std::vector<unsigned>{64} : std::vector<unsigned>{1, 64, 256})
+            lines.push_back({.name = std::string(f.name) + ", " + std::to_string(connections) +
+                                     (connections == 1 ? " client" : " clients"),
+                             .kind = f.kind,
+                             .shape = {.connections = connections,
+                                       .pipeline = f.pipeline,
+                                       .connection_per_request = f.connection_per_request}});
+    return lines;
+}
+
+std::string text_of(const std::vector<unsigned>& cores) {
+    std::string text;
+    for (const unsigned core : cores) text.append(text.empty() ? "" : ",").append(std::to_string(core));
+    return text;
+}
+
+/// Puts the calling thread back on the cores it came from.
+class pinned {
+ public:
+    explicit pinned(const std::vector<unsigned>& cores) : before_(usable_cores()) { pin_to(cores); }
+    ~pinned() {
+        try {
+            pin_to(before_);
+        } catch (const std::system_error&) {  // cores taken away in the meantime: the kernel has chosen others
+        }
+    }
+    pinned(const pinned&) = delete;
+    pinned& operator=(const pinned&) = delete;
+
+ private:
+    std::vector<unsigned> before_;
+};
+
+class suite_run {
+ public:
+    suite_run(const suite_options& options, const std::vector<subject>& subjects, workload::recorder& to)
+        : options_(options), to_(to), quick_(to.options().quick) {
+        const std::vector<unsigned> usable = usable_cores();
+        site_.program = options.program;
+        site_.own_servers = options.own_servers;
+        site_.peers = options.peers;
+        site_.tools = options.tools;
+        site_.server_cores = options.server_cores.empty() ? std::vector{usable.front()} : options.server_cores;
+        client_cores_ = options.client_cores.empty() ? std::vector{usable.back()} : options.client_cores;
+        round_.rounds = rounds;
+        const double seconds = quick_ ? 0.56 : std::max(to.options().seconds, 0.35);
+        round_.duration = std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9 / rounds));
+        round_.warm_up = std::chrono::milliseconds(quick_ ? 25 : 50);
+        round_.spin = std::ranges::none_of(client_cores_, [&](unsigned core) {
+            return std::ranges::find(site_.server_cores, core) != site_.server_cores.end();
+        });
+        for (const subject& each : subjects)
+            if (each.ours || to.options().only.empty() ||
+                std::ranges::find(to.options().only, each.name) != to.options().only.end())
+                subjects_.push_back(each);
+    }
+
+    void run() {
+        std::vector<workload_line> lines = workload_lines(quick_);
+        std::erase_if(lines,
+                      [&](const workload_line& line) { return !wants_throughput(line) && !wants_latency(line); });
+        if (lines.empty()) return;
+        const pinned here(client_cores_);
+        adopt_orphans();
+        prepare();
+        for (const answer_kind kind : {answer_kind::fixed, answer_kind::lookup}) {
+            if (std::ranges::none_of(lines, [&](const workload_line& line) { return line.kind == kind; })) continue;
+            const std::vector<contestant> all = start(kind);
+            if (kind == answer_kind::fixed && options_.validate) validate(all.front());
+            for (const workload_line& line : lines)
+                if (line.kind == kind) measure(line, all);
+        }
+    }
+
+ private:
+    [[nodiscard]] bool wants_throughput(const workload_line& line) {
+        return wants(line.requests()) | wants(line.server_time());
+    }
+    [[nodiscard]] bool wants_latency(const workload_line& line) { return wants(line.p50()) | wants(line.p99()); }
+    [[nodiscard]] bool wants(const std::string& name) { return to_.wants(name); }
+
+    void prepare() {
+        site_.scratch = scratch_.folder();
+        site_.table = scratch_.table();
+        site_.records = make_records(quick_ ? 1000 : 10'000);
+        site_.csv = scratch_.folder() / "records.csv";
+        write_file(site_.csv, csv_of(site_.records));
+        (void)output_of({.arguments = {site_.program, "load", site_.table, site_.csv, "--into", "hash_table", "--key",
+                                       "id:u64", "--value", "user:u64,name:char[8]"},
+                         .environment = {"HOLDFAST_REGISTRY=" + (site_.scratch / "registry").string()},
+                         .cores = {},
+                         .log = site_.scratch / "load.log"});
+        to_.note("servers on core " + text_of(site_.server_cores) + ", a worker each; the client on core " +
+                 text_of(client_cores_) +
+                 (round_.spin ? ", polling" : ", shared with the servers: both are slower, and unevenly"));
+    }
+
+    /// Ours first, the one that the ratios are about before the other.
+    [[nodiscard]] std::vector<contestant> start(answer_kind kind) {
+        std::vector<contestant> all;
+        for (const subject& each : subjects_) {
+            try {
+                const std::string version = each.version(site_);
+                all.push_back({.name = each.name, .server = start_and_check(each, site_, kind)});
+                to_.version(each.name, version);
+                to_.note(each.name + (kind == answer_kind::fixed ? ", fixed answer: " + each.how_fixed
+                                                                 : ", lookup: " + each.how_lookup));
+            } catch (const wrong_answer& e) {
+                throw wrong_answer(each.name + " gave a wrong answer, so no number of this run counts: " + e.what());
+            } catch (const interrupted&) {
+                throw;
+            } catch (const std::runtime_error& e) {  // unavailable, child_failed, a file that cannot be written
+                if (each.ours) throw;
+                to_.skip(each.name, e.what());
+            }
+        }
+        // The plain handler is what the peers' constants compare with; the lookup is what `serve` is for.
+        if (kind == answer_kind::lookup)
+            std::ranges::stable_partition(all, [](const contestant& c) { return c.name == "holdfast serve"; });
+        return all;
+    }
+
+    void measure(const workload_line& line, const std::vector<contestant>& all) {
+        const std::vector<exchange> exchanges = make_exchanges(
+            site_.table, line.kind == answer_kind::fixed ? std::vector{site_.records.front()} : site_.records,
+            line.shape.connection_per_request);
+        std::vector<std::string> names;
+        for (const contestant& each : all) names.push_back(each.name);
+        round_options throughput_rounds = round_;
+        if (!wants_throughput(line)) throughput_rounds.rounds = 1;  // only to know what half load is
+        const throughput_samples found = measure_throughput(all, line.shape, exchanges, throughput_rounds);
+        if (wants(line.requests())) to_.add(line.requests(), "requests/s", names, found.requests_per_second, true);
+        if (wants(line.server_time())) to_.add(line.server_time(), "us", names, found.cpu_us, false);
+        note_idle(line, names, found);
+        if (wants_latency(line)) measure_latencies(line, all, names, exchanges, found);
+    }
+
+    void measure_latencies(const workload_line& line, const std::vector<contestant>& all,
+                           const std::vector<std::string>& names, const std::vector<exchange>& exchanges,
+                           const throughput_samples& found) {
+        std::size_t slowest = 0;
+        std::vector<double> capacity;
+        for (std::vector<double> each : found.requests_per_second) {
+            std::ranges::sort(each);
+            capacity.push_back(each[each.size() / 2]);
+            if (capacity.back() < capacity[slowest]) slowest = capacity.size() - 1;
+        }
+        const latency_samples latency = measure_latency(all, line.shape, exchanges, round_, capacity[slowest] / 2);
+        if (wants(line.p50())) to_.add(line.p50(), "us", names, latency.p50_us, false);
+        if (wants(line.p99())) to_.add(line.p99(), "us", names, latency.p99_us, false);
+        to_.note(line.name + ": latency at " + std::to_string(static_cast<long>(latency.rate_hz)) +
+                 " requests/s, half of what " + names[slowest] + ", the slowest here, can do");
+        if (latency.late * line.shape.pipeline * 100 > latency.requests)
+            to_.note(line.name + ": the client itself was late with " +
+                     std::to_string(latency.late * line.shape.pipeline * 100 / latency.requests) +
+                     " % of the requests; the latencies are too long by that");
+    }
+
+    void note_idle(const workload_line& line, const std::vector<std::string>& names, const throughput_samples& found) {
+        std::string idle;
+        for (std::size_t i = 0; i < names.size(); ++i)
+            if (found.busy[i] < 0.95 * static_cast<double>(site_.server_cores.size()))
+                idle.append(idle.empty() ? "" : ", ")
+                    .append(names[i])
+                    .append(" (")
+                    .append(std::to_string(static_cast<int>(found.busy[i] * 100)))
+                    .append(" % busy)");
+        if (!idle.empty())
+            to_.note(line.name + ": the client was the limit for " + idle +
+                     "; there the server time a request tells more than requests/s");
+    }
+
+    void validate(const contestant& ours) {
+        const std::string name = "load generator, fixed answer, 64 clients: requests";
+        const std::string own = "this client", other = "wrk";
+        try {
+            const std::filesystem::path wrk = find_program(site_, "wrk");
+            round_options options = round_;
+            options.duration = std::chrono::seconds(1);  // wrk counts whole seconds
+            const samples found = compare_with_wrk(wrk, site_, ours, options);
+            to_.add(name, "requests/s", {own, other}, found, true);
+        } catch (const unavailable& e) {
+            to_.skip(other, e.what());
+        }
+    }
+
+    const suite_options& options_;
+    workload::recorder& to_;
+    const bool quick_;
+    scratch scratch_;
+    site site_;
+    std::vector<unsigned> client_cores_;
+    round_options round_;
+    std::vector<subject> subjects_;
+};
+
+}  // namespace
+
+std::vector<subject> all_subjects() {
+    return {holdfast_net(), holdfast_serve(), nginx(), h2o(), go_net_http(), hyper()};
+}
+
+workload::suite http_suite(suite_options options, std::vector<subject> subjects) {
+    return {.name = "http",
+            .description = "our servers beside nginx, h2o, Go net/http and hyper: requests, processor time, latency",
+            .run = [options = std::move(options), subjects = std::move(subjects)](workload::recorder& to) {
+                int signal = 0;
+                {
+                    const interruption_watch watch;
+                    try {
+                        suite_run(options, subjects, to).run();
+                    } catch (const interrupted& e) {
+                        signal = e.signal;
+                    }
+                }
+                if (signal != 0) ::raise(signal);  // everything is cleaned up; now it does what it does to any program
+            }};
+}
+
+workload::suite http_suite() {
+    workload::suite lazy = http_suite({}, {});
+    lazy.run = [](workload::recorder& to) { http_suite(options_from_environment(), all_subjects()).run(to); };
+    return lazy;
+}
+
+}  // namespace holdfast::bench::http

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// net_server.cpp - holdfast::net as a program of one's own uses it: a handler, a thread a core, no counting.
+//
+//   http_net_server fixed|lookup TABLE BODY THREADS
+// fixed: every answer is BODY. lookup: the last part of the path is a key of TABLE, a hash table in shared memory.
+// Prints "listening PORT"; SIGTERM ends it.
+#include <signal.h>
+
+#include <atomic>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "holdfast/hash_table.hpp"
+#include "holdfast/net/listener.hpp"
+#include "holdfast/net/server.hpp"
+
+namespace {
+
+using namespace holdfast;
+
+struct user_record {
+    std::uint64_t user;
+    char name[8];
+};
+
+using table_reader = hash_table_reader<std::uint64_t, user_record>;
+
+void answer_json(net::response& to) {
+    to.header("Content-Type", "application/json");
+    to.header("Cache-Control", "no-store");
+}
+
+void append_number(std::string& out, std::uint64_t value) {
+    char digits[20];
+    out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+}
+
+void look_up(const table_reader& table, const net::request& from, net::response& to) {
+    const std::string_view path = from.path(), key = path.substr(path.rfind('/') + 1);
+    std::uint64_t id = 0;
+    const auto [end, code] = std::from_chars(key.data(), key.data() + key.size(), id);
+    const auto found = code == std::errc{} && end == key.data() + key.size() ? table.find(id) : std::nullopt;
+    if (!found) {
+        to.problem(404, "no such entry");
+        return;
+    }
+    answer_json(to);
+    std::string& body = to.body_buffer();
+    append_number(body.append("{\"id\":"), id);
+    append_number(body.append(",\"user\":"), found->user);
+    body.append(",\"name\":");
+    net::append_json_string(body, std::string_view(found->name, ::strnlen(found->name, sizeof found->name)));
+    body += '}';
+}
+
+net::handler handler_of(bool lookup, const char* table, std::string body) {
+    if (!lookup)
+        return [body = std::move(body)](const net::request&, net::response& to) {
+            answer_json(to);
+            to.body(std::string_view(body));
+        };
+    const auto reader = std::make_shared<const table_reader>(table_reader::attach(table));
+    return [reader](const net::request& from, net::response& to) { look_up(*reader, from, to); };
+}
+
+void serve(bool lookup, const char* table, const std::string& body, std::size_t threads) {
+    sigset_t wanted;
+    ::sigemptyset(&wanted);
+    ::sigaddset(&wanted, SIGTERM);
+    ::pthread_sigmask(SIG_BLOCK, &wanted, nullptr);  // inherited by the loops: it is taken by sigwait below
+    std::string address = "127.0.0.1:0";
+    std::vector<std::unique_ptr<net::server>> servers;
+    for (std::size_t i = 0; i < threads; ++i) {
+        const int listener = net::listen_tcp(address, {.reuse_port = true});
+        address = "127.0.0.1:" + std::to_string(net::bound_port(listener));
+        servers.push_back(std::make_unique<net::server>(std::vector<int>{listener}, net::server_options{},
+                                                        handler_of(lookup, table, body)));
+    }
+    std::vector<std::thread> loops;
+    for (const auto& server : servers) loops.emplace_back([&server] { server->run(); });
+    std::printf("listening %s\n", address.substr(address.find(':') + 1).c_str());
+    std::fflush(stdout);
+    int number = 0;
+    ::sigwait(&wanted, &number);
+    for (const auto& server : servers) server->stop();
+    for (std::thread& loop : loops) loop.join();
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+    const long threads = count == 5 ? std::strtol(words[4], nullptr, 10) : 0;
+    if (threads < 1 || threads > 1024) {
+        std::fprintf(stderr, "usage: http_net_server fixed|lookup TABLE BODY THREADS\n");
+        return 2;
+    }
+    try {
+        serve(std::string_view(words[1]) == "lookup", words[2], words[3], static_cast<std::size_t>(threads));
+        return 0;
+    } catch (const std::exception& e) {
+        std::fprintf(stderr, "http_net_server: %s\n", e.what());
+        return 1;
+    }
+}

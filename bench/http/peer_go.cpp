@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// peer_go.cpp - Go's net/http (peers/go): the standard library's server, and a map for the lookup.
+#include "http/subject.hpp"
+
+namespace holdfast::bench::http {
+
+namespace {
+
+std::string version_of(const site& where) {
+    std::string text = output_of({.arguments = {find_built_peer(where, "go_net_http"), "version"},
+                                  .environment = {},
+                                  .cores = {},
+                                  .log = where.scratch / "go_version.log"});
+    return text.substr(0, text.find('\n'));
+}
+
+running_server start(const site& where, answer_kind kind) {
+    return start_announcing(
+        {.arguments = {find_built_peer(where, "go_net_http"), kind == answer_kind::fixed ? "fixed" : "lookup",
+                       where.csv, json_of(where.records.front())},
+         .environment = {"GOMAXPROCS=" + std::to_string(where.server_cores.size())},
+         .cores = where.server_cores,
+         .log = where.scratch / "go.log"});
+}
+
+}  // namespace
+
+subject go_net_http() {
+    return {.name = "Go net/http",
+            .how_fixed = "a handler that writes a constant",
+            .how_lookup = "a handler that looks the entry up in a map and writes its JSON",
+            .version = version_of,
+            .start = start};
+}
+
+}  // namespace holdfast::bench::http

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// peer_hyper.cpp - hyper on tokio (peers/hyper), the server beneath most of what Rust answers HTTP with: a
+// single-threaded runtime and a listener a core, and a HashMap for the lookup.
+#include "http/subject.hpp"
+
+namespace holdfast::bench::http {
+
+namespace {
+
+std::string version_of(const site& where) {
+    std::string text = output_of({.arguments = {find_built_peer(where, "hyper_peer"), "version"},
+                                  .environment = {},
+                                  .cores = {},
+                                  .log = where.scratch / "hyper_version.log"});
+    return text.substr(0, text.find('\n'));
+}
+
+running_server start(const site& where, answer_kind kind) {
+    return start_announcing(
+        {.arguments = {find_built_peer(where, "hyper_peer"), kind == answer_kind::fixed ? "fixed" : "lookup", where.csv,
+                       json_of(where.records.front()), std::to_string(where.server_cores.size())},
+         .environment = {},
+         .cores = where.server_cores,
+         .log = where.scratch / "hyper.log"});
+}
+
+}  // namespace
+
+subject hyper() {
+    return {.name = "hyper",
+            .how_fixed = "a service that answers a constant",
+            .how_lookup = "a service that looks the entry up in a HashMap and writes its JSON",
+            .version = version_of,
+            .start = start};
+}
+
+}  // namespace holdfast::bench::http

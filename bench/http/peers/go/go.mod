@@ -1,0 +1,3 @@
+module go_net_http
+
+go 1.19

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "http/rounds.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace holdfast::bench::http {
+
+namespace {
+
+/// Calls turn(contestant, round) for each, the order moved on by one from round to round; names the subject of what
+/// goes wrong.
+void in_turn(const std::vector<contestant>& all, std::size_t rounds,
+             const std::function<void(std::size_t, std::size_t)>& turn) {
+    for (std::size_t round = 0; round < rounds; ++round) {
+        for (std::size_t step = 0; step < all.size(); ++step) {
+            const std::size_t who = (step + round) % all.size();
+            try {
+                turn(who, round);
+            } catch (const wrong_answer& e) {
+                throw wrong_answer(all[who].name +
+                                   " gave a wrong answer, so no number of this run counts: " + e.what());
+            } catch (const server_failed& e) {
+                throw server_failed(all[who].name + ": " + e.what() + "; it said: \"" +
+                                    all[who].server.process->log_text() + "\"");
+            }
+        }
+    }
+}
+
+load_plan plan_of(const contestant& who, const workload_shape& shape, const round_options& options, std::size_t round) {
+    return {.port = who.server.port,
+            .connections = shape.connections,
+            .pipeline = shape.pipeline,
+            .connection_per_request = shape.connection_per_request,
+            .warm_up = options.warm_up,
+            .duration = options.duration,
+            .spin = options.spin,
+            .seed = round + 1};  // the same requests for every subject of a round
+}
+
+double median_of(std::vector<double> values) {
+    std::ranges::sort(values);
+    return values[values.size() / 2];
+}
+
+}  // namespace
+
+double percentile_of(std::vector<std::uint32_t>& values, double level) {
+    if (values.empty()) throw server_failed("no answer in the time measured");
+    const auto rank = static_cast<std::size_t>(std::ceil(level * static_cast<double>(values.size())));
+    const auto at = values.begin() + static_cast<std::ptrdiff_t>(std::clamp<std::size_t>(rank, 1, values.size()) - 1);
+    std::ranges::nth_element(values, at);
+    return *at;
+}
+
+throughput_samples measure_throughput(const std::vector<contestant>& all, const workload_shape& shape,
+                                      const std::vector<exchange>& exchanges, const round_options& options) {
+    throughput_samples found{.requests_per_second = samples(all.size()), .cpu_us = samples(all.size()), .busy = {}};
+    samples busy(all.size());
+    in_turn(all, options.rounds, [&](std::size_t who, std::size_t round) {
+        std::uint64_t used = 0;
+        const load_outcome outcome = run_load(plan_of(all[who], shape, options, round), exchanges, [&](bool begins) {
+            const std::uint64_t now = all[who].server.process->cpu_ns();
+            used = begins ? now : now - used;
+        });
+        if (outcome.answers == 0) throw server_failed("no answer in the time measured");
+        found.requests_per_second[who].push_back(static_cast<double>(outcome.answers) / outcome.seconds);
+        found.cpu_us[who].push_back(static_cast<double>(used) * 1e-3 / static_cast<double>(outcome.answers));
+        busy[who].push_back(static_cast<double>(used) * 1e-9 / outcome.seconds);
+    });
+    for (const auto& each : busy) found.busy.push_back(median_of(each));
+    return found;
+}
+
+latency_samples measure_latency(const std::vector<contestant>& all, const workload_shape& shape,
+                                const std::vector<exchange>& exchanges, const round_options& options, double rate_hz) {
+    latency_samples found{.rate_hz = rate_hz, .p50_us = samples(all.size()), .p99_us = samples(all.size())};
+    in_turn(all, options.rounds, [&](std::size_t who, std::size_t round) {
+        load_plan plan = plan_of(all[who], shape, options, round);
+        plan.rate_hz = rate_hz;
+        load_outcome outcome = run_load(plan, exchanges);
+        found.p50_us[who].push_back(percentile_of(outcome.latency_ns, 0.50) * 1e-3);
+        found.p99_us[who].push_back(percentile_of(outcome.latency_ns, 0.99) * 1e-3);
+        found.late += outcome.late;
+        found.requests += outcome.latency_ns.size();
+    });
+    return found;
+}
+
+}  // namespace holdfast::bench::http

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// subject.hpp - a server that is measured: how it is found, started in its best settings, and asked for its version.
+//
+// One adapter file a subject (own_servers.cpp, peer_*.cpp). All get the same records, the same cores and the same
+// limits; what each does to answer is a line of its own, printed with the results.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "http/child_process.hpp"
+#include "http/exchange.hpp"
+
+namespace holdfast::bench::http {
+
+/// What is asked of a server: always the same entry, or any of all.
+enum class answer_kind : std::uint8_t { fixed, lookup };
+
+/// What a subject may use.
+struct site {
+    std::filesystem::path scratch;      ///< an empty folder, removed in the end
+    std::filesystem::path program;      ///< holdfast
+    std::filesystem::path own_servers;  ///< folder of http_net_server
+    std::filesystem::path
+        peers;  ///< folder of the peers that are built from source; NAME.missing says why one is not there
+    std::filesystem::path tools;         ///< unpacked packages, searched before PATH
+    std::vector<unsigned> server_cores;  ///< one worker each
+    std::string table;                   ///< name of the segment, and the last part but one of every path
+    std::vector<record> records;         ///< the fixed answer is that of the first
+    std::filesystem::path csv;           ///< the same as a file
+    unsigned connections_max = 256;
+};
+
+/// A subject cannot run here; the text is the reason that the report gives.
+struct unavailable : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+struct running_server {
+    std::unique_ptr<child_process> process;
+    std::uint16_t port = 0;
+};
+
+struct subject {
+    std::string name;
+    bool ours = false;                                ///< it has to run; a peer may be missing
+    std::string how_fixed, how_lookup;                ///< what it does to answer
+    std::function<std::string(const site&)> version;  ///< as the program itself says. Throws: unavailable, child_failed
+    std::function<running_server(const site&, answer_kind)>
+        start;  ///< ready or about to be. Throws: unavailable, child_failed
+};
+
+[[nodiscard]] subject holdfast_serve();
+[[nodiscard]] subject holdfast_net();
+[[nodiscard]] subject nginx();
+[[nodiscard]] subject h2o();
+[[nodiscard]] subject go_net_http();
+[[nodiscard]] subject hyper();
+
+/// Starts it and waits until it gives the right answer. A port taken by another in the meantime is tried anew.
+/// Throws: unavailable, child_failed, wrong_answer, server_failed, interrupted.
+[[nodiscard]] running_server start_and_check(const subject& which, const site& where, answer_kind kind);
+
+/// For adapters: the first that is executable of SITE.tools/usr/{bin,sbin}/NAME and PATH. Throws: unavailable.
+[[nodiscard]] std::filesystem::path find_program(const site& where, const std::string& name);
+/// SITE.peers/NAME, or the reason in NAME.missing. Throws: unavailable.
+[[nodiscard]] std::filesystem::path find_built_peer(const site& where, const std::string& name);
+/// Libraries of unpacked packages, as an environment entry; what is installed comes first.
+[[nodiscard]] std::string library_path(const site& where);
+/// A port of 127.0.0.1 nobody listens on now, for programs that cannot choose one themselves.
+[[nodiscard]] std::uint16_t free_port();
+void write_file(const std::filesystem::path& path, const std::string& text);
+/// For servers of ours that print "listening PORT" first.
+[[nodiscard]] running_server start_announcing(child_options options);
+
+}  // namespace holdfast::bench::http

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "http/answer_scanner.hpp"
+#include "http/exchange.hpp"
+#include "http/rate_schedule.hpp"
+#include "http/rounds.hpp"
+#include "http/wrk.hpp"
+
+namespace {
+
+using namespace holdfast::bench::http;
+
+const std::string whole = "HTTP/1.1 200 OK\r\nDate: today\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi";
+
+TEST(AnswerScanner, TakesOneAnswerAndLeavesTheNext) {
+    const std::string bytes = whole + "HTTP/1.1 404 Not Found\r\ncontent-length:0\r\n\r\n";
+    answer first, second;
+    ASSERT_EQ(scan_answer(bytes, first), scan_status::complete);
+    EXPECT_EQ(first.status, 200);
+    EXPECT_EQ(first.body, "hi");
+    EXPECT_EQ(first.bytes, whole.size());
+    EXPECT_TRUE(first.closes);
+    ASSERT_EQ(scan_answer(std::string_view(bytes).substr(first.bytes), second), scan_status::complete);
+    EXPECT_EQ(second.status, 404);
+    EXPECT_EQ(second.body, "");
+    EXPECT_FALSE(second.closes);
+}
+
+TEST(AnswerScanner, NeedsMoreOfEveryBeginning) {
+    for (std::size_t length = 0; length < whole.size(); ++length) {
+        answer got;
+        EXPECT_EQ(scan_answer(std::string_view(whole).substr(0, length), got), scan_status::need_more) << length;
+    }
+}
+
+// Attacks I1: each of these would make subjects answer differently, or leave the end of an answer in doubt.
+TEST(AnswerScanner, RefusesWhatItDoesNotKnow) {
+    const std::vector<std::string> all{
+        "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 2x0 OK\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 100 Continue\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx",
+        "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 1x\r\n\r\nx",
+        "HTTP/1.1 200 OK\r\nContent-Length: \r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nno colon\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\nContent-Length: 0\n\n",
+        "SSH-2.0-x\r\n",
+        "HTTP/1.1 200 OK\r\n" + std::string(20'000, 'a'),
+    };
+    for (const std::string& bytes : all) {
+        answer got;
+        EXPECT_EQ(scan_answer(bytes, got), scan_status::malformed) << bytes.substr(0, 60);
+    }
+}
+
+TEST(RateSchedule, StartsAreMultiplesOfTheIntervalAndDoNotDrift) {
+    const rate_schedule schedule(1'000'000'000, 30'000, 100);  // an interval that is no whole number of nanoseconds
+    EXPECT_EQ(schedule.count(), 3'000'000U);
+    EXPECT_EQ(schedule.start_ns(0), 1'000'000'000U);
+    EXPECT_EQ(schedule.start_ns(3), 1'000'100'000U);
+    EXPECT_NEAR(static_cast<double>(schedule.start_ns(3'000'000)), 101e9, 1.0);
+}
+
+TEST(RateSchedule, CountsWholeIntervalsOnce) {
+    EXPECT_EQ(rate_schedule(0, 1000, 0.1).count(), 100U);
+    EXPECT_EQ(rate_schedule(0, 3, 1).count(), 3U);
+    EXPECT_EQ(rate_schedule(0, 10, 0.25).count(), 3U);
+}
+
+TEST(Exchanges, AskForEachRecordAndExpectItsJson) {
+    const std::vector<record> records = make_records(500);
+    const std::vector<exchange> exchanges = make_exchanges("t", records, true);
+    ASSERT_EQ(exchanges.size(), 500U);
+    EXPECT_EQ(
+        exchanges[6].request,
+        "GET /v1/tables/t/7 HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\nConnection: close\r\n\r\n");
+    EXPECT_EQ(exchanges[6].body,
+              "{\"id\":7,\"user\":" + std::to_string(records[6].user) + ",\"name\":\"" + records[6].name + "\"}");
+    for (const record& r : records) {
+        EXPECT_GE(r.name.size(), 1U);
+        EXPECT_LE(r.name.size(), 8U);
+    }
+    EXPECT_EQ(csv_of(make_records(500)), csv_of(records));
+}
+
+TEST(Percentile, IsTheNearestRank) {
+    std::vector<std::uint32_t> values{50, 10, 40, 20, 30};
+    EXPECT_EQ(percentile_of(values, 0.5), 30);
+    EXPECT_EQ(percentile_of(values, 0.99), 50);
+    EXPECT_EQ(percentile_of(values, 0.2), 10);
+    values.clear();
+    EXPECT_THROW((void)percentile_of(values, 0.5), server_failed);
+}
+
+TEST(WrkOutput, GivesItsRateOrSaysWhyNot) {
+    EXPECT_EQ(requests_per_second_of("  100 requests in 1.00s\nRequests/sec:  12345.50\nTransfer/sec: 1MB\n"), 12345.5);
+    EXPECT_THROW((void)requests_per_second_of("unable to connect"), child_failed);
+    EXPECT_THROW((void)requests_per_second_of("Non-2xx or 3xx responses: 3\nRequests/sec: 5\n"), child_failed);
+}
+
+}  // namespace
