@@ -88,7 +88,7 @@ int get_latencies(const options& chosen, const segment& from) {
     if (chosen.json) {
         std::string text;
         inspect::json_out out(text);
-        append_json(out, counts);
+        inspect::append_json(out, counts);
         put(text + "\n");
     } else {
         print(counts);
