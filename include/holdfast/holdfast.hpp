@@ -8,6 +8,8 @@
 #include "holdfast/memory/passing.hpp"
 #include "holdfast/metrics/counter_set.hpp"
 #include "holdfast/metrics/latency_histogram.hpp"
+#include "holdfast/metrics/max_of_n.hpp"
+#include "holdfast/metrics/tail_tracker.hpp"
 #include "holdfast/peers.hpp"
 #include "holdfast/record.hpp"
 #include "holdfast/segment.hpp"

@@ -14,6 +14,7 @@
 
 #include "holdfast/metrics/counter_slots.hpp"
 #include "holdfast/metrics/latency_shards.hpp"
+#include "holdfast/metrics/max_of_n.hpp"
 #include "support/scale.hpp"
 
 namespace {
@@ -121,6 +122,29 @@ TEST(LatencyShardsThreads, EveryRecordIsCountedOnceWhereverItGoes) {
     EXPECT_EQ(merged.sum(), sum * 20);
     EXPECT_EQ(merged.quantile(0)->estimate, 1000);
     EXPECT_EQ(merged.quantile(1)->estimate, 4006);
+}
+
+// Readers see the sum of exactly the blocks they see: all maxima are 3, so each estimate is.
+TEST(MaxOfNThreads, ReadersSeeWholeBlocks) {
+    holdfast::max_of_n_state state;
+    std::atomic<bool> done{false};
+    std::jthread reader([&] {
+        std::uint64_t last = 0;
+        while (!done.load()) {
+            const auto total = holdfast::read(state);
+            EXPECT_GE(total.blocks, last);
+            last = total.blocks;
+            // A reader that was overtaken 16 times in a row may be a block or two off; it never is by more.
+            EXPECT_NEAR(total.sum, 3.0 * static_cast<double>(total.blocks), 9.0);
+        }
+    });
+    holdfast::max_of_n writer(state, 4);
+    const std::uint64_t blocks = holdfast::test::scaled(200000);
+    for (std::uint64_t i = 0; i < 4 * blocks; ++i) writer.record(static_cast<std::int64_t>(i % 4));
+    done = true;
+    reader.join();
+    EXPECT_EQ(writer.total().blocks, blocks);
+    EXPECT_EQ(writer.total().sum, 3.0 * static_cast<double>(blocks));
 }
 
 }  // namespace

@@ -13,6 +13,8 @@
 
 #include "holdfast/metrics/counter_slots.hpp"
 #include "holdfast/metrics/latency_shards.hpp"
+#include "holdfast/metrics/max_of_n.hpp"
+#include "holdfast/metrics/tail_tracker.hpp"
 #include "support/process.hpp"
 #include "support/scale.hpp"
 #include "support/seed.hpp"
@@ -184,6 +186,54 @@ TEST(LatencyShardsKill, FullWordsLoseAndDoubleNothing) {
         const std::uint64_t counted = shards.merged().counts()[bucket] - before;
         ASSERT_GE(counted, all.finished);
         ASSERT_LE(counted, all.begun);
+    }
+}
+
+// A writer of an estimator and of a tracker in shared memory is killed again and again; the next goes on. Every block
+// is of the value 3, so the sum of the finished ones is exact to the last; a kill costs at most the block it hits.
+TEST(EstimatorKill, FinishedBlocksStayWhole) {
+    struct both {
+        holdfast::max_of_n_state estimator;
+        holdfast::tail_state tracker;
+    };
+    holdfast::test::seeded_random random;
+    const shared_pages pages(128 + layout::latency_shard_bytes(2));
+    static_assert(sizeof(both) <= 128);
+    auto* const states = reinterpret_cast<both*>(pages.bytes().data());
+    const latency_shards shards(pages.bytes().subspan(128), 2, "anon:");
+    std::uint64_t begun = 0;
+    std::uint64_t finished = 0;
+    const std::uint64_t rounds = holdfast::test::scaled(150);
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+        child_process writer([&](channel& talk) {
+            struct sink {
+                holdfast::detail::recorder_line line;
+                void record(std::uint64_t value) { holdfast::detail::record_value(line, value); }
+            };
+            sink histogram{shards.line(0)};
+            holdfast::max_of_n estimator(states->estimator, 16);
+            holdfast::tail_tracker tracker(states->tracker, histogram);
+            for (;;) {
+                if (!talk.send('b')) return 2;
+                for (std::uint64_t i = 0; i < 16; ++i) {  // one block's worth, wherever the last kill left it
+                    estimator.record(3);
+                    tracker.record(3);
+                }
+                if (!talk.send('f')) return 2;
+            }
+        });
+        std::this_thread::sleep_for(std::chrono::microseconds(random.below(2000)));  // places the kill
+        ASSERT_TRUE(writer.kill().signalled);
+        const tally said = drain(writer.talk());
+        begun += said.begun;
+        finished += said.finished;
+        const auto total = holdfast::read(states->estimator);
+        ASSERT_EQ(total.sum, 3.0 * static_cast<double>(total.blocks));
+        const std::uint64_t lost = round + 1;
+        ASSERT_LE(total.blocks, begun);
+        ASSERT_GE(total.blocks + lost, finished);
+        ASSERT_LE(shards.merged().total(), begun);
+        ASSERT_GE(shards.merged().total() + lost, finished);
     }
 }
 
