@@ -62,6 +62,7 @@ enum class arrivals : std::uint8_t { fixed, poisson };
 struct rate_result {
     double wanted_hz = 0, achieved_hz = 0;
     arrivals arrival = arrivals::fixed;
+    std::uint64_t seed = 0;  ///< of Poisson arrivals
     std::uint64_t late_starts =
         0;  ///< calls that began later than the schedule said by more than the clock's grain and the pacing's own error
     std::uint64_t backlog_max = 0;  ///< most calls that were due and not yet begun
