@@ -80,6 +80,14 @@ void collect(pid_t pid, std::vector<pid_t>& all) {
     }
 }
 
+/// The second number of schedstat: time spent waiting for a processor. 0 where the kernel does not keep it.
+std::uint64_t waited_ns_of(const std::filesystem::path& schedstat) {
+    std::ifstream file(schedstat);
+    std::uint64_t ran = 0, waited = 0;
+    file >> ran >> waited;
+    return file ? waited : 0;
+}
+
 }  // namespace
 
 void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
@@ -210,6 +218,17 @@ std::uint64_t child_process::cpu_ns() const {
     }
     return sum;
 }
+
+std::uint64_t child_process::waited_ns() const {
+    std::uint64_t sum = 0;
+    std::error_code ignored;
+    for (const pid_t pid : processes_)
+        for (const auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", ignored))
+            sum += waited_ns_of(task.path() / "schedstat");
+    return sum;
+}
+
+std::uint64_t own_waited_ns() { return waited_ns_of("/proc/thread-self/schedstat"); }
 
 std::string output_of(child_options options, std::chrono::milliseconds patience) {
     return child_process(std::move(options)).read_all(patience);

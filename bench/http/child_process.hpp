@@ -60,6 +60,8 @@ class child_process {
     void note_processes();
     /// Processor time that they have used so far. Throws: child_failed when one of them is gone.
     [[nodiscard]] std::uint64_t cpu_ns() const;
+    /// Time that they were ready to run and something else ran, so far.
+    [[nodiscard]] std::uint64_t waited_ns() const;
 
  private:
     bool read_more(std::chrono::steady_clock::time_point end);
@@ -77,6 +79,8 @@ class child_process {
 /// Runs a program to its end; its standard output. Throws as child_process does.
 std::string output_of(child_options options, std::chrono::milliseconds patience = std::chrono::seconds(30));
 
+/// As child_process::waited_ns, of the calling thread.
+[[nodiscard]] std::uint64_t own_waited_ns();
 /// Restricts the calling thread to these cores. Throws: std::system_error.
 void pin_to(const std::vector<unsigned>& cores);
 /// The cores that this process may use.

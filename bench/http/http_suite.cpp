@@ -78,7 +78,7 @@ class suite_run {
  public:
     suite_run(const suite_options& options, const std::vector<subject>& subjects, workload::recorder& to)
         : options_(options), to_(to), quick_(to.options().quick) {
-        const std::vector<unsigned> usable = usable_cores();
+        const std::vector<unsigned> usable = usable_cores();  // never empty: this runs on one
         site_.program = options.program;
         site_.own_servers = options.own_servers;
         site_.peers = options.peers;
@@ -86,9 +86,9 @@ class suite_run {
         site_.server_cores = options.server_cores.empty() ? std::vector{usable.front()} : options.server_cores;
         client_cores_ = options.client_cores.empty() ? std::vector{usable.back()} : options.client_cores;
         round_.rounds = rounds;
-        const double seconds = quick_ ? 0.56 : std::max(to.options().seconds, 0.35);
+        const double seconds = quick_ ? 0.42 : std::max(to.options().seconds, 0.35);
         round_.duration = std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9 / rounds));
-        round_.warm_up = std::chrono::milliseconds(quick_ ? 25 : 50);
+        round_.warm_up = std::chrono::milliseconds(quick_ ? 15 : 50);
         round_.spin = std::ranges::none_of(client_cores_, [&](unsigned core) {
             return std::ranges::find(site_.server_cores, core) != site_.server_cores.end();
         });
@@ -123,10 +123,11 @@ class suite_run {
     [[nodiscard]] bool wants(const std::string& name) { return to_.wants(name); }
 
     void prepare() {
-        site_.scratch = scratch_.folder();
-        site_.table = scratch_.table();
+        scratch_.emplace();
+        site_.scratch = scratch_->folder();
+        site_.table = scratch_->table();
         site_.records = make_records(quick_ ? 1000 : 10'000);
-        site_.csv = scratch_.folder() / "records.csv";
+        site_.csv = site_.scratch / "records.csv";
         write_file(site_.csv, csv_of(site_.records));
         (void)output_of({.arguments = {site_.program, "load", site_.table, site_.csv, "--into", "hash_table", "--key",
                                        "id:u64", "--value", "user:u64,name:char[8]"},
@@ -141,11 +142,10 @@ class suite_run {
     /// Ours first, the one that the ratios are about before the other.
     [[nodiscard]] std::vector<contestant> start(answer_kind kind) {
         std::vector<contestant> all;
-        for (const subject& each : subjects_) {
+        std::erase_if(subjects_, [&](const subject& each) {
             try {
-                const std::string version = each.version(site_);
+                to_.version(each.name, each.version(site_));
                 all.push_back({.name = each.name, .server = start_and_check(each, site_, kind)});
-                to_.version(each.name, version);
                 to_.note(each.name + (kind == answer_kind::fixed ? ", fixed answer: " + each.how_fixed
                                                                  : ", lookup: " + each.how_lookup));
             } catch (const wrong_answer& e) {
@@ -155,8 +155,10 @@ class suite_run {
             } catch (const std::runtime_error& e) {  // unavailable, child_failed, a file that cannot be written
                 if (each.ours) throw;
                 to_.skip(each.name, e.what());
+                return true;
             }
-        }
+            return false;
+        });
         // The plain handler is what the peers' constants compare with; the lookup is what `serve` is for.
         if (kind == answer_kind::lookup)
             std::ranges::stable_partition(all, [](const contestant& c) { return c.name == "holdfast serve"; });
@@ -174,7 +176,7 @@ class suite_run {
         const throughput_samples found = measure_throughput(all, line.shape, exchanges, throughput_rounds);
         if (wants(line.requests())) to_.add(line.requests(), "requests/s", names, found.requests_per_second, true);
         if (wants(line.server_time())) to_.add(line.server_time(), "us", names, found.cpu_us, false);
-        note_idle(line, names, found);
+        note_limits(line, names, found);
         if (wants_latency(line)) measure_latencies(line, all, names, exchanges, found);
     }
 
@@ -199,22 +201,31 @@ class suite_run {
                      " % of the requests; the latencies are too long by that");
     }
 
-    void note_idle(const workload_line& line, const std::vector<std::string>& names, const throughput_samples& found) {
+    /// Says what the reader must know of requests/s: that others ran here too, or that the client was the slower end.
+    void note_limits(const workload_line& line, const std::vector<std::string>& names,
+                     const throughput_samples& found) {
+        if (round_.spin && found.held_up > 0.02) {
+            to_.note(line.name + ": other programs kept client or server from running for " +
+                     std::to_string(static_cast<int>(found.held_up * 100)) +
+                     " % of the time; only the server time a request means much then");
+            return;
+        }
         std::string idle;
         for (std::size_t i = 0; i < names.size(); ++i)
-            if (found.busy[i] < 0.95 * static_cast<double>(site_.server_cores.size()))
+            if (const double busy = found.busy[i] / static_cast<double>(site_.server_cores.size()); busy < 0.95)
                 idle.append(idle.empty() ? "" : ", ")
                     .append(names[i])
                     .append(" (")
-                    .append(std::to_string(static_cast<int>(found.busy[i] * 100)))
+                    .append(std::to_string(static_cast<int>(busy * 100)))
                     .append(" % busy)");
-        if (!idle.empty())
+        if (!idle.empty() && line.shape.connections > 1)
             to_.note(line.name + ": the client was the limit for " + idle +
                      "; there the server time a request tells more than requests/s");
     }
 
     void validate(const contestant& ours) {
         const std::string name = "load generator, fixed answer, 64 clients: requests";
+        if (!wants(name)) return;
         const std::string own = "this client", other = "wrk";
         try {
             const std::filesystem::path wrk = find_program(site_, "wrk");
@@ -230,7 +241,7 @@ class suite_run {
     const suite_options& options_;
     workload::recorder& to_;
     const bool quick_;
-    scratch scratch_;
+    std::optional<scratch> scratch_;
     site site_;
     std::vector<unsigned> client_cores_;
     round_options round_;
@@ -257,6 +268,7 @@ workload::suite http_suite(suite_options options, std::vector<subject> subjects)
                     }
                 }
                 if (signal != 0) ::raise(signal);  // everything is cleaned up; now it does what it does to any program
+                if (signal != 0) throw interrupted(signal);  // unless the program ignores it
             }};
 }
 

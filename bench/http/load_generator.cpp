@@ -174,7 +174,7 @@ class generator {
             tick(now);
             while (issued < schedule.count() && next_free < free_.size() && schedule.start_ns(issued) <= now) {
                 const std::uint64_t intended = schedule.start_ns(issued++);
-                if (now > std::max(intended, freed_ns) + late_ns) ++outcome_.late;
+                if (intended >= window_begin_ && now > std::max(intended, freed_ns) + late_ns) ++outcome_.late;
                 ask(free_[next_free++], intended);
                 now = now_ns();
             }
@@ -196,7 +196,7 @@ class generator {
             began_ns_ = now_ns();
             outcome_.answers = 0;
         }
-        if (began_ && !ended_ && now >= window_end_) {
+        if (began_ && !ended_ && now >= window_end_ && (plan_.rate_hz > 0 || outcome_.answers >= plan_.answers_min)) {
             ended_ = true;
             outcome_.seconds = static_cast<double>(now_ns() - began_ns_) * 1e-9;
             if (window_) window_(false);

@@ -38,6 +38,8 @@ struct load_plan {
     double rate_hz = 0;                   ///< requests a second; 0: closed loop
     std::chrono::nanoseconds warm_up{50'000'000};
     std::chrono::nanoseconds duration{200'000'000};
+    std::uint64_t answers_min =
+        1;  ///< closed loop: the window lasts until there are as many, on a machine that is busy
     std::chrono::milliseconds patience{5000};
     bool spin =
         true;  ///< poll instead of sleeping: the client needs a core of its own, and its wake-ups are not measured
@@ -48,7 +50,8 @@ struct load_outcome {
     std::uint64_t answers = 0;              ///< within the window
     double seconds = 0;                     ///< of the window
     std::vector<std::uint32_t> latency_ns;  ///< open loop: of each request of the window, 2^32 - 1 for more
-    std::uint64_t late = 0;  ///< open loop: batches that a free connection was there for, sent over 50 us late
+    std::uint64_t late =
+        0;  ///< open loop: batches of the window that a free connection was there for, sent over 50 us late
 };
 
 /// Called when the window begins (true) and ends (false).

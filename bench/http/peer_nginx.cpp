@@ -10,11 +10,12 @@ namespace holdfast::bench::http {
 namespace {
 
 std::string version_of(const site& where) {
-    // It writes its version to standard error.
+    const auto log = where.scratch / "nginx_version.log";  // it writes its version to standard error
+    std::filesystem::remove(log);
     child_process asked({.arguments = {find_program(where, "nginx"), "-v"},
                          .environment = {library_path(where)},
                          .cores = {},
-                         .log = where.scratch / "nginx_version.log"});
+                         .log = log});
     (void)asked.read_all(std::chrono::seconds(10));
     return asked.log_text();
 }

@@ -36,6 +36,7 @@ load_plan plan_of(const contestant& who, const workload_shape& shape, const roun
             .connection_per_request = shape.connection_per_request,
             .warm_up = options.warm_up,
             .duration = options.duration,
+            .answers_min = 100,
             .spin = options.spin,
             .seed = round + 1};  // the same requests for every subject of a round
 }
@@ -59,18 +60,22 @@ throughput_samples measure_throughput(const std::vector<contestant>& all, const 
                                       const std::vector<exchange>& exchanges, const round_options& options) {
     throughput_samples found{.requests_per_second = samples(all.size()), .cpu_us = samples(all.size()), .busy = {}};
     samples busy(all.size());
+    std::vector<double> held_up;
     in_turn(all, options.rounds, [&](std::size_t who, std::size_t round) {
-        std::uint64_t used = 0;
+        std::uint64_t used = 0, client_waited = 0, server_waited = 0;
         const load_outcome outcome = run_load(plan_of(all[who], shape, options, round), exchanges, [&](bool begins) {
             const std::uint64_t now = all[who].server.process->cpu_ns();
             used = begins ? now : now - used;
+            client_waited = own_waited_ns() - client_waited;
+            server_waited = all[who].server.process->waited_ns() - server_waited;
         });
-        if (outcome.answers == 0) throw server_failed("no answer in the time measured");
         found.requests_per_second[who].push_back(static_cast<double>(outcome.answers) / outcome.seconds);
         found.cpu_us[who].push_back(static_cast<double>(used) * 1e-3 / static_cast<double>(outcome.answers));
         busy[who].push_back(static_cast<double>(used) * 1e-9 / outcome.seconds);
+        held_up.push_back(static_cast<double>(std::max(client_waited, server_waited)) * 1e-9 / outcome.seconds);
     });
     for (const auto& each : busy) found.busy.push_back(median_of(each));
+    found.held_up = median_of(held_up);
     return found;
 }
 
@@ -80,6 +85,7 @@ latency_samples measure_latency(const std::vector<contestant>& all, const worklo
     in_turn(all, options.rounds, [&](std::size_t who, std::size_t round) {
         load_plan plan = plan_of(all[who], shape, options, round);
         plan.rate_hz = rate_hz;
+        plan.duration = std::max(plan.duration, std::chrono::nanoseconds(static_cast<std::int64_t>(100e9 / rate_hz)));
         load_outcome outcome = run_load(plan, exchanges);
         found.p50_us[who].push_back(percentile_of(outcome.latency_ns, 0.50) * 1e-3);
         found.p99_us[who].push_back(percentile_of(outcome.latency_ns, 0.99) * 1e-3);

@@ -36,6 +36,7 @@ using samples = std::vector<std::vector<double>>;  ///< [contestant][round]
 struct throughput_samples {
     samples requests_per_second, cpu_us;
     std::vector<double> busy;  ///< processor time of the server over time, medians
+    double held_up = 0;        ///< time in which client or server was ready and something else ran, over time; median
 };
 
 struct latency_samples {

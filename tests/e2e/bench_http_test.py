@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The http suite from outside: what it writes, that wrong answers and missing peers are told, and that it leaves nothing behind."""
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(__file__))
+from serve_support import BUILD, main, skip_all, wait_until  # noqa: E402
+
+BENCH = BUILD / "bin" / "http_bench"
+TOOLS = pathlib.Path(os.environ.get("HOLDFAST_SOURCE", ".")) / "build" / "bench_tools"
+OURS = ["holdfast::net", "holdfast serve"]
+# A server as the suite starts its peers, that answers all but every fifth request as it should.
+PEER = """#!{python}
+import socket, sys, threading
+if sys.argv[1] == "version":
+    print("a peer of the test")
+    sys.exit()
+right, wrong = sys.argv[3].encode(), {wrong}
+listener = socket.create_server(("127.0.0.1", 0))
+print("listening", listener.getsockname()[1], flush=True)
+def serve(client):
+    count, buffer = 0, b""
+    while data := client.recv(65536):
+        buffer += data
+        while b"\\r\\n\\r\\n" in buffer:
+            request, _, buffer = buffer.partition(b"\\r\\n\\r\\n")
+            count += 1
+            body = wrong if wrong and count % 5 == 0 else right
+            client.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\n\\r\\n%s" % (len(body), body))
+            if b"Connection: close" in request:
+                client.close()
+                return
+while True:
+    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+"""
+
+
+def left_behind():
+    """Files of the suite in shared memory."""
+    return {entry.name for entry in pathlib.Path("/dev/shm").glob("holdfast-http-*")}
+
+
+def descendants(pid):
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in task.read_text().split():
+                found += [int(child), *descendants(child)]
+    return found
+
+
+class BenchHttp(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="holdfast-e2e-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.peers = self.folder / "peers"
+        self.peers.mkdir()
+        self.environment = dict(os.environ, HOLDFAST_HTTP_PEERS=str(self.peers), HOLDFAST_HTTP_TOOLS=str(TOOLS))
+
+    def peer(self, name, wrong=None):
+        file = self.peers / name
+        file.write_text(PEER.format(python=sys.executable, wrong=repr(wrong)))
+        file.chmod(0o755)
+
+    def bench(self, *words):
+        return subprocess.run([BENCH, "http", "--quick", *words], env=self.environment, capture_output=True, text=True, timeout=200)
+
+    def test_measures_writes_the_fixed_shape_and_leaves_nothing(self):
+        before = left_behind()
+        self.peer("go_net_http")
+        (self.peers / "hyper_peer.missing").write_text("no Rust in this test\n")
+        file = self.folder / "out.json"
+        done = self.bench("--filter", "fixed answer, 64 clients", "--json", str(file))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        found = json.loads(file.read_text())
+        self.assertIn("machine", found)
+        names = {f"http: fixed answer, 64 clients: {what}" for what in
+                 ("requests", "server time a request", "p50 at half load", "p99 at half load")}
+        self.assertEqual({result["name"] for result in found["results"]}, names)
+        for result in found["results"]:
+            self.assertLessEqual({"name", "subject", "unit", "median", "p05", "p95", "runs"}, set(result))
+            self.assertGreater(result["p05"], 0, result)
+            self.assertLessEqual(result["p05"], result["median"])
+            self.assertLessEqual(result["median"], result["p95"])
+            self.assertGreaterEqual(result["runs"], 7)
+        measured = {result["subject"] for result in found["results"]}
+        self.assertLessEqual({*OURS, "Go net/http"}, measured)
+        self.assertEqual({result["name"] for result in found["ratios"] if result["peer"] == "Go net/http"}, names)
+        for ratio in found["ratios"]:
+            self.assertEqual(ratio["subject"], OURS[0])
+            self.assertTrue(0 < ratio["low"] <= ratio["ratio"] <= ratio["high"], ratio)
+        # Whoever is not measured is named with the reason.
+        skipped = {entry["subject"]: entry["text"] for entry in found["skipped"]}
+        self.assertEqual(skipped["hyper"], "no Rust in this test")
+        self.assertEqual(measured | set(skipped), {*OURS, "nginx", "h2o", "Go net/http", "hyper"})
+        self.assertEqual(found["versions"]["Go net/http"], "a peer of the test")
+        self.assertEqual(left_behind(), before)
+
+    def test_a_wrong_answer_fails_the_run(self):
+        before = left_behind()
+        self.peer("hyper_peer", wrong=b'{"id":1}')
+        done = self.bench("--only", "hyper", "--filter", "fixed answer, 64 clients: requests")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("hyper gave a wrong answer", done.stdout + done.stderr)
+        self.assertIn('200 "{"id":1}" instead of 200', done.stdout + done.stderr)
+        self.assertEqual(left_behind(), before)
+
+    def test_a_peer_that_ends_at_once_is_skipped_by_name(self):
+        self.peer("hyper_peer")
+        file = self.peers / "hyper_peer"
+        file.write_text(f"#!{sys.executable}\nimport sys\nprint('1.0') if sys.argv[1] == 'version' else sys.exit('no luck')\n")
+        out = self.folder / "out.json"
+        done = self.bench("--only", "hyper", "--filter", "fixed answer, 64 clients: requests", "--json", str(out))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        skipped = {entry["subject"]: entry["text"] for entry in json.loads(out.read_text())["skipped"]}
+        self.assertIn("no luck", skipped["hyper"])
+
+    def test_a_signal_ends_it_without_leftovers(self):
+        before = left_behind()
+        self.peer("hyper_peer")
+        process = subprocess.Popen([BENCH, "http", "-time", "60000", "--only", "hyper", "--filter", "fixed answer, 64"],
+                                   env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_until("three servers run", lambda: len([p for p in descendants(process.pid)]) >= 4, 60)
+            started = descendants(process.pid)
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(timeout=60), -signal.SIGTERM)
+        finally:
+            process.kill()
+            process.wait()
+        self.assertEqual([pid for pid in started if pathlib.Path(f"/proc/{pid}/exe").exists() and self.is_ours(pid)], [])
+        self.assertEqual(left_behind(), before)
+
+    def is_ours(self, pid):
+        """Not a process that was given the same number since."""
+        with contextlib.suppress(OSError):
+            command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+            return any(word in command for word in (b"http_net_server", b"holdfast", b"hyper_peer"))
+        return False
+
+
+if __name__ == "__main__":
+    if not os.access(BENCH, os.X_OK) or not os.access(BENCH.parent / "http_net_server", os.X_OK):
+        skip_all("http_bench and http_net_server, which ./dev bench builds")
+    main()
