@@ -74,6 +74,11 @@ std::uint64_t calibrate(const subject& s, double target_ns) {
     for (;;) {
         double ns = time_batch(s, operations, 0);
         for (int again = 0; again < 2 && ns >= target_ns; ++again) ns = std::min(ns, time_batch(s, operations, 0));
+        if (ns >= 1.5 * target_ns && operations > 1) {  // leapt too far: caches were warm before and are too small now
+            const double less = std::ceil(static_cast<double>(operations) * 1.1 * target_ns / ns);
+            if (time_batch(s, static_cast<std::uint64_t>(less), 0) >= target_ns)
+                return static_cast<std::uint64_t>(less);
+        }
         if (ns >= target_ns) return operations;
         if (operations >= operations_max) return 0;
         const double factor = ns > 0 ? std::clamp(1.1 * target_ns / ns, 1.2, 10.0) : 10.0;
@@ -114,11 +119,13 @@ class rounds {
         while (!enough(out.rounds)) {
             const std::vector<double> ns = one(next_order());
             const bool disturbed = meter_.since_last().any();
-            if (disturbed && options_.rerun_disturbed && out.rerun_rounds < reruns_max(out)) {
-                ++out.rerun_rounds;
+            if (disturbed) {
                 ::sched_yield();  // whoever waits for this CPU has it now and not within the next round
                 (void)meter_.since_last();
-                continue;
+                if (options_.rerun_disturbed && out.rerun_rounds < reruns_max(out)) {
+                    ++out.rerun_rounds;
+                    continue;
+                }
             }
             ++out.rounds;
             out.disturbed_rounds += disturbed ? 1 : 0;

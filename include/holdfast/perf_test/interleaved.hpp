@@ -32,9 +32,9 @@ struct subject {
 struct interleaved_options {
     double seconds = 1.5;         ///< timed seconds a subject, about
     std::size_t rounds_min = 30;  ///< rounds at least (a slow subject takes as long as they take)
-    std::size_t rounds_max = 2000;
-    double batch_seconds_min =
-        1e-3;                     ///< a calibrated batch lasts at least this, and at least 1000 times the clock's grain
+    std::size_t rounds_max = 3000;
+    double batch_seconds_min = 2.5e-4;  ///< a calibrated batch lasts at least this, and 1000 times the clock's grain;
+                                        ///< short ones fit between two interruptions
     double warm_part = 0.1;       ///< of a calibrated batch, run untimed before it: the caches are another subject's
     std::uint64_t seed = 0;       ///< of the order; 0: taken from the clock and written into the result
     bool rerun_disturbed = true;  ///< a round with steal time or an involuntary context switch is run again, as often
