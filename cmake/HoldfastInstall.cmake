@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` lays down: the headers and a CMake package, which offers holdfast::holdfast and, when it was built, the component
-# net as holdfast::net; pkg-config files for both; the program. Two export sets, so that the core can be had without the rest.
+# What `cmake --install` lays down: the headers and a CMake package, which offers holdfast::holdfast and, when they were built, the
+# components net and perf_test as holdfast::net and holdfast::perf_test; pkg-config files for each; the program. An export set for each,
+# so that the core can be had without the rest.
 include(CMakePackageConfigHelpers)
 set(HOLDFAST_CMAKE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/holdfast")
 
@@ -27,6 +28,19 @@ if(TARGET holdfast_net)
   endif()
   install(EXPORT holdfast-net NAMESPACE holdfast:: DESTINATION "${HOLDFAST_CMAKE_DIR}")
   holdfast_install_pkg_config(holdfast-net)
+endif()
+
+if(TARGET holdfast_perf_test)
+  get_target_property(linked holdfast_perf_test LINK_LIBRARIES)
+  set(HOLDFAST_PERF_TEST_NEEDS_SIMDJSON FALSE)  # a static library's private needs are its users' too
+  set(HOLDFAST_PERF_TEST_REQUIRES "")
+  if("simdjson::simdjson" IN_LIST linked)
+    set(HOLDFAST_PERF_TEST_NEEDS_SIMDJSON TRUE)
+    set(HOLDFAST_PERF_TEST_REQUIRES ", simdjson")
+  endif()
+  install(TARGETS holdfast_perf_test EXPORT holdfast-perf_test FILE_SET HEADERS FILE_SET gtest_headers)
+  install(EXPORT holdfast-perf_test NAMESPACE holdfast:: DESTINATION "${HOLDFAST_CMAKE_DIR}")
+  holdfast_install_pkg_config(holdfast-perf_test)
 endif()
 
 if(TARGET holdfast_cli)

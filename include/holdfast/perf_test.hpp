@@ -14,6 +14,7 @@
 #pragma once
 
 #include "holdfast/perf_test/do_not_optimize.hpp"
+#include "holdfast/perf_test/gtest/assertions.hpp"
 #include "holdfast/perf_test/gtest/driver.hpp"
 #include "holdfast/perf_test/gtest/registration.hpp"
 

@@ -2,22 +2,22 @@
 // engine.cpp - batches on the calling thread: how long one must be, when the body is warm, when enough are taken.
 #include "holdfast/perf_test/engine.hpp"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "holdfast/perf_test/clock.hpp"
+#include "holdfast/perf_test/disturbance.hpp"
 #include "holdfast/perf_test/statistics.hpp"
 
 namespace holdfast::perf_test {
 namespace {
 
-constexpr double grains_a_batch = 1000;      // then the clock's own step is at most 0.1 % of a batch
-constexpr double batch_seconds_most = 1e-3;  // longer ones would average over what the samples ought to show
-constexpr double batches_wanted = 50;        // a shorter run takes shorter batches
-constexpr double agreement = 0.02;           // of the last three batches when warm
+constexpr double grains_a_batch = 1000;         // then the clock's own step is at most 0.1 % of a batch
+constexpr double batch_seconds_most = 1e-3;     // longer ones would average over what the samples ought to show
+constexpr double batches_wanted = 50;           // a shorter run takes shorter batches
+constexpr double agreement = 0.02;              // of the last three batches when warm
+constexpr double watched_seconds_least = 3e-4;  // for a shorter batch, asking who disturbed it would cost more than it
 constexpr std::size_t floor_batches = 15;
 constexpr double overtime = 3;            // times `seconds` that few long batches may take
 constexpr double rerun_patience = 2;      // times `seconds` in which disturbed batches are taken again, not kept
@@ -93,6 +93,7 @@ class batch_measurement {
         for (timed_batch batch; spent < most;) {
             if (!trial(found_.batch, batch)) return false;
             spent += batch.seconds;
+            last_seconds_ = batch.seconds;
             const auto [low, high] = std::minmax({before[0], before[1], batch.seconds});
             if (low > 0 && high - low <= agreement * low) break;
             before[0] = before[1];
@@ -120,17 +121,19 @@ class batch_measurement {
         std::size_t judge_at = options_.batches_min;
         const std::uint64_t patient_until =
             monotonic_ns() + static_cast<std::uint64_t>(rerun_patience * options_.seconds * 1e9);
+        disturbance_meter meter;
+        const bool watched = last_seconds_ >= watched_seconds_least;
         while (found_.samples.size() < samples_most) {
             const bool enough =
                 found_.samples.size() >= options_.batches_min || found_.seconds >= overtime * options_.seconds;
             if (enough && found_.seconds >= options_.seconds) return;
-            const std::uint64_t switches = involuntary_switches();
+            if (watched) static_cast<void>(meter.since_last());
             const timed_batch batch = time(found_.batch);
             if (stop_sign::is_raised()) {
                 if (batch.done == found_.batch) keep(batch);
                 return stopped(batch);
             }
-            if (involuntary_switches() != switches && monotonic_ns() < patient_until) {
+            if (watched && meter.since_last().any() && monotonic_ns() < patient_until) {
                 ++disturbed_;  // somebody else ran in the midst of it: taken again
                 continue;
             }
@@ -140,12 +143,6 @@ class batch_measurement {
             if (found_.samples.size() >= judge_at && precise()) return;
             if (found_.samples.size() >= judge_at) judge_at += 1 + judge_at / 10;
         }
-    }
-
-    static std::uint64_t involuntary_switches() noexcept {
-        rusage used{};
-        ::getrusage(RUSAGE_THREAD, &used);
-        return static_cast<std::uint64_t>(used.ru_nivcsw);
     }
 
     void keep(const timed_batch& batch) {

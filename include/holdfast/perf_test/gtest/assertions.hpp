@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// assertions.hpp - measuring inside an ordinary TEST, and assertions on what was measured.
+//
+//   const auto found = PERF_RUN { PERF_USE(map.find(7)); };
+//   EXPECT_PERF_LT(found.median(), 200ns);                   fails if the whole 95 % interval is at 200 ns or above
+//   const auto calls = PERF_LATENCY { queue.push(1), queue.pop(); };
+//   EXPECT_PERF_LT(calls.p99(), 5us);
+//   EXPECT_PERF_RATIO(ours, theirs, < 0.8, 95 %);            fails unless that is shown with 95 % confidence
+//
+// A limit is a budget: it is broken only when noise cannot explain it, so a busy machine breaks no build. A ratio is a
+// claim: it holds only when noise cannot explain it; where it is neither shown nor refuted, the message says so.
+// EXPECT_PERF_RATIO takes two results, or two callables, which are then run in turn: use that where the ratio matters.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <concepts>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "holdfast/perf_test/gtest/driver.hpp"
+#include "holdfast/perf_test/interleaved.hpp"
+#include "holdfast/perf_test/perf_result.hpp"
+
+namespace holdfast::perf_test {
+
+/// Measures a callable that does one operation, prints what was found, and fails the test if the body fails.
+/// The flags of the command line and the limits of test_options hold. Throws: usage_error, and what the body throws.
+template <std::invocable Body>
+perf_result run(std::string_view name, test_options options, Body&& body) {
+    const test_options here = detail::options_here(options.hz, options.seconds * 1e3);
+    options.hz = here.hz;
+    options.seconds = here.seconds;
+    if (!options.warmup_seconds) options.warmup_seconds = here.warmup_seconds;
+    if (!options.timeout_seconds) options.timeout_seconds = here.timeout_seconds;
+    if (options.precision <= 0) options.precision = here.precision;
+    if (options.seed == 0) options.seed = here.seed;
+    if (options.pin.empty()) options.pin = here.pin;
+    options.suite = here.suite;
+    options.name = name.empty() ? here.name : here.name + "/" + std::string(name);
+    options.parameter = here.parameter;
+    looped_body<std::remove_reference_t<Body>> runner(body);
+    return perf_result(detail::measure_here(options, runner));
+}
+template <std::invocable Body>
+perf_result run(std::string_view name, Body&& body) {
+    return run(name, detail::options_here(-1, -1), std::forward<Body>(body));
+}
+
+namespace detail {
+
+// What stands before the braces of PERF_RUN: the body is added to it.
+struct run_here {
+    double hz = -1, milliseconds = -1;
+    bool latency = false;
+
+    template <std::invocable Body>
+    perf_result operator+(Body&& body) const {
+        test_options options = options_here(hz, milliseconds);
+        options.latency = options.latency || latency;
+        return run("", options, std::forward<Body>(body));
+    }
+};
+
+enum class relation : std::uint8_t { less, less_or_equal, greater, greater_or_equal };
+
+inline const char* text_of(relation wanted) {
+    constexpr const char* texts[] = {"<", "<=", ">", ">="};
+    return texts[static_cast<std::size_t>(wanted)];
+}
+
+/// Does the relation hold between two numbers?
+inline bool holds(double a, relation wanted, double b) {
+    switch (wanted) {
+        case relation::less: return a < b;
+        case relation::less_or_equal: return a <= b;
+        case relation::greater: return a > b;
+        case relation::greater_or_equal: return a >= b;
+    }
+    return false;
+}
+inline bool wants_less(relation wanted) { return wanted == relation::less || wanted == relation::less_or_equal; }
+
+inline std::string rounded(double number) {
+    char text[40];
+    std::snprintf(text, sizeof text, "%.4g", number);
+    return text;
+}
+
+inline std::string shown(const measured& number) {
+    std::string text = rounded(number.value);
+    if (number.range.low < number.range.high) {
+        text.append(" (95 %: ")
+            .append(rounded(number.range.low))
+            .append(" to ")
+            .append(rounded(number.range.high))
+            .append(")");
+    }
+    return text;
+}
+
+/// A limit: refuted only if the ends of the intervals that are kindest to it do not satisfy it.
+inline testing::AssertionResult within(const char* a_text, const char* b_text, const measured& a, relation wanted,
+                                       const measured& b) {
+    for (const auto& [text, number] : {std::pair{a_text, &a}, std::pair{b_text, &b}}) {
+        if (!number->void_reason.empty()) return testing::AssertionFailure() << text << ": " << number->void_reason;
+    }
+    const bool possible =
+        wants_less(wanted) ? holds(a.range.low, wanted, b.range.high) : holds(a.range.high, wanted, b.range.low);
+    if (possible) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << "Expected: (" << a_text << ") " << text_of(wanted) << " (" << b_text
+                                       << "), actual: " << shown(a) << " against " << shown(b)
+                                       << ": more than noise explains";
+}
+
+template <relation Wanted>
+struct limit_check {
+    template <class A, class B>
+    testing::AssertionResult operator()(const char* a_text, const char* b_text, const A& a, const B& b) const {
+        return within(a_text, b_text, exactly(a), Wanted, exactly(b));
+    }
+};
+
+// "any_ratio < 0.8" is what a ratio has to satisfy.
+struct ratio_claim {
+    relation wanted;
+    double limit;
+};
+struct any_ratio {
+    friend ratio_claim operator<(any_ratio, double limit) { return {relation::less, limit}; }
+    friend ratio_claim operator<=(any_ratio, double limit) { return {relation::less_or_equal, limit}; }
+    friend ratio_claim operator>(any_ratio, double limit) { return {relation::greater, limit}; }
+    friend ratio_claim operator>=(any_ratio, double limit) { return {relation::greater_or_equal, limit}; }
+};
+
+inline measured ratio_between(const result& a, const result& b, double confidence) {
+    return ratio_of(a, b, confidence);
+}
+
+template <std::invocable A, std::invocable B>
+measured ratio_between(A& a, B& b, double confidence) {
+    const test_options options = options_here(-1, -1);
+    auto looped = [](auto& body) { return [&body](std::uint64_t operations) { run_loop(body, operations); }; };
+    body_signals::clear();
+    const watchdog guard(options.suite + "." + options.name, 2 * options.timeout());
+    const auto found = measure_interleaved(
+        {{.name = "first", .run = looped(a), .prepare = {}}, {.name = "second", .run = looped(b), .prepare = {}}},
+        {.seconds = options.seconds, .seed = options.seed});
+    if (const std::string reason = why_void(found.rounds); !reason.empty()) {
+        return {.value = 0, .range = {}, .void_reason = reason};
+    }
+    return paired_ratio_of(found.subjects[0], found.subjects[1], confidence);
+}
+
+inline testing::AssertionResult shows(const char* a_text, const char* b_text, const measured& ratio, ratio_claim claim,
+                                      const char* claim_text, const char* confidence_text) {
+    if (!ratio.void_reason.empty()) return testing::AssertionFailure() << ratio.void_reason;
+    const bool less = wants_less(claim.wanted);
+    if (holds(less ? ratio.range.high : ratio.range.low, claim.wanted, claim.limit)) return testing::AssertionSuccess();
+    const bool possible = holds(less ? ratio.range.low : ratio.range.high, claim.wanted, claim.limit);
+    return testing::AssertionFailure() << "Expected: time of " << a_text << " over time of " << b_text << " "
+                                       << claim_text << ", actual: " << rounded(ratio.value) << " (" << confidence_text
+                                       << ": " << rounded(ratio.range.low) << " to " << rounded(ratio.range.high)
+                                       << "): "
+                                       << (possible ? "neither shown nor refuted; measure longer (-time)" : "refuted");
+}
+
+/// A predicate for EXPECT_PRED_FORMAT2.
+struct ratio_check {
+    ratio_claim claim;
+    const char *claim_text, *confidence_text;
+
+    template <class A, class B>
+    testing::AssertionResult operator()(const char* a_text, const char* b_text, const A& a, const B& b) const {
+        return shows(a_text, b_text, ratio_between(a, b, confidence_of(confidence_text)), claim, claim_text,
+                     confidence_text);
+    }
+};
+
+}  // namespace detail
+}  // namespace holdfast::perf_test
+
+/// Measures the block that follows: const auto found = PERF_RUN { body };
+#define PERF_RUN ::holdfast::perf_test::detail::run_here{} + [&]
+#define PERF_RUN_OPT(rate, time_ms) \
+    ::holdfast::perf_test::detail::run_here{.hz = (rate), .milliseconds = (time_ms), .latency = false} + [&]
+/// Likewise, each call timed by itself: the result has percentiles.
+#define PERF_LATENCY ::holdfast::perf_test::detail::run_here{.hz = -1, .milliseconds = -1, .latency = true} + [&]
+
+#define HOLDFAST_PERF_LIMIT(how, a, wanted, b)                                                                        \
+    how##_PRED_FORMAT2(::holdfast::perf_test::detail::limit_check<::holdfast::perf_test::detail::relation::wanted>{}, \
+                       a, b)
+#define EXPECT_PERF_LT(a, b) HOLDFAST_PERF_LIMIT(EXPECT, a, less, b)
+#define EXPECT_PERF_LE(a, b) HOLDFAST_PERF_LIMIT(EXPECT, a, less_or_equal, b)
+#define EXPECT_PERF_GT(a, b) HOLDFAST_PERF_LIMIT(EXPECT, a, greater, b)
+#define EXPECT_PERF_GE(a, b) HOLDFAST_PERF_LIMIT(EXPECT, a, greater_or_equal, b)
+#define ASSERT_PERF_LT(a, b) HOLDFAST_PERF_LIMIT(ASSERT, a, less, b)
+#define ASSERT_PERF_LE(a, b) HOLDFAST_PERF_LIMIT(ASSERT, a, less_or_equal, b)
+#define ASSERT_PERF_GT(a, b) HOLDFAST_PERF_LIMIT(ASSERT, a, greater, b)
+#define ASSERT_PERF_GE(a, b) HOLDFAST_PERF_LIMIT(ASSERT, a, greater_or_equal, b)
+
+#define HOLDFAST_PERF_RATIO(how, a, b, claim, confidence)                                                            \
+    how##_PRED_FORMAT2((::holdfast::perf_test::detail::ratio_check{::holdfast::perf_test::detail::any_ratio{} claim, \
+                                                                   #claim, #confidence}),                            \
+                       a, b)
+/// Time of a over time of b: EXPECT_PERF_RATIO(ours, theirs, < 0.8, 95 %);
+#define EXPECT_PERF_RATIO(a, b, claim, confidence) HOLDFAST_PERF_RATIO(EXPECT, a, b, claim, confidence)
+#define ASSERT_PERF_RATIO(a, b, claim, confidence) HOLDFAST_PERF_RATIO(ASSERT, a, b, claim, confidence)

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measuring inside an ordinary test: limits are refuted only by what noise cannot explain, ratios have to be shown.
+#include <gtest/gtest-spi.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "holdfast/perf_test.hpp"
+
+namespace {
+
+namespace perf = holdfast::perf_test;
+using namespace std::chrono_literals;
+
+perf::measured between(double low, double value, double high) {
+    return {.value = value, .range = {low, high}, .void_reason = {}};
+}
+
+perf::perf_result with_samples(double around) {
+    perf::perf_result made;
+    made.name = "made";
+    for (int i = 0; i < 100; ++i) made.samples.push_back(around * (1 + 0.001 * (i % 10)));
+    made.time.median = around;
+    made.time.median_95 = {around * 0.99, around * 1.01};
+    return made;
+}
+
+TEST(PerfTestAssertions, AMeasurementOfABlockHasNumbers) {
+    std::uint64_t sum = 0;
+    const auto found = PERF_RUN_OPT(-1, 20) { PERF_USE(sum += 3); };
+    EXPECT_TRUE(found.good());
+    EXPECT_GE(found.samples.size(), 30U);
+    EXPECT_GT(sum, found.count);
+    EXPECT_EQ(found.suite, "PerfTestAssertions");
+    EXPECT_PERF_LT(found.median(), 1ms);
+    EXPECT_PERF_GT(found.hz(), 1000);
+}
+
+TEST(PerfTestAssertions, ANamedRunTakesOptions) {
+    perf::test_options options;
+    options.seconds = 0.02;
+    options.batch = 50;
+    std::uint64_t sum = 0;
+    const auto found = perf::run("adding", options, [&] { PERF_USE(++sum); });
+    EXPECT_EQ(found.batch, 50U);
+    EXPECT_EQ(found.name, "ANamedRunTakesOptions/adding");
+}
+
+TEST(PerfTestAssertions, ALimitIsBrokenOnlyByAWholeInterval) {
+    const auto about_5us = between(4900, 5000, 5100);
+    EXPECT_PERF_LT(about_5us, 6us);
+    EXPECT_PERF_LT(about_5us, 4950ns);  // neither shown nor refuted: no alarm
+    EXPECT_PERF_LE(about_5us, 4900ns);
+    EXPECT_PERF_GT(about_5us, 5050);
+    EXPECT_PERF_GE(about_5us, 4us);
+    EXPECT_NONFATAL_FAILURE(EXPECT_PERF_LT(about_5us, 4900ns), "5000 (95 %: 4900 to 5100) against 4900");
+    EXPECT_NONFATAL_FAILURE(EXPECT_PERF_GT(about_5us, 5200.0), "more than noise explains");
+    EXPECT_NONFATAL_FAILURE(EXPECT_PERF_LT(about_5us, between(1000, 2000, 3000)), "Expected: (about_5us) <");
+}
+
+TEST(PerfTestAssertions, NoNumberIsNoPass) {
+    const auto flat_out = with_samples(100);
+    EXPECT_NONFATAL_FAILURE(EXPECT_PERF_LT(flat_out.p99(), 5us), "PERF_LATENCY");
+    perf::perf_result broken = with_samples(100);
+    broken.failure = "the body threw";
+    EXPECT_NONFATAL_FAILURE(EXPECT_PERF_LT(broken.median(), 5us), "the body threw");
+    EXPECT_NONFATAL_FAILURE(EXPECT_PERF_RATIO(broken, flat_out, < 5, 95 %), "the body threw");
+    EXPECT_NONFATAL_FAILURE(EXPECT_PERF_RATIO(flat_out, perf::perf_result(), < 5, 95 %), "no samples");
+}
+
+TEST(PerfTestAssertions, ARatioHasToBeShown) {
+    const auto ours = with_samples(80), theirs = with_samples(100);
+    EXPECT_PERF_RATIO(ours, theirs, < 0.9, 95 %);
+    EXPECT_PERF_RATIO(theirs, ours, > 1.2, 99.9 %);
+    EXPECT_PERF_RATIO(ours, theirs, <= 0.82, 0.95);
+    EXPECT_NONFATAL_FAILURE(EXPECT_PERF_RATIO(ours, theirs, < 0.8, 95 %), "neither shown nor refuted");
+    EXPECT_NONFATAL_FAILURE(EXPECT_PERF_RATIO(ours, theirs, < 0.5, 95 %),
+                            "time of ours over time of theirs < 0.5, actual: 0.8");
+    EXPECT_NONFATAL_FAILURE(EXPECT_PERF_RATIO(ours, theirs, > 1, 95 %), "refuted");
+}
+
+TEST(PerfTestAssertions, CallablesAreComparedInTurn) {
+    const auto adds = [](int times) {
+        return [times] {
+            std::uint64_t sum = 0;
+            for (int i = 0; i < times; ++i) perf::do_not_optimize(sum += 1);
+        };
+    };
+    const auto few = adds(10), many = adds(1000);
+    std::vector<std::string> arguments{"program", "-time=30"};
+    perf::session::get().configure(perf::parse_flags(arguments, perf::unknown_arguments::refuse));
+    EXPECT_PERF_RATIO(few, many, < 0.5, 95 %);
+    perf::session::get().configure({});
+}
+
+TEST(PerfTestAssertions, AssertEndsTheTest) {
+    bool reached = false;
+    const auto inner = [&] {
+        ASSERT_PERF_LT(between(1, 1, 1), 0.5);
+        reached = true;
+    };
+    testing::TestPartResultArray failures;
+    {
+        testing::ScopedFakeTestPartResultReporter catcher(
+            testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &failures);
+        inner();
+    }
+    EXPECT_EQ(failures.size(), 1);
+    EXPECT_FALSE(reached);
+}
+
+TEST(PerfTestAssertions, ConfidencesThatAreNoneAreRefused) {
+    EXPECT_DOUBLE_EQ(perf::confidence_of("95 %"), 0.95);
+    EXPECT_DOUBLE_EQ(perf::confidence_of("0.5"), 0.5);
+    EXPECT_THROW(static_cast<void>(perf::confidence_of("100 %")), perf::usage_error);
+    EXPECT_THROW(static_cast<void>(perf::confidence_of("95")), perf::usage_error);
+    EXPECT_THROW(static_cast<void>(perf::confidence_of("sure")), perf::usage_error);
+}
+
+}  // namespace
