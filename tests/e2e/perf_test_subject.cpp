@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program of performance tests that go wrong in every way; perf_test_test.py runs them one by one.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <stdexcept>
+#include <thread>
+
+#include "holdfast/perf_test.hpp"
+
+namespace {
+
+std::uint64_t calls = 0;
+
+PERF_TEST(Good, Adds) { PERF_USE(++calls); }
+PERF_TEST_OPT(Good, AsksForARate, 200, 300) { PERF_USE(++calls); }
+
+PERF_TEST(Bad, NeverReturns) {
+    for (;;) holdfast::perf_test::do_not_optimize(calls);
+}
+PERF_TEST(Bad, HangsAfterAWhile) {
+    while (++calls > 100'000) holdfast::perf_test::do_not_optimize(calls);
+}
+PERF_TEST(Bad, Throws) {
+    if (++calls == 1000) throw std::runtime_error("the thousandth call is too much");
+}
+PERF_TEST(Bad, ThrowsSomethingElse) {
+    if (++calls == 10) throw 42;
+}
+PERF_TEST(Bad, AssertsAndAborts) { ASSERT_LT(++calls, 1000U) << PERF_ABORT; }
+PERF_TEST(Bad, AssertsInAnotherThread) {
+    std::thread([] { ASSERT_LT(++calls, 10U) << PERF_ABORT; }).join();
+}
+PERF_TEST(Bad, ExpectsInVain) { EXPECT_LT(++calls, 1000U); }
+PERF_TEST(Bad, AbortsAlone) {
+    if (++calls == 1000) PERF_ABORT;
+}
+PERF_TEST(Bad, Crashes) {
+    if (++calls == 1000) std::abort();
+}
+PERF_TEST(Odd, IsEmpty) {}
+PERF_TEST(Odd, Skips) {
+    if (++calls == 1000) GTEST_SKIP() << "enough";
+}
+PERF_TEST_OPT(Odd, AsksForNoTime, -1, 0) { PERF_USE(++calls); }
+
+}  // namespace
+
+PERF_TEST_MAIN

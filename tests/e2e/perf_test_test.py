@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program of performance tests as its users run it: flags, exit codes, and every way in which a test goes wrong."""
+import os
+import pathlib
+import pty
+import re
+import subprocess
+import tempfile
+import time
+import unittest
+
+SUBJECT = os.environ.get("HOLDFAST_PERF_TEST_SUBJECT", "")
+FIRST_LINES = [r" {6}count: [0-9,]+", r" {7}time: \d+\.\d{6} s", r" {9}HZ: [0-9,]+\.\d{6}", r" {7}1/HZ: \d+\.\d{9} s"]
+
+
+def run(*arguments, test=None, environment=None):
+    if test:
+        arguments = (f"--gtest_filter={test}", *arguments)
+    return subprocess.run([SUBJECT, *arguments], capture_output=True, text=True, timeout=120, env={**os.environ, **(environment or {})})
+
+
+def value(output, name):
+    found = re.search(rf"^ *{re.escape(name)}: ([0-9,.]+)", output, re.M)
+    return float(found[1].replace(",", "")) if found else None
+
+
+class Output(unittest.TestCase):
+    def test_the_first_four_lines_keep_their_form(self):
+        ran = run("-time=30", test="Good.Adds")
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        lines = ran.stdout.splitlines()
+        at = next(i for i, line in enumerate(lines) if line.startswith("[ RUN"))
+        for form, line in zip(FIRST_LINES, lines[at + 1:]):
+            self.assertRegex(line, f"^{form}$")
+        self.assertAlmostEqual(value(ran.stdout, "HZ"), value(ran.stdout, "count") / value(ran.stdout, "time"), delta=1e-3 * value(ran.stdout, "HZ"))
+        self.assertIn("median: ", ran.stdout)
+
+    def test_a_deleted_loop_is_told(self):
+        ran = run("-time=30", test="Odd.IsEmpty")
+        self.assertEqual(ran.returncode, 0)
+        self.assertIn("nothing of the body is left to measure", ran.stdout)
+
+    def test_colours_only_on_a_terminal_that_wants_them(self):
+        self.assertNotIn("\033[33m", run("-time=30", test="Odd.IsEmpty").stdout)
+        for refuse, wanted in (({}, True), ({"NO_COLOR": "1"}, False)):
+            ours, theirs = pty.openpty()
+            clean = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
+            with subprocess.Popen([SUBJECT, "-time=30", "--gtest_filter=Odd.IsEmpty"], stdout=theirs, env={**clean, **refuse}) as child:
+                os.close(theirs)
+                shown = b""
+                try:
+                    while part := os.read(ours, 65536):
+                        shown += part
+                except OSError:  # the other end is closed
+                    pass
+            os.close(ours)
+            self.assertEqual(b"\033[33m" in shown, wanted, shown)
+
+
+class Rate(unittest.TestCase):
+    """How often the body runs follows from the schedule, not from how fast the machine is. On a machine that is too busy to begin the
+    last calls in time these are left out, so a few may be missing; there is never one more."""
+
+    def calls(self, *arguments, test="Good.Adds"):
+        ran = run(*arguments, test=test)
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        return value(ran.stdout, "count")
+
+    def assert_about(self, count, planned):
+        self.assertLessEqual(count, planned)
+        self.assertGreaterEqual(count, 0.6 * planned)
+
+    def test_one_a_second_runs_once_a_second(self):
+        self.assert_about(self.calls("-hz=1", "-time=2500"), 3)  # at 0, 1 and 2 seconds
+
+    def test_three_a_second(self):
+        self.assert_about(self.calls("-hz=3", "-time=1000"), 3)
+
+    def test_the_test_may_ask_and_the_command_line_overrules(self):
+        self.assert_about(self.calls(test="Good.AsksForARate"), 60)
+        self.assert_about(self.calls("-time=100", test="Good.AsksForARate"), 20)
+        self.assert_about(self.calls("--hz=50", test="Good.AsksForARate"), 15)
+        self.assert_about(self.calls("-hz=-1", "-time=-1", test="Good.AsksForARate"), 60)
+        self.assertGreater(self.calls("-hz=0", "-time=100", test="Good.AsksForARate"), 1000)
+
+
+class BadInput(unittest.TestCase):
+    def refused(self, *arguments, says, test="Good.Adds"):
+        ran = run(*arguments, test=test)
+        self.assertEqual(ran.returncode, 2, ran.stdout + ran.stderr)
+        self.assertIn(says, ran.stderr)
+        self.assertNotIn("RUN", ran.stdout, "nothing may run before the command line is understood")
+
+    def test_values_that_are_none(self):
+        self.refused("-hz=abc", says="-hz: 'abc' is no number")
+        self.refused("-time=-5", says="-time: '-5' is out of range")
+        self.refused("-time=1e999", says="-time: '1e999' is too large")
+        self.refused("-hz=99999999999999999999", says="out of range")
+        self.refused("-threads=0", says="-threads")
+
+    def test_flags_that_are_none(self):
+        self.refused("-hx=5", says="did you mean -hz?")
+        self.refused("--perf_jsno=f", says="did you mean -perf_json?")
+        self.refused("--frobnicate", says="--perf_help")
+
+    def test_an_output_that_cannot_be_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.refused(f"--perf_json={folder}/absent/result.json", says="cannot be written")
+            self.refused(f"--perf_html={folder}", says="cannot be written")
+            self.refused(f"--perf_baseline={folder}/absent.json", says="cannot be read")
+            self.assertEqual(list(pathlib.Path(folder).iterdir()), [])
+
+    def test_a_filter_that_selects_nothing(self):
+        ran = run(test="Good.Misspelt")
+        self.assertNotEqual(ran.returncode, 0)
+        self.assertIn("no test was selected", ran.stdout)
+        sharded = run(test="Good.Misspelt", environment={"GTEST_TOTAL_SHARDS": "2", "GTEST_SHARD_INDEX": "1"})
+        self.assertEqual(sharded.returncode, 0, "a shard may well have nothing to do")
+
+    def test_a_test_that_asks_for_nonsense(self):
+        ran = run(test="Odd.AsksForNoTime")
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn("a time is above 0", ran.stdout)
+
+    def test_help_and_lists_end_well(self):
+        ran = run("--perf_help")
+        self.assertEqual(ran.returncode, 0)
+        self.assertIn("-arrival=fixed|poisson", ran.stdout)
+        self.assertEqual(run("--gtest_list_tests").returncode, 0)
+
+
+class Failure(unittest.TestCase):
+    """A test that goes wrong fails, says why, and shows no number."""
+
+    def failed(self, test, says, *arguments):
+        ran = run("-time=30", *arguments, test=test)
+        self.assertEqual(ran.returncode, 1, ran.stdout + ran.stderr)
+        self.assertIn(says, ran.stdout)
+        self.assertIn("no result: ", ran.stdout)
+        for name in ("HZ", "count", "median"):
+            self.assertIsNone(value(ran.stdout, name), ran.stdout)
+        return ran.stdout
+
+    def test_exceptions(self):
+        self.failed("Bad.Throws", "the thousandth call is too much")
+        self.failed("Bad.ThrowsSomethingElse", "no std::exception")
+
+    def test_failed_assertions_end_the_loop(self):
+        for test in ("Bad.AssertsAndAborts", "Bad.AssertsInAnotherThread", "Bad.ExpectsInVain"):
+            shown = self.failed(test, "Expected: (++calls) <")
+            self.assertEqual(shown.count("Expected: (++calls) <"), 1, "repeated instead of ended")
+
+    def test_an_abort_alone(self):
+        self.failed("Bad.AbortsAlone", "the body asked to stop")
+
+    def test_a_skip_skips(self):
+        ran = run("-time=30", test="Odd.Skips")
+        self.assertEqual(ran.returncode, 0)
+        self.assertIn("[  SKIPPED ] Odd.Skips", ran.stdout)
+        self.assertIsNone(value(ran.stdout, "HZ"))
+
+    def test_a_body_that_never_returns(self):
+        for test in ("Bad.NeverReturns", "Bad.HangsAfterAWhile"):
+            begin = time.monotonic()
+            ran = run("-time=30", "-timeout=1s", test=test)
+            self.assertEqual(ran.returncode, 3, ran.stdout + ran.stderr)
+            self.assertIn(f"{test} hangs", ran.stderr)
+            self.assertGreater(time.monotonic() - begin, 0.9)
+
+    def test_workers_that_go_wrong(self):
+        for workers in ("-threads=2", "-procs=2"):
+            with self.subTest(workers=workers):
+                self.failed("Bad.Throws", "the thousandth call is too much", workers)
+        ran = run("-time=30", "-procs=2", test="Bad.Crashes")
+        self.assertEqual(ran.returncode, 1, ran.stdout + ran.stderr)
+        self.assertIn("no result: ", ran.stdout)
+        for workers in ("-threads=2", "-procs=2"):
+            ran = run("-time=30", "-timeout=2s", workers, test="Bad.NeverReturns")
+            self.assertNotEqual(ran.returncode, 0)
+            self.assertNotIn("HZ: ", ran.stdout)
+
+
+if __name__ == "__main__":
+    if not os.access(SUBJECT, os.X_OK):
+        print("needs the performance tests of this build (HOLDFAST_BUILD_PERF_TEST)")
+        raise SystemExit(77)
+    unittest.main(verbosity=2)
