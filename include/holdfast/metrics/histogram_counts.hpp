@@ -77,6 +77,9 @@ class histogram_counts {
         return total;
     }
     [[nodiscard]] std::uint64_t sum() const noexcept { return sum_; }
+    /// The extremes as noted, which is a hint (I1); the least is above the greatest where none is known.
+    [[nodiscard]] std::uint64_t least_noted() const noexcept { return least_; }
+    [[nodiscard]] std::uint64_t greatest_noted() const noexcept { return greatest_; }
     [[nodiscard]] std::span<const std::uint64_t> counts() const noexcept { return counts_; }
 
     /// The value below or at which a share `q` of the samples lies: sample number max(1, ceil(q * total)) in order of
