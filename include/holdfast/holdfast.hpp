@@ -7,6 +7,7 @@
 #include "holdfast/hash_table/dynamic.hpp"
 #include "holdfast/memory/passing.hpp"
 #include "holdfast/metrics/counter_set.hpp"
+#include "holdfast/metrics/exponential_buckets.hpp"
 #include "holdfast/metrics/histogram_bytes.hpp"
 #include "holdfast/metrics/latency_histogram.hpp"
 #include "holdfast/metrics/max_of_n.hpp"

@@ -57,6 +57,8 @@ int weight_of(std::string_view text) noexcept {
 struct range {
     std::string_view type;
     std::string_view version;
+    std::string_view proto;
+    std::string_view encoding;
     int weight = 1000;
 };
 
@@ -72,6 +74,8 @@ range parse_range(std::string_view text) noexcept {
         if (value.size() >= 2 && value.front() == '"' && value.back() == '"') value = value.substr(1, value.size() - 2);
         if (equal_lower(name, "q")) parsed.weight = weight_of(value);
         if (equal_lower(name, "version")) parsed.version = value;
+        if (equal_lower(name, "proto")) parsed.proto = value;
+        if (equal_lower(name, "encoding")) parsed.encoding = value;
     }
     return parsed;
 }
@@ -91,12 +95,16 @@ struct preference {
 }  // namespace
 
 exposition_format choose_exposition(std::string_view accept) noexcept {
+    preference protobuf;
     preference openmetrics;
     preference text;
     while (!accept.empty()) {
         const range asked = parse_range(take_piece(accept, ','));
         if (asked.weight < 0) continue;
-        if (equal_lower(asked.type, "application/openmetrics-text")) {
+        if (equal_lower(asked.type, "application/vnd.google.protobuf")) {
+            if (asked.proto == "io.prometheus.client.MetricFamily" && equal_lower(asked.encoding, "delimited"))
+                protobuf.take(2, asked.weight);
+        } else if (equal_lower(asked.type, "application/openmetrics-text")) {
             if (asked.version.empty() || asked.version == "1.0.0") openmetrics.take(2, asked.weight);
         } else if (equal_lower(asked.type, "text/plain")) {
             if (asked.version.empty() || asked.version == "0.0.4") text.take(2, asked.weight);
@@ -106,6 +114,8 @@ exposition_format choose_exposition(std::string_view accept) noexcept {
             text.take(0, asked.weight);
         }
     }
+    if (protobuf.weight > 0 && protobuf.weight >= openmetrics.weight && protobuf.weight >= text.weight)
+        return exposition_format::protobuf;
     return openmetrics.weight > 0 && openmetrics.weight >= text.weight ? exposition_format::openmetrics
                                                                        : exposition_format::text;
 }

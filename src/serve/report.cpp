@@ -3,13 +3,16 @@
 
 #include <time.h>
 
-#include <array>
 #include <map>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "holdfast/version.hpp"
+#include "inspect/attach.hpp"
 #include "inspect/description.hpp"
 #include "inspect/json_out.hpp"
+#include "inspect/metrics_reader.hpp"
 
 namespace holdfast::serve {
 
@@ -51,19 +54,29 @@ void render_counts(exposition& out, const counter_set& counters) {
     }
 }
 
-/// Bounds at every power of two from 1 us to 17 s. As latencies are whole nanoseconds cut off, "less than the bound"
-/// and "at most the bound" are the same.
-constexpr auto bounds = [] {
-    std::array<std::uint64_t, 25> all{};
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = std::uint64_t{1} << (10 + i);
-    return all;
-}();
-
 void render_latency(exposition& out, const latency_histogram& latency) {
-    const histogram_counts merged = latency.merged();
-    out.histogram(latency_family,
-                  "Time from the first byte of a request for data (tables, indexes) to its answer being ready.", bounds,
-                  merged.cumulative(bounds), merged.total(), merged.sum());
+    out.histograms(latency_family,
+                   "Time from the first byte of a request for data (tables, indexes) to its answer being ready.");
+    out.series({}, latency.merged());
+}
+
+/// Latencies that programs record in segments of their own.
+void render_recorded(exposition& out, const std::vector<inspect::description>& all) {
+    std::vector<std::pair<std::string, histogram_counts>> recorded;
+    for (const auto& one : all) {
+        if (one.problem || !one.info || one.info->kind != container_kind::latency_histogram) continue;
+        try {
+            recorded.emplace_back(metric_label("segment", catalog::name_of(one.uri)),
+                                  inspect::latencies_of(*inspect::attach_to_look(one.uri)));
+        } catch (const error&) {  // gone or damaged since it was described: holdfast_segment_up tells of that
+        }
+    }
+    if (recorded.empty()) return;
+    out.histograms("holdfast_segment_latency_seconds", "What is recorded in a latency histogram.");
+    for (const auto& [labels, counts] : recorded) out.series(labels, counts);
+    out.summaries("holdfast_segment_latency_quantiles_seconds",
+                  "Quantiles since a latency histogram was made, for readers that cannot take them from its buckets.");
+    for (const auto& [labels, counts] : recorded) out.series(labels, counts);
 }
 
 void render_gauges(exposition& out, const std::vector<inspect::description>& all) {
@@ -180,11 +193,14 @@ std::vector<inspect::description> describe_all(const catalog& segments) {
 }  // namespace
 
 std::string render_metrics(const shared_counts& counts, const catalog& segments, exposition_format format) {
-    exposition out(format);
+    const std::unique_ptr<exposition> writer = make_exposition(format);
+    exposition& out = *writer;
     out.info("holdfast_build_info", "Version of the server.", metric_label("version", version_text));
     render_counts(out, counts.counters);
     render_latency(out, counts.latency);
-    render_gauges(out, describe_all(segments));
+    const std::vector<inspect::description> all = describe_all(segments);
+    render_gauges(out, all);
+    render_recorded(out, all);
     return out.finish();
 }
 
