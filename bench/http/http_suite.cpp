@@ -85,6 +85,11 @@ class suite_run {
         site_.tools = options.tools;
         site_.server_cores = options.server_cores.empty() ? std::vector{usable.front()} : options.server_cores;
         client_cores_ = options.client_cores.empty() ? std::vector{usable.back()} : options.client_cores;
+        for (const std::vector<unsigned>* const chosen : {&site_.server_cores, &client_cores_})
+            for (const unsigned core : *chosen)
+                if (std::ranges::find(usable, core) == usable.end())
+                    throw std::invalid_argument("core " + std::to_string(core) +
+                                                " is none that this process may use; there are " + text_of(usable));
         round_.rounds = rounds;
         const double seconds = quick_ ? 0.42 : std::max(to.options().seconds, 0.35);
         round_.duration = std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9 / rounds));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// peer_h2o.cpp - h2o. It answers with files, a fixed one or one a key, which it keeps open (its file cache) and reads
-// each time; its other way, a handler in mruby, is slower.
-#include <sys/resource.h>
+// peer_h2o.cpp - h2o. It answers with files, a fixed one or one a key, in tmpfs. It opens a file once for all requests
+// that one turn of its loop meets, and not again until the next; its other way, a handler in mruby, interprets code for
+// each request.
 #include <unistd.h>
 
 #include "http/subject.hpp"
@@ -58,8 +58,8 @@ running_server start(const site& where, answer_kind kind) {
 
 subject h2o() {
     return {.name = "h2o",
-            .how_fixed = "one static file from its cache of open files",
-            .how_lookup = "a static file a key, in tmpfs, from its cache of open files; no JSON is written",
+            .how_fixed = "one static file in tmpfs, opened once a turn of its loop",
+            .how_lookup = "a static file a key, in tmpfs; no JSON is written",
             .version = version_of,
             .start = start};
 }

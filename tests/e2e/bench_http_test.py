@@ -124,6 +124,13 @@ class BenchHttp(unittest.TestCase):
         skipped = {entry["subject"]: entry["text"] for entry in json.loads(out.read_text())["skipped"]}
         self.assertIn("no luck", skipped["hyper"])
 
+    def test_cores_that_are_not_there_are_refused(self):
+        for cores, text in (("0,x", "no list of cores"), ("1023", "none that this process may use")):
+            self.environment["HOLDFAST_HTTP_SERVER_CORES"] = cores
+            done = self.bench()
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(text, done.stdout + done.stderr)
+
     def test_a_signal_ends_it_without_leftovers(self):
         before = left_behind()
         self.peer("hyper_peer")
