@@ -50,6 +50,9 @@ int run(int argc, char** argv) {
 #ifdef HOLDFAST_WITH_SERVE
     add_serve(line);
 #endif
+#ifdef HOLDFAST_WITH_BENCH
+    add_bench(line);
+#endif
     add_version(line);
     const int code = line.parse_and_run(argc, argv);
     flush_output();

@@ -20,6 +20,9 @@ void add_verify(command_line& line);
 #ifdef HOLDFAST_WITH_SERVE
 void add_serve(command_line& line);
 #endif
+#ifdef HOLDFAST_WITH_BENCH
+void add_bench(command_line& line);
+#endif
 void add_version(command_line& line);
 
 /// Runs the program. Returns: its exit code; nothing is thrown.

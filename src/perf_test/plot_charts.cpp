@@ -38,6 +38,15 @@ constexpr std::string_view finish = "</svg></div>\n";
            "\" class=\"" + std::string(style) + "\">" + escaped(text) + "</text>\n";
 }
 
+/// A round number: without the zeros behind the point.
+[[nodiscard]] std::string tick_text(double value) {
+    std::string text = number_text(value);
+    if (text.find('.') == std::string::npos || text.find('e') != std::string::npos) return text;
+    while (text.ends_with('0')) text.pop_back();
+    if (text.ends_with('.')) text.pop_back();
+    return text;
+}
+
 /// Vertical lines with their numbers below.
 [[nodiscard]] std::string scale(const axis& x, double top, double bottom, std::string_view unit) {
     std::string out;
@@ -45,7 +54,7 @@ constexpr std::string_view finish = "</svg></div>\n";
     for (const double value : x.ticks()) {
         const double at = x.at(value);
         out += line(at, top, at, bottom, "grid");
-        const std::string text = number_text(value);
+        const std::string text = tick_text(value);
         const double half = 4.0 * static_cast<double>(text.size());
         if (at - half < written_to) continue;
         written_to = at + half + 6;
@@ -101,8 +110,13 @@ std::string bars(const std::vector<bar>& given, std::string_view title, std::str
                coordinate(y) + "\" width=\"" + coordinate(std::max(0.5, x.at(b.value) - room)) + "\" height=\"" +
                coordinate(row - 8) + "\" rx=\"2\" opacity=\"0.85\"/>\n";
         out += line(x.at(b.low), middle + 1, x.at(b.high), middle + 1, "whisker");
-        for (const double end : {b.low, b.high})
-            if (end <= most) out += line(x.at(end), middle - 4, x.at(end), middle + 6, "whisker");
+        out += line(x.at(b.low), middle - 4, x.at(b.low), middle + 6, "whisker");
+        if (b.high <= most) {
+            out += line(x.at(b.high), middle - 4, x.at(b.high), middle + 6, "whisker");
+        } else {  // an arrow: it ends beyond the chart
+            out += line(x.end - 5, middle - 4, x.end, middle + 1, "whisker");
+            out += line(x.end - 5, middle + 6, x.end, middle + 1, "whisker");
+        }
         out += text_at(std::max(x.at(b.value), x.at(b.high)) + 8, middle + 5.5, "start", "", b.text) + "</g>\n";
         y += row;
     }
@@ -159,7 +173,7 @@ std::string ecdf(const std::vector<series>& given, std::string_view title, std::
     std::string out = begin(256, title) + scale(x, 10, 216, unit);
     for (const double part : {0.0, 0.25, 0.5, 0.75, 1.0}) {
         out += line(52, y.at(part), width - 12, y.at(part), "grid");
-        out += text_at(46, y.at(part) + 4, "end", "small", number_text(part * 100) + " %");
+        out += text_at(46, y.at(part) + 4, "end", "small", tick_text(part * 100) + " %");
     }
     // Ours is drawn last, on top.
     for (std::size_t i = all.size(); i-- > 0;) out += curve(all[i].values, x, y, all[i].colour, all[i].name);

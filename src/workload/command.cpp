@@ -29,7 +29,7 @@ constexpr std::string_view help =
     "  --filter TEXT   only experiments whose name (SUITE: EXPERIMENT) holds TEXT\n"
     "  --only SUBJECT  only this peer beside ours; may be given again\n"
     "  -time MS        time for each subject of an experiment, 1500 ms if not given\n"
-    "  --json FILE     the results as JSON; - is stdout, and the tables then go to stderr\n"
+    "  --json FILE     the results as JSON; - is stdout, and there are no tables then\n"
     "  --html FILE     the results as one page with charts\n"
     "Exit codes: 0 done, 1 a suite failed, 2 usage.\n";
 
@@ -76,17 +76,15 @@ class late_file {
         ::close(file);
         if (is_new) ::unlink(path_.c_str());
     }
-    /// Returns: false after saying what failed.
-    [[nodiscard]] bool write(const std::string& text) const {
-        if (path_.empty()) return true;
+    void write(const std::string& text) const {
+        if (path_.empty()) return;
         std::FILE* const file = path_ == "-" ? stdout : std::fopen(path_.c_str(), "we");
         bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-        if (file == stdout)
-            written = std::fflush(file) == 0 && written;
-        else if (file != nullptr)
-            written = std::fclose(file) == 0 && written;
-        if (!written) std::fprintf(stderr, "bench: %s could not be written: %s\n", path_.c_str(), std::strerror(errno));
-        return written;
+        const int reason = errno;
+        if (file != nullptr) written = (file == stdout ? std::fflush(file) : std::fclose(file)) == 0 && written;
+        if (!written)
+            throw std::runtime_error((path_ == "-" ? "standard output" : path_) +
+                                     " could not be written: " + std::strerror(reason != 0 ? reason : errno));
     }
 
  private:
@@ -108,8 +106,8 @@ void print(std::FILE* stream, const std::string& text) {
     std::fflush(stream);
 }
 
-int print_list(const std::vector<const suite*>& chosen, const bench_request& request,
-               const std::vector<suite>& suites) {
+void print_list(const std::vector<const suite*>& chosen, const bench_request& request,
+                const std::vector<suite>& suites) {
     std::size_t width = 0;
     for (const suite& one : suites) width = std::max(width, one.name.size());
     std::string out;
@@ -121,7 +119,6 @@ int print_list(const std::vector<const suite*>& chosen, const bench_request& req
         for (const std::string& name : experiment_names(one, request.options)) out += "    " + name + "\n";
     }
     print(stdout, out);
-    return 0;
 }
 
 /// Throws: usage_error if nothing would run, before anything does.
@@ -183,25 +180,30 @@ bench_request parse_bench_request(const std::vector<std::string_view>& words) {
     return request;
 }
 
-int run_bench(const bench_request& request, const std::vector<suite>& suites) {
+void run_bench(const bench_request& request, const std::vector<suite>& suites) {
     const std::vector<const suite*> chosen = chosen_suites(request.suites, suites);
     if (request.list || chosen.empty()) return print_list(chosen, request, suites);
     const late_file json(request.json_file), html(request.html_file);
     check_filter(chosen, request.options);
 
-    std::FILE* const tables = request.json_file == "-" || request.html_file == "-" ? stderr : stdout;
-    const bool colours = wants_colours(tables), live = is_terminal(STDERR_FILENO);
+    std::FILE* const tables = request.json_file == "-" || request.html_file == "-" ? nullptr : stdout;
+    const bool colours = tables != nullptr && wants_colours(tables);
     run_listener listener;
-    if (live) listener.progress = [](std::string_view line) { print(stderr, "\r\033[K" + std::string(line)); };
-    listener.done = [tables, colours](const experiment_report& e) { print(tables, table_text(e, colours) + "\n"); };
+    if (is_terminal(STDERR_FILENO))
+        listener.progress = [](std::string_view line) { print(stderr, "\r\033[K" + std::string(line)); };
+    if (tables != nullptr)
+        listener.done = [tables, colours](const experiment_report& e) { print(tables, table_text(e, colours) + "\n"); };
     const report all = run_suites(chosen, request.options, listener);
-    print(tables, closing_text(all, colours));
-    if (all.experiments.empty() && all.failures.empty()) {
-        std::fprintf(stderr, "bench: nothing was measured; above stands why\n");
-        return 1;
+    if (tables != nullptr) print(tables, closing_text(all, colours));
+    json.write(json_text(all));
+    html.write(html_text(all));
+    if (!all.failures.empty())
+        throw std::runtime_error("suite " + all.failures.front().suite + " failed: " + all.failures.front().text);
+    if (all.experiments.empty()) {
+        const std::string why =
+            all.skipped.empty() ? "" : ": " + all.skipped.front().subject + ": " + all.skipped.front().text;
+        throw std::runtime_error("nothing was measured" + why);
     }
-    const bool json_written = json.write(json_text(all)), html_written = html.write(html_text(all));
-    return json_written && html_written && all.failures.empty() ? 0 : 1;
 }
 
 int bench_main(int argc, char** argv, const std::vector<suite>& suites) noexcept {
@@ -212,7 +214,8 @@ int bench_main(int argc, char** argv, const std::vector<suite>& suites) noexcept
                 print(stdout, std::string(help));
                 return 0;
             }
-        return run_bench(parse_bench_request(words), suites);
+        run_bench(parse_bench_request(words), suites);
+        return 0;
     } catch (const usage_error& wrong) {
         std::fprintf(stderr, "bench: %s\n", wrong.what());
         return 2;

@@ -15,7 +15,7 @@ namespace holdfast::workload {
 struct bench_request {
     std::vector<std::string> suites;  ///< "all" stands for every one; none: the list
     run_options options;
-    std::string json_file, html_file;  ///< "-": stdout, and the tables go to stderr; empty: not written
+    std::string json_file, html_file;  ///< "-": stdout, and no tables then; empty: not written
     bool list = false;
 };
 
@@ -28,9 +28,10 @@ class usage_error : public std::runtime_error {
 [[nodiscard]] bench_request parse_bench_request(const std::vector<std::string_view>& words);
 
 /// Does what was asked for: lists, or runs with tables on stdout and progress on a terminal's stderr. Outputs are
-/// opened before anything is timed. Returns: 0 done; 1 a suite failed, or an output could not be written in the end.
-/// Throws: usage_error for unknown suites, a filter that matches nothing, an output that cannot be written.
-[[nodiscard]] int run_bench(const bench_request& request, const std::vector<suite>& suites);
+/// proved to be writable before anything is timed. Throws: usage_error for unknown suites, a filter that matches
+/// nothing, an output that cannot be written; std::runtime_error after a run in which a suite failed or nothing was
+/// measured (what there is has been printed and written then).
+void run_bench(const bench_request& request, const std::vector<suite>& suites);
 
 /// main() of such a program: both of the above, with messages on stderr and help. Returns: the exit code (2: usage).
 [[nodiscard]] int bench_main(int argc, char** argv, const std::vector<suite>& suites) noexcept;

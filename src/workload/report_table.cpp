@@ -70,6 +70,29 @@ struct painter {
     return paint(code, numbers + "  " + std::string(word));
 }
 
+[[nodiscard]] std::string bracketed(const std::string& text) { return std::string("[").append(text).append("]"); }
+
+[[nodiscard]] std::string codes_of(const std::vector<perf_test::warning>& warnings) {
+    std::string out;
+    for (const perf_test::warning& w : warnings) out += (out.empty() ? "" : ", ") + plain(w.code);
+    return out;
+}
+
+/// Each code that a table shows, with what it said first.
+[[nodiscard]] std::string explanations(const report& all, const painter& paint) {
+    std::vector<std::string> told;
+    std::string out;
+    for (const experiment_report& e : all.experiments)
+        for (const subject_report& s : e.subjects)
+            for (const perf_test::warning& w : s.warnings) {
+                if (std::find(told.begin(), told.end(), w.code) != told.end()) continue;
+                told.push_back(w.code);
+                out += paint("33", bracketed(plain(w.code))) + " for example " + plain(s.name) + " in " +
+                       plain(e.name) + ": " + plain(w.text) + "\n";
+            }
+    return out;
+}
+
 }  // namespace
 
 std::string table_text(const experiment_report& experiment, bool colours) {
@@ -81,7 +104,7 @@ std::string table_text(const experiment_report& experiment, bool colours) {
     std::size_t names = 10;
     for (const subject_report& s : experiment.subjects) names = std::max(names, width_of(plain(s.name)));
     for (const published_figure& p : experiment.published) names = std::max(names, width_of(plain(p.subject)));
-    names = std::min<std::size_t>(names, 44);
+    names = std::min<std::size_t>(names, 60);
     out += paint("2", "  " + left("", names) + right(plain(scale.unit), 12) + "   " + left("p05 to p95", 20) +
                           "   ratio (95 %)") +
            "\n";
@@ -91,22 +114,29 @@ std::string table_text(const experiment_report& experiment, bool colours) {
         out += left(text(s.described.p05) + " to " + text(s.described.p95), 20);
         if (const ratio_report* const r = ratio_to(experiment, s.name)) out += "   " + ratio_cell(*r, paint);
         while (out.back() == ' ') out.pop_back();
+        if (!s.warnings.empty()) out += std::string("  ").append(paint("33", bracketed(codes_of(s.warnings))));
         out += '\n';
-        for (const perf_test::warning& w : s.warnings)
-            out += paint("33", "    " + plain(w.code) + ": " + plain(w.text)) + "\n";
     }
+    std::vector<std::string> sources;
     for (const published_figure& p : experiment.published) {
+        const auto known = std::find(sources.begin(), sources.end(), p.source);
+        const auto place = std::to_string(known - sources.begin() + 1);
+        if (known == sources.end()) sources.push_back(p.source);
         const perf_test::unit_scale own = perf_test::scale_for(p.unit, p.value);
         out += paint("2", "  " + left(plain(p.subject), names) + right(number_text(p.value / own.divisor), 12) + " " +
-                              plain(own.unit) + "   published, on another machine: " + plain(p.source)) +
+                              plain(own.unit) + "   published, another machine [" + place + "]") +
                "\n";
     }
+    for (std::size_t i = 0; i < sources.size(); ++i)
+        out += paint("2",
+                     std::string("  ").append(bracketed(std::to_string(i + 1))).append(" ").append(plain(sources[i]))) +
+               "\n";
     return out;
 }
 
 std::string closing_text(const report& all, bool colours) {
     const painter paint{colours};
-    std::string out;
+    std::string out = explanations(all, paint);
     for (const suite_text& t : all.notes) out += plain(t.suite) + ": " + plain(t.text) + "\n";
     for (const suite_text& t : all.skipped)
         out += plain(t.suite) + ": " + paint("33", plain(t.subject) + " was not run") + ": " + plain(t.text) + "\n";

@@ -149,7 +149,7 @@ TEST(BenchReport, TableShowsMediansRatiosAndPublishedFigures) {
     EXPECT_THAT(text, HasSubstr("table: find hit\n"));
     EXPECT_THAT(text, testing::ContainsRegex("holdfast +20.0 +18.2 to 21.6\n"));
     EXPECT_THAT(text, testing::ContainsRegex("peer +32.0 +29.1 to 34.6 +1.60  \\(1.55 to 1.66\\)  ours is better\n"));
-    EXPECT_THAT(text, HasSubstr("12.5 ns   published, on another machine: somewhere, 2020\n"));
+    EXPECT_THAT(text, HasSubstr("12.5 ns   published, another machine [1]\n  [1] somewhere, 2020\n"));
     EXPECT_THAT(text, Not(HasSubstr("\033")));
 }
 
@@ -173,7 +173,10 @@ TEST(BenchReport, TableSendsNoControlBytesToTheTerminal) {
 TEST(BenchReport, ClosingTextTellsWhatWasNotRunAndWhatFailed) {
     report all = example();
     all.failures = {{"http", {}, "port taken"}};
+    all.experiments.front().subjects.back().warnings = {{"drift", "slower and slower"}};
+    EXPECT_THAT(table_text(all.experiments.front(), false), HasSubstr("ours is better  [drift]\n"));
     const std::string text = closing_text(all, false);
+    EXPECT_THAT(text, HasSubstr("[drift] for example peer in find hit: slower and slower\n"));
     EXPECT_THAT(text, HasSubstr("lmdb was not run: not installed"));
     EXPECT_THAT(text, HasSubstr("http failed: port taken"));
     EXPECT_THAT(text, HasSubstr("peer 1.81"));

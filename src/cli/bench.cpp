@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// bench.cpp - the suites that need nothing but this program, on the machine it is installed on.
+#ifdef HOLDFAST_WITH_BENCH
+
+#include <memory>
+
+#include "cli/exit_code.hpp"
+#include "cli/output.hpp"
+#include "cli/program.hpp"
+#include "inspect/json_out.hpp"
+#include "workload/command.hpp"
+#include "workload/suites.hpp"
+
+namespace holdfast::cli {
+
+namespace {
+
+struct options {
+    workload::bench_request request;
+    std::uint64_t time_ms = 1500;
+    bool json = false;
+};
+
+void print_list_json() {
+    std::string text;
+    inspect::json_out out(text);
+    out.begin_array();
+    for (const workload::suite& one : workload::suites())
+        out.begin_object().member("name", one.name).member("description", one.description).end_object();
+    out.end_array();
+    text += '\n';
+    put(text);
+}
+
+int bench(const options& chosen) {
+    workload::bench_request request = chosen.request;
+    if (chosen.time_ms < 1 || chosen.time_ms > 3'600'000) {
+        say("--time: is a number of milliseconds from 1 to 3600000");
+        return usage;
+    }
+    request.options.seconds = static_cast<double>(chosen.time_ms) / 1000;
+    if (chosen.json && (request.list || request.suites.empty())) {
+        print_list_json();
+        return success;
+    }
+    if (chosen.json) request.json_file.assign(1, '-');
+    try {
+        workload::run_bench(request, workload::suites());
+    } catch (const workload::usage_error& wrong) {
+        say(wrong.what());
+        return usage;
+    }
+    return success;
+}
+
+}  // namespace
+
+void add_bench(command_line& line) {
+    const auto chosen = std::make_shared<options>();
+    workload::bench_request& request = chosen->request;
+    line.add("bench", "Measure the containers on this machine, beside what the standard library has")
+        .positionals("SUITE", request.suites, "what is measured; all: every suite; none: their list", false)
+        .flag("--quick", request.options.quick, "small and short, about a minute a suite")
+        .flag("--json", chosen->json, "the results, or the list, as JSON instead of tables")
+        .option("--html", request.html_file, "FILE", "also write a page with charts")
+        .option("--filter", request.options.filter, "TEXT", "only experiments whose name holds TEXT")
+        .option("--time", chosen->time_ms, "MS", "for each subject of an experiment; default 1500")
+        .flag("--list", request.list, "the suites, or the experiments of those named")
+        .details(
+            "Subjects of one experiment take turns, so that what disturbs the machine disturbs them alike.\n"
+            "A ratio above 1 means that ours is better. docs/bench.md explains tables, ratios and the JSON.")
+        .run([chosen] { return bench(*chosen); });
+}
+
+}  // namespace holdfast::cli
+
+#endif

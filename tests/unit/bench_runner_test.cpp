@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running suites and the command line that asks for it: what is timed, what is refused, what fails and how.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "holdfast/perf_test/do_not_optimize.hpp"
+#include "workload/command.hpp"
+#include "workload/runner.hpp"
+
+namespace holdfast::workload {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// Work whose time grows with `steps`; the compiler cannot shorten it.
+perf_test::subject spinning(std::string name, int steps) {
+    return {.name = std::move(name),
+            .run =
+                [steps](std::uint64_t operations) {
+                    for (std::uint64_t i = 0; i < operations * static_cast<std::uint64_t>(steps); ++i)
+                        perf_test::do_not_optimize(i);
+                },
+            .prepare = {},
+            .batch = 0};
+}
+
+suite two_experiments() {
+    return {"loops", "loops of two lengths", [](recorder& to) {
+                for (const char* const name : {"short", "long"})
+                    if (to.wants(name))
+                        to.run({.name = name,
+                                .subjects = {spinning("ours", 20), spinning("slow", 200), spinning("slower", 400)},
+                                .published = {}});
+                to.version("slow", "1");
+                to.version("slow", "2");
+                to.note("done");
+            }};
+}
+
+suite adding(std::vector<std::vector<double>> samples, bool higher_is_better) {
+    return {"added", "numbers from elsewhere", [=](recorder& to) {
+                if (to.wants("x")) to.add("x", "requests/s", {"ours", "peer"}, samples, higher_is_better);
+            }};
+}
+
+report run(const suite& one, run_options options = {}) {
+    options.seconds = 0.02;
+    options.quick = true;
+    return run_suites({&one}, options, {});
+}
+
+TEST(BenchRunner, TimesWhatTheFilterWants) {
+    run_options options;
+    options.filter = "loops: long";
+    const report all = run(two_experiments(), options);
+    ASSERT_EQ(all.experiments.size(), 1U);
+    const experiment_report& e = all.experiments.front();
+    EXPECT_EQ(e.name, "long");
+    EXPECT_GE(e.rounds, 11U);
+    ASSERT_EQ(e.subjects.size(), 3U);
+    for (const subject_report& s : e.subjects) EXPECT_GT(s.described.median, 0);
+    ASSERT_EQ(e.ratios.size(), 2U);
+    EXPECT_EQ(e.ratios.front().peer, "slow");
+    EXPECT_GT(e.ratios.front().ratio, 2) << "ten times the work";
+    EXPECT_TRUE(e.ratios.front().paired);
+    EXPECT_EQ(all.versions, (std::vector<std::pair<std::string, std::string>>{{"slow", "2"}}));
+    EXPECT_EQ(all.notes.front().suite, "loops");
+}
+
+TEST(BenchRunner, OnlyKeepsOursAndThePeersNamed) {
+    run_options options;
+    options.filter = "short";
+    options.only = {"slower"};
+    const report all = run(two_experiments(), options);
+    ASSERT_EQ(all.experiments.front().subjects.size(), 2U);
+    EXPECT_EQ(all.experiments.front().subjects.back().name, "slower");
+}
+
+TEST(BenchRunner, NamesAreAskedWithoutRunningAnything) {
+    EXPECT_THAT(experiment_names(two_experiments(), {}), ElementsAre("short", "long"));
+    run_options options;
+    options.filter = "sho";
+    EXPECT_THAT(experiment_names(two_experiments(), options), ElementsAre("short"));
+}
+
+TEST(BenchRunner, RatesAreBetterWhenHigher) {
+    const std::vector<double> fast{200, 220, 210, 205, 215, 212, 208}, slow{100, 110, 105, 103, 107, 106, 104};
+    const report higher = run(adding({fast, slow}, true)), lower = run(adding({fast, slow}, false));
+    EXPECT_NEAR(higher.experiments.front().ratios.front().ratio, 2, 0.01);
+    EXPECT_NEAR(lower.experiments.front().ratios.front().ratio, 0.5, 0.01);
+    EXPECT_LT(higher.experiments.front().ratios.front().range.low, 2.01);
+}
+
+TEST(BenchRunner, UnequalCountsAreNotPaired) {
+    const report all =
+        run(adding({{200, 210, 220, 205, 215, 212, 208}, {100, 110, 105, 103, 107, 104, 106, 102}}, true));
+    const ratio_report& r = all.experiments.front().ratios.front();
+    EXPECT_FALSE(r.paired);
+    EXPECT_NEAR(r.ratio, 210.0 / 104.5, 1e-9);
+    EXPECT_LT(r.range.low, r.ratio);
+    EXPECT_GT(r.range.high, r.ratio);
+}
+
+TEST(BenchRunner, NumbersThatAreNoneAreSkippedWithTheReason) {
+    const std::vector<double> good(10, 5.0);
+    for (const std::vector<double>& bad :
+         {std::vector<double>{}, std::vector<double>{1, std::nan("")}, std::vector<double>(10, 0.0)}) {
+        const report all = run(adding({good, bad}, true));
+        EXPECT_EQ(all.experiments.front().subjects.size(), 1U);
+        EXPECT_TRUE(all.experiments.front().ratios.empty());
+        ASSERT_EQ(all.skipped.size(), 1U);
+        EXPECT_EQ(all.skipped.front().subject, "peer");
+        EXPECT_FALSE(all.skipped.front().text.empty());
+        const report ours = run(adding({bad, good}, true));
+        EXPECT_TRUE(ours.experiments.front().ratios.empty()) << "a peer's ratio to another peer is nobody's question";
+    }
+}
+
+TEST(BenchRunner, SuiteThatThrowsFailsAndTheNextOneRuns) {
+    const suite broken{"broken", "", [](recorder& to) {
+                           (void)to.wants("x");
+                           throw std::runtime_error("no such disk");
+                       }};
+    const suite strange{"strange", "", [](recorder&) { throw 3; }};
+    const suite good = two_experiments();
+    run_options options;
+    options.quick = true;
+    options.seconds = 0.01;
+    options.filter = "short";
+    const report all = run_suites({&broken, &strange, &good}, options, {});
+    ASSERT_EQ(all.failures.size(), 2U);
+    EXPECT_EQ(all.failures.front().text, "no such disk");
+    EXPECT_EQ(all.experiments.size(), 1U);
+}
+
+TEST(BenchRunner, ProgressIsTakenAwayBeforeATableIsShown) {
+    std::string last = "never called";
+    run_listener listener;
+    listener.progress = [&last](std::string_view line) { last = line; };
+    int tables = 0;
+    listener.done = [&](const experiment_report&) {
+        ++tables;
+        EXPECT_EQ(last, "");
+    };
+    run_options options;
+    options.quick = true;
+    options.seconds = 0.01;
+    const suite one = two_experiments();
+    (void)run_suites({&one}, options, listener);
+    EXPECT_EQ(tables, 2);
+}
+
+TEST(BenchCommand, ReadsEveryOptionWithOneDashOrTwo) {
+    const bench_request r = parse_bench_request(
+        {"a", "--quick", "-json", "x.json", "--html=y.html", "--filter", "find hit", "b", "-time=250", "--only=p"});
+    EXPECT_THAT(r.suites, ElementsAre("a", "b"));
+    EXPECT_TRUE(r.options.quick);
+    EXPECT_EQ(r.json_file, "x.json");
+    EXPECT_EQ(r.html_file, "y.html");
+    EXPECT_EQ(r.options.filter, "find hit");
+    EXPECT_EQ(r.options.seconds, 0.25);
+    EXPECT_THAT(r.options.only, ElementsAre("p"));
+    EXPECT_FALSE(r.list);
+    EXPECT_EQ(parse_bench_request({}).options.seconds, 1.5);
+}
+
+TEST(BenchCommand, RefusesNonsense) {
+    using words = std::vector<std::string_view>;
+    for (const words& wrong : {words{"--nonsense"}, words{"--json"}, words{"--json="}, words{"-time", "x"},
+                               words{"-time", "0"}, words{"-time", "nan"}, words{"-time", "1e99"}, words{"-time", "5x"},
+                               words{"--quick=1"}, words{"--json", "f", "--html", "f"}, words{"-"}})
+        EXPECT_THROW((void)parse_bench_request(wrong), usage_error) << wrong.front();
+}
+
+TEST(BenchCommand, RefusesBeforeAnythingIsTimed) {
+    bool ran = false;
+    const std::vector<suite> suites{{"one", "", [&ran](recorder& to) { ran = ran || to.wants("x"); }}};
+    const auto refused = [&](bench_request request) {
+        try {
+            run_bench(request, suites);
+        } catch (const usage_error& wrong) {
+            return std::string(wrong.what());
+        }
+        return std::string("not refused");
+    };
+    bench_request request;
+    request.suites = {"none"};
+    EXPECT_EQ(refused(request), "no suite none; there are: one");
+    request.suites = {"one"};
+    request.options.filter = "no such";
+    EXPECT_THAT(refused(request), HasSubstr("no experiment holds \"no such\""));
+    request.options.filter.clear();
+    request.html_file = "/proc/none/x.html";
+    EXPECT_THAT(refused(request), HasSubstr("/proc/none/x.html cannot be written"));
+    EXPECT_FALSE(ran);
+}
+
+}  // namespace
+}  // namespace holdfast::workload
