@@ -248,10 +248,11 @@ class hash_table_loops final : public hash_table_subject {
     }
 
     void change_shared(keys wanted) override {
-        for (const std::uint64_t key : wanted) {
-            if constexpr (table_loops::reads_without_lock<A>()) {
-                change(key);
-            } else {
+        if constexpr (table_loops::reads_without_lock<A>()) {
+            const table_loops::write_section section(table_);
+            for (const std::uint64_t key : wanted) change(key);
+        } else {
+            for (const std::uint64_t key : wanted) {
                 const std::unique_lock hold(mutex_);
                 change(key);
             }
@@ -292,7 +293,6 @@ class hash_table_loops final : public hash_table_subject {
 
  private:
     void change(std::uint64_t key) {
-        const table_loops::write_section section(table_);
         const value v = value_of<value>(key);
         table_.update(key, v);
         table_.erase(key);

@@ -10,12 +10,20 @@
 #include <unordered_map>
 #include <vector>
 
+#include "support/hash_table_kinds.hpp"
 #include "support/trial_recorder.hpp"
 #include "workload/background_writer.hpp"
 #include "workload/hash_table_own.hpp"
 #include "workload/hash_table_suite.hpp"
 #include "workload/keys.hpp"
 #include "workload/memory_chase.hpp"
+
+namespace holdfast::test {
+
+INSTANTIATE_TEST_SUITE_P(Own, HashTableKinds, testing::ValuesIn(parameters_of(workload::own_hash_table_kinds())),
+                         text_of);
+
+}  // namespace holdfast::test
 
 namespace {
 
@@ -25,98 +33,6 @@ using testing::HasSubstr;
 using testing::UnorderedElementsAreArray;
 
 constexpr std::uint64_t entries = 5000;
-
-struct parameter {
-    hash_table_kind kind;
-    std::size_t entry_bytes;
-};
-
-class HashTableKinds : public testing::TestWithParam<parameter> {
- protected:
-    std::vector<std::uint64_t> present = make_keys(0, entries);
-    std::vector<std::uint64_t> absent = make_keys(2 * entries, entries);
-    std::unique_ptr<hash_table_subject> table =
-        GetParam().kind.make(GetParam().entry_bytes, {entries, page_choice::small});
-};
-
-TEST_P(HashTableKinds, FindsWhatWasInsertedAndNothingElse) {
-    EXPECT_EQ(table->insert(present), entries);
-    table->check(present, absent);
-    EXPECT_EQ(table->size(), entries);
-    EXPECT_EQ(table->insert(present), 0U) << "a key that is there is not inserted again";
-    for (const auto loop : {&hash_table_subject::find, &hash_table_subject::find_chained,
-                            &hash_table_subject::find_batched, &hash_table_subject::find_shared}) {
-        EXPECT_EQ((table.get()->*loop)(present), entries);
-        EXPECT_EQ((table.get()->*loop)(absent), 0U);
-    }
-}
-
-TEST_P(HashTableKinds, LoadFillsAsInsertDoes) {
-    table->load(present);
-    table->check(present, absent);
-}
-
-TEST_P(HashTableKinds, EraseAndUpdateTouchOnlyTheirKeys) {
-    table->load(present);
-    const std::span<const std::uint64_t> all(present);
-    EXPECT_EQ(table->erase(all.first(1000)), 1000U);
-    EXPECT_EQ(table->erase(absent), 0U);
-    EXPECT_EQ(table->update(all.first(1000)), 0U) << "an erased key is not updated";
-    EXPECT_EQ(table->update(all.subspan(1000)), entries - 1000);
-    table->check(all.subspan(1000), all.first(1000));
-    EXPECT_EQ(table->size(), entries - 1000);
-}
-
-TEST_P(HashTableKinds, ClearedTakesAllKeysAgain) {
-    table->load(present);
-    table->clear(present);
-    EXPECT_EQ(table->size(), 0U);
-    table->check({}, present);
-    EXPECT_EQ(table->insert(present), entries);
-    table->check(present, absent);
-}
-
-TEST_P(HashTableKinds, ChurnReplacesOldKeysByNewOnes) {
-    table->load(present);
-    EXPECT_EQ(table->churn(present, absent), 0U);
-    table->check(absent, present);
-}
-
-TEST_P(HashTableKinds, ReadersFindStableKeysBesideAWriter) {
-    table->load(present);
-    const std::span<const std::uint64_t> stable = std::span(present).first(entries / 2);
-    const std::span<const std::uint64_t> changed = std::span(present).subspan(entries / 2);
-    const background_writer::job job = [&] { table->change_shared(changed.first(64)); };
-    background_writer writer;
-    for (int i = 0; i < 20; ++i) {
-        writer.work_on(job);
-        EXPECT_EQ(table->find_shared(stable), stable.size());
-    }
-    writer.rest();
-    table->check(present, absent);
-}
-
-TEST_P(HashTableKinds, MemoryCoversTheEntries) {
-    table->load(present);
-    EXPECT_GE(table->memory().bytes, entries * GetParam().entry_bytes);
-    EXPECT_LE(table->memory().bytes, entries * (GetParam().entry_bytes + 200));
-}
-
-std::vector<parameter> parameters() {
-    std::vector<parameter> all;
-    for (const hash_table_kind& kind : own_hash_table_kinds())
-        for (const std::size_t bytes : {16, 64}) all.push_back({kind, bytes});
-    return all;
-}
-
-std::string text_of(const testing::TestParamInfo<parameter>& info) {
-    std::string name = info.param.kind.name + "_" + std::to_string(info.param.entry_bytes);
-    for (char& c : name)
-        if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-    return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Own, HashTableKinds, testing::ValuesIn(parameters()), text_of);
 
 // Tables that are wrong in one way each: the check before the clock must see every one of them.
 enum class flaw { none, forgets, invents, mixes_values, wrong_in_batches };

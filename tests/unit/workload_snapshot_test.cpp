@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// The snapshot and segment suites without a clock: do their bodies find wrong subjects, and does every experiment run?
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <string>
+#include <vector>
+
+#include "support/scale.hpp"
+#include "support/trial_recorder.hpp"
+#include "support/unique_name.hpp"
+#include "workload/background_writer.hpp"
+#include "workload/segment_own.hpp"
+#include "workload/segment_suite.hpp"
+#include "workload/snapshot_own.hpp"
+#include "workload/snapshot_suite.hpp"
+
+namespace {
+
+using namespace holdfast::workload;
+using testing::ElementsAre;
+
+TEST(SnapshotKinds, OwnOnesGiveTheNewestVersionWhole) {
+    for (const snapshot_kind& kind : own_snapshot_kinds())
+        for (const std::size_t words : {2, 512}) {
+            const auto object = kind.make(words);
+            for (int i = 0; i < 20; ++i) {
+                EXPECT_NO_THROW(object->read(10)) << kind.name;
+                EXPECT_NO_THROW(object->look(10)) << kind.name;
+                EXPECT_NO_THROW(object->publish(3)) << kind.name;
+            }
+        }
+}
+
+#if !defined(__SANITIZE_THREAD__)  // std::atomic<std::shared_ptr> of libstdc++ 12 is a race for the thread sanitizer
+TEST(SnapshotKinds, OwnOnesAreNeverTornBesideAWriter) {
+    for (const snapshot_kind& kind : own_snapshot_kinds()) {
+        const auto object = kind.make(512);
+        const background_writer::job job = [&] { object->publish(1); };
+        background_writer writer;
+        writer.work_on(job);
+        EXPECT_NO_THROW(object->read(holdfast::test::scaled(2000))) << kind.name;
+        EXPECT_NO_THROW(object->look(holdfast::test::scaled(2000))) << kind.name;
+        writer.rest();
+    }
+}
+#endif
+
+enum class flaw { none, torn_end, torn_middle, goes_back, refuses };
+
+template <flaw Flaw>
+struct flawed_snapshot : locked_snapshot {
+    using locked_snapshot::locked_snapshot;
+    bool read(std::span<std::uint64_t> out) {
+        locked_snapshot::read(out);
+        if (Flaw == flaw::torn_end) out.back() += 1;
+        if (Flaw == flaw::torn_middle) out[out.size() / 2] += 1;
+        if (Flaw == flaw::goes_back && ++reads % 7 == 0)
+            for (std::uint64_t& word : out) word -= 1;
+        return Flaw != flaw::refuses;
+    }
+    bool look(std::uint64_t& sum) {
+        locked_snapshot::look(sum);
+        if (Flaw == flaw::torn_middle) sum += 1;
+        return Flaw != flaw::refuses;
+    }
+    int reads = 0;
+};
+
+template <flaw Flaw>
+void read_flawed() {
+    snapshot_kind_of<flawed_snapshot<Flaw>>().make(32)->read(20);
+}
+template <flaw Flaw>
+void look_at_flawed() {
+    snapshot_kind_of<flawed_snapshot<Flaw>>().make(32)->look(20);
+}
+
+TEST(SnapshotLoops, SeeEveryFlaw) {
+    EXPECT_NO_THROW(read_flawed<flaw::none>());
+    EXPECT_NO_THROW(look_at_flawed<flaw::none>());
+    EXPECT_THROW(read_flawed<flaw::torn_end>(), std::runtime_error);
+    EXPECT_THROW(read_flawed<flaw::torn_middle>(), std::runtime_error);
+    EXPECT_THROW(look_at_flawed<flaw::torn_middle>(), std::runtime_error);
+    EXPECT_THROW(read_flawed<flaw::goes_back>(), std::runtime_error);
+    EXPECT_THROW(read_flawed<flaw::refuses>(), std::runtime_error);
+    EXPECT_THROW(look_at_flawed<flaw::refuses>(), std::runtime_error);
+}
+
+TEST(SnapshotSuite, RunsEveryExperimentItNames) {
+    const suite s = snapshot_suite(own_snapshot_kinds());
+    holdfast::test::trial_recorder list({.quick = true, .filter = "16 bytes", .only = {}});
+    list.list_only = true;
+    s.run(list);
+    EXPECT_EQ(list.asked.size(), 5U);
+
+    holdfast::test::trial_recorder all({.quick = true, .filter = "16 bytes", .only = {"std::shared_mutex and a copy"}});
+    s.run(all);
+    EXPECT_EQ(all.ran.size(), 5U);
+    for (const auto& [name, subjects] : all.ran)
+        EXPECT_THAT(subjects, ElementsAre("holdfast", "std::shared_mutex and a copy")) << name;
+}
+
+TEST(SegmentKinds, OwnOnesMakeFindAndRemove) {
+    for (const segment_kind& kind : own_segment_kinds()) {
+        const holdfast::test::unique_posix_name name;
+        const auto memory = kind.make(name.path().substr(name.directory().size() + 1), 65'536);
+        EXPECT_ANY_THROW(memory->attach(1)) << kind.name << " finds what nobody made";
+        memory->create();
+        EXPECT_NO_THROW(memory->attach(3)) << kind.name;
+        EXPECT_ANY_THROW(memory->create()) << kind.name << " makes it twice";
+        memory->remove();
+        EXPECT_ANY_THROW(memory->attach(1)) << kind.name << " finds what was removed";
+        EXPECT_NO_THROW(memory->create_and_remove(2)) << kind.name;
+    }
+}
+
+TEST(SegmentSuite, RunsEveryExperimentAndLeavesNothing) {
+    const suite s = segment_suite(own_segment_kinds());
+    holdfast::test::trial_recorder all({.quick = true, .filter = "64 KiB", .only = {}}, 5);
+    s.run(all);
+    EXPECT_EQ(all.ran.size(), 2U);
+    for (const auto& [name, subjects] : all.ran) EXPECT_EQ(subjects.size(), 3U) << name;
+    for (int i = 1; i <= 12; ++i) {
+        const std::string left = "/dev/shm/holdfast-bench-" + std::to_string(::getpid()) + "-" + std::to_string(i);
+        struct stat about{};
+        EXPECT_NE(::stat(left.c_str(), &about), 0) << left;
+    }
+}
+
+}  // namespace
