@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every peer that was compiled in does what its adapter promises.
+#include "bench/peers.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "support/hash_table_kinds.hpp"
+#include "support/trial_recorder.hpp"
+
+namespace holdfast::test {
+
+std::vector<workload::hash_table_kind> peers_alone() {
+    std::vector<bench::absent_peer> absent;
+    std::vector<workload::hash_table_kind> kinds = bench::hash_table_kinds(absent);
+    // Ours, the standard library's and those written for the comparison have tests of their own.
+    std::erase_if(kinds, [](const workload::hash_table_kind& kind) {
+        return kind.name == "holdfast" || kind.name.starts_with("std::") ||
+               kind.name.find("table,") != std::string::npos;
+    });
+    return kinds;
+}
+
+INSTANTIATE_TEST_SUITE_P(Peers, HashTableKinds, testing::ValuesIn(parameters_of(peers_alone())), text_of);
+
+}  // namespace holdfast::test
+
+namespace {
+
+using namespace holdfast;
+
+workload::suite suite_of(const std::string& name) {
+    for (const workload::suite& s : bench::suites())
+        if (s.name == name) return s;
+    throw std::runtime_error("no suite " + name);
+}
+
+// Every body finds wrong answers by itself (tests/unit/workload_*); so running all of them once is a test of all peers.
+TEST(BenchSuites, RunEveryPeerOnce) {
+    const struct {
+        const char *suite, *filter;
+        std::size_t subjects;
+    } runs[] = {{"snapshot", "16 bytes", 5}, {"sorted_index", "2e3 keys", 3}, {"segment", "64 KiB", 3}};
+    for (const auto& run : runs) {
+        test::trial_recorder r({.quick = true, .filter = run.filter, .only = {}}, 2000);
+        EXPECT_NO_THROW(suite_of(run.suite).run(r)) << run.suite;
+        EXPECT_FALSE(r.ran.empty()) << run.suite;
+        for (const auto& [name, subjects] : r.ran) EXPECT_GE(subjects.size(), run.subjects) << name;
+    }
+}
+
+TEST(BenchSuites, PeersAreThereOrNamedAsAbsent) {
+    std::vector<bench::absent_peer> absent;
+    EXPECT_EQ(bench::hash_table_kinds(absent).size() + absent.size(), 8U);
+    absent.clear();
+    EXPECT_EQ(bench::snapshot_kinds(absent).size() + absent.size(), 7U);
+    absent.clear();
+    EXPECT_EQ(bench::sorted_index_kinds(absent).size() + absent.size(), 7U);
+    absent.clear();
+    EXPECT_EQ(bench::segment_kinds(absent).size() + absent.size(), 4U);
+    for (const bench::absent_peer& peer : absent) EXPECT_THAT(peer.reason, testing::HasSubstr("install")) << peer.name;
+}
+
+}  // namespace
