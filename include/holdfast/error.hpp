@@ -38,6 +38,7 @@ enum class errc : int {
     forked,            ///< the handle was inherited by fork and is dead in this process
     unsupported,       ///< the kernel, file system or memory kind lacks what was asked
     io,                ///< the system failed in a way none of the above names
+    contended,         ///< a read found no quiet moment beside its writer: no damage; try again
 };
 
 namespace detail {
@@ -68,6 +69,7 @@ class error_category final : public std::error_category {
             case errc::forked: return "handle inherited by fork";
             case errc::unsupported: return "unsupported";
             case errc::io: return "input/output error";
+            case errc::contended: return "contended";
         }
         return "unknown error";
     }

@@ -40,7 +40,8 @@ enum exit_code : int {
         case errc::invalid_argument: return usage;
         case errc::forked:
         case errc::unsupported:
-        case errc::io: return failed;
+        case errc::io:
+        case errc::contended: return failed;
     }
     return failed;
 }

@@ -35,7 +35,7 @@ int answer(inspect::lookup status, const options& chosen, const std::string& uri
         case inspect::lookup::absent: say(format("{}: no entry for {}", uri, inspect::printable(chosen.key))); break;
         case inspect::lookup::empty: say(format("{}: nothing was published yet", uri)); break;
         case inspect::lookup::contended:
-            throw error(errc::io, uri, "it is published anew faster than it can be read; try again");
+            throw error(errc::contended, uri, "its writer changes it faster than it can be read; try again");
         case inspect::lookup::damaged:
             throw error(errc::corrupt, uri, "damage was met on the way; holdfast verify says where");
     }

@@ -102,7 +102,10 @@ int scan_entries(const options& chosen) {
         return ++shown != chosen.limit;
     });
     if (shown != 0) put(text);
-    if (const auto fault = reader->fault())
+    if (const auto fault = reader->fault(); fault == errc::contended)
+        throw error(*fault, reader->memory().uri(),
+                    "the writer changed it faster than it could be read: some entries are missing; try again");
+    else if (fault)
         throw error(*fault, reader->memory().uri(), "damage was met on the way; holdfast verify says where");
     return shown == 0 ? negative : success;
 }

@@ -66,7 +66,11 @@ std::uint64_t dump(keyed_reader& from, const dump_options& options, const text_s
         return true;
     });
     sink(text);
-    if (const auto fault = from.fault())
+    if (const auto fault = from.fault(); fault == errc::contended)
+        throw error(
+            *fault, from.memory().uri(),
+            "the writer changed it faster than it could be read: what was written is not all there is; try again");
+    else if (fault)
         throw error(*fault, from.memory().uri(),
                     "damage was met: what was written is not all there is; holdfast verify says where it lies");
     return count;

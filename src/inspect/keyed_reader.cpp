@@ -18,7 +18,10 @@ class table_reader final : public keyed_reader {
         : keyed_reader(table_schema{reader.schema(), std::nullopt}), reader_(std::move(reader)) {}
 
     [[nodiscard]] lookup_result find(std::span<const std::byte> key, match) override {
-        if (!reader_.find(key, value_room())) return {reader_.fault() ? lookup::damaged : lookup::absent, 0, {}};
+        if (!reader_.find(key, value_room())) {
+            if (reader_.clear_contended()) return {lookup::contended, 0, {}};
+            return {reader_.fault() ? lookup::damaged : lookup::absent, 0, {}};
+        }
         std::copy(key.begin(), key.end(), key_room().begin());
         return {lookup::found, 0, {}};
     }

@@ -26,6 +26,7 @@ std::string_view code_name(errc code) noexcept {
         case errc::forked: return "forked";
         case errc::unsupported: return "unsupported";
         case errc::io: return "io";
+        case errc::contended: return "contended";
     }
     return "io";
 }

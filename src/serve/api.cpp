@@ -37,7 +37,8 @@ int status_of(errc code) noexcept {
         case errc::no_permission: return 403;
         case errc::not_ready:
         case errc::truncated:  // until somebody loads it anew
-        case errc::io:         // out of descriptors, say: nothing can be told about the segment now
+        case errc::contended:
+        case errc::io:  // out of descriptors, say: nothing can be told about the segment now
         case errc::no_space: return 503;
         default: return 500;  // damaged or foreign: the segment's fault, and nothing the client can change
     }
@@ -324,6 +325,7 @@ void api::scan_table(exchange& it, const std::string& segment) {
     });
     if (table.cut_off()) check_lookup(lookup::cut_off, segment);
     if (table.broken()) check_lookup(lookup::corrupt, segment);  // the page may have ended early
+    if (table.was_busy()) check_lookup(lookup::busy, segment);   // it lacks an entry
     body.append("],\"next\":").append(next ? "\"" + std::to_string(*next) + "\"" : "null").append("}");
     answer_json(it.to, std::move(body));
 }

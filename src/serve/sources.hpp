@@ -47,6 +47,8 @@ class source {
     }
     /// The segment this is attached to.
     [[nodiscard]] virtual const segment& memory() const = 0;
+    /// Whether some read since the last call was kept from an answer by the writer: no damage, asking again helps.
+    [[nodiscard]] virtual bool was_busy() { return false; }
     /// Whether damage was met: attaching anew is the only way on.
     [[nodiscard]] virtual bool broken() const = 0;
     /// Whether the file has lost its end. Ask after the bytes were copied, before they are believed. Cost: one fstat:

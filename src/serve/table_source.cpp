@@ -18,12 +18,17 @@ class hash_table_source final : public table_source {
     }
 
     [[nodiscard]] const segment& memory() const override { return reader_.segment(); }
-    [[nodiscard]] bool broken() const override { return reader_.fault().has_value() || cut_off(); }
+    [[nodiscard]] bool broken() const override {
+        return reader_.fault().value_or(errc::contended) != errc::contended || cut_off();
+    }
+
+    [[nodiscard]] bool was_busy() override { return reader_.clear_contended(); }
 
     [[nodiscard]] lookup find(std::span<const std::byte> key, const visitor& visit) override {
         const bool found = reader_.find(key, value_);
         // Zeros in the place of a lost page look like a free slot, or are the value.
         if (cut_off()) return lookup::cut_off;
+        if (!found && was_busy()) return lookup::busy;
         if (!found) return broken() ? lookup::corrupt : lookup::absent;
         visit(key, value_);
         return lookup::found;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fault_latch.hpp - the first corruption a handle met, kept until somebody asks.
+// fault_latch.hpp - the first corruption a handle met, kept for whoever asks.
 //
 // Hot paths cannot throw; they return nothing and set the latch. Threads may share a handle, so the latch is atomic. It
 // lies in private memory, never in a segment.
@@ -23,11 +23,19 @@ class fault_latch {
     }
     ~fault_latch() = default;
 
-    /// Keeps `code` if it is the first.
+    /// Keeps `code` if it is the first, or the first damage after a mere `contended`.
     void set(errc code) noexcept {
-        int none = 0;
+        int seen = 0;
         // Relaxed: see above.
-        code_.compare_exchange_strong(none, static_cast<int>(code), std::memory_order_relaxed);
+        if (code_.compare_exchange_strong(seen, static_cast<int>(code), std::memory_order_relaxed)) return;
+        if (seen == static_cast<int>(errc::contended))
+            code_.compare_exchange_strong(seen, static_cast<int>(code), std::memory_order_relaxed);
+    }
+    /// Forgets `contended`, which passes; damage stays. Returns: whether it was there.
+    bool clear_contended() noexcept {
+        int seen = static_cast<int>(errc::contended);
+        // Relaxed: see above.
+        return code_.compare_exchange_strong(seen, 0, std::memory_order_relaxed);
     }
     [[nodiscard]] std::optional<errc> get() const noexcept {
         const int code = raw();

@@ -88,12 +88,18 @@ class dynamic_hash_table_queries {
     [[nodiscard]] std::uint64_t capacity() const noexcept { return self().geometry().capacity; }
     [[nodiscard]] std::uint64_t slots() const noexcept { return self().geometry().slots(); }
 
-    /// Checks every byte; on_finding(const hash_table_finding&) -> bool, false stops. For a table at rest.
+    /// Checks every byte that has a meaning; on_finding(const hash_table_finding&) -> bool, false stops. Beside a
+    /// working writer it reports no false damage, but what it could not compare is counted in `busy`. Throws:
+    /// std::bad_alloc. Cost: a lookup and a scan of every entry; 16 bytes of memory a bucket, 256 MiB at most.
     template <class OnFinding>
     hash_table_verification verify(OnFinding&& on_finding) const {
         return detail::verify(finder().bytes(), std::forward<OnFinding>(on_finding));
     }
-    /// The first damage that any operation of this handle met: corrupt, or truncated where the guard is on.
+    /// Forgets a `contended` in fault(): then the next miss without a fault is a miss again. Returns: whether there was
+    /// one. Threads: one that shares the handle may lose sight of its own.
+    bool clear_contended() const noexcept { return finder().clear_contended(); }
+    /// What kept an operation of this handle from an answer: the first damage that it met (corrupt, or truncated where
+    /// the guard is on), or, without damage, `contended`: a read found no quiet moment beside the writer.
     [[nodiscard]] std::optional<errc> fault() const noexcept {
         const std::optional<errc> own = finder().fault();
         return own ? own : self().segment().fault();

@@ -12,8 +12,8 @@
 // slot as usual.
 //
 // Bytes are not trusted: slots and buckets come from the checked geometry, a journal slot is only compared, and every
-// loop is bounded. An odd version without an armed journal, or a bucket that never comes to rest, is corruption: it is
-// latched, and nothing is returned.
+// loop is bounded. An odd version without an armed journal is corruption: it is latched, and nothing is returned. So is
+// a bucket that does not come to rest, as `contended`: that is no damage, and the next read may succeed.
 //
 // Threads: everything here may run at any time, in any number of threads and processes.
 #pragma once
@@ -79,10 +79,13 @@ class hash_table_finder {
             if (key != nullptr) copy_from_words(key, node, 0, view_.node.key_bytes());
             const copied result = copy_value(bucket, slot, version, value, attempt);
             if (result == copied::yes) return true;
-            if (result == copied::corrupt) break;
+            if (result == copied::corrupt) {
+                fault_.set(errc::corrupt);
+                return false;
+            }
             pause();
         }
-        fault_.set(errc::corrupt);
+        fault_.set(errc::contended);
         return false;
     }
 
@@ -115,12 +118,13 @@ class hash_table_finder {
     [[nodiscard]] const view& bytes() const noexcept { return view_; }
     [[nodiscard]] std::optional<errc> fault() const noexcept { return fault_.get(); }
     void latch(errc code) const noexcept { fault_.set(code); }
+    bool clear_contended() const noexcept { return fault_.clear_contended(); }
 
  private:
     enum class copied { yes, again, corrupt };
 
-    // A bucket that changes this often under one read is not being written by our code: an honest writer leaves a
-    // reader a fair chance at each attempt. Some milliseconds.
+    // An honest writer leaves a reader a fair chance at each attempt; a large value under unceasing updates of its own
+    // bucket may take several. Some milliseconds.
     static constexpr std::uint32_t attempts_max = 1U << 16;
     // An update of a small value is over sooner than the journal's cache line has come over: wait that long before
     // going there.
@@ -160,10 +164,13 @@ class hash_table_finder {
             if (slot == no_slot) return no_slot;  // erased meanwhile
             const copied result = copy_value(bucket, slot, version, value, attempt);
             if (result == copied::yes) return slot;
-            if (result == copied::corrupt) break;
+            if (result == copied::corrupt) {
+                fault_.set(errc::corrupt);
+                return no_slot;
+            }
             pause();
         }
-        fault_.set(errc::corrupt);
+        fault_.set(errc::contended);
         return no_slot;
     }
 
