@@ -69,7 +69,8 @@ void add_verify(command_line& line) {
         .positionals("SEGMENT", chosen->segments, "the segments")
         .flag("--json", chosen->json, "an array with one object a segment")
         .details(
-            "Meant for segments at rest: beside a working writer it may report what is only half done.\n"
+            "Meant for segments at rest. Beside a working writer a hash table shows no false damage,\n"
+            "other kinds may report what is only half done.\n"
             "Exit code 1: damage was found. Notes and warnings are no damage.")
         .run([chosen] { return verify(*chosen); });
 }

@@ -14,19 +14,36 @@ namespace holdfast::inspect {
 
 namespace {
 
+/// Where a finding shows: in the journal, a tag line, or the first node that it is about.
+[[nodiscard]] std::uint64_t offset_of(const hash_table_finding& f, const layout::hash_table_geometry& g) {
+    switch (f.what) {
+        case hash_table_damage::journal_slot:
+        case hash_table_damage::journal_value:
+        case hash_table_damage::size_wrong: return g.journal_offset;
+        case hash_table_damage::counter_too_low:
+        case hash_table_damage::version_odd: return g.lines_offset + f.bucket * layout::line_bytes;
+        default: return g.nodes_offset + f.slot * g.node_bytes;
+    }
+}
+
+[[nodiscard]] std::string place_of(const hash_table_finding& f) {
+    switch (f.what) {
+        case hash_table_damage::journal_slot:
+        case hash_table_damage::journal_value:
+        case hash_table_damage::size_wrong: return "journal";
+        case hash_table_damage::counter_too_low:
+        case hash_table_damage::version_odd: return detail::concat("bucket ", f.bucket);
+        case hash_table_damage::checksum: return detail::concat("slots ", f.slot, "..", f.slot + f.slots - 1);
+        default: return detail::concat("bucket ", f.bucket, ", slot ", f.slot);
+    }
+}
+
 void verify_table(const std::shared_ptr<const segment>& s, verification& found) {
     const dynamic_hash_table_reader table(s);
     const layout::hash_table_geometry g = table.geometry();
     const auto add = [&](const hash_table_finding& f) {
-        const bool of_bucket = f.what == hash_table_damage::counter_too_low || f.what == hash_table_damage::version_odd;
-        const bool of_journal = f.what == hash_table_damage::journal_slot || f.what == hash_table_damage::size_wrong;
-        const std::uint64_t at = of_journal  ? g.journal_offset
-                                 : of_bucket ? g.lines_offset + f.bucket * layout::line_bytes
-                                             : g.nodes_offset + f.slot * g.node_bytes;
-        const std::string place = of_journal  ? std::string("journal")
-                                  : of_bucket ? detail::concat("bucket ", f.bucket)
-                                              : detail::concat("bucket ", f.bucket, ", slot ", f.slot);
-        found.add({severity::damage, "body", header_bytes + at, place, std::string(describe(f.what))});
+        found.add(
+            {severity::damage, "body", header_bytes + offset_of(f, g), place_of(f), std::string(describe(f.what))});
         return true;
     };
     const hash_table_verification result = table.verify(add);
@@ -34,8 +51,13 @@ void verify_table(const std::shared_ptr<const segment>& s, verification& found) 
     const auto note = [&](const std::string& what) {
         found.add({severity::note, "body", header_bytes + g.journal_offset, "journal", what});
     };
-    if (result.update_armed) note("a value was being replaced; readers and the next writer take it from the journal");
-    if (result.operation_open) note("an insert or erase was under way; the next writer settles it");
+    if (result.update_armed)
+        note("a value was being replaced; readers and the next writer take it from the journal");
+    else if (result.operation_open)
+        note("an operation was under way; the next writer settles it");
+    if (result.busy != 0)
+        note(detail::concat("a working writer left no quiet moment to compare ", result.busy,
+                            " parts; look again when it rests"));
     if (result.counters_too_high != 0)
         note(detail::concat(result.counters_too_high, " overflow counters are higher than need be: misses probe more"));
 }

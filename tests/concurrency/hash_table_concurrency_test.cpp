@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "holdfast/hash_table.hpp"
+#include "support/hash_table_image.hpp"
 #include "support/scale.hpp"
 #include "support/seed.hpp"
 
@@ -208,6 +209,73 @@ TEST(HashTableConcurrencyRecount, ReadersMissNothingMeanwhile) {
     done.store(true, std::memory_order_release);
     thread.join();
     EXPECT_FALSE(missed);
+}
+
+// The full check beside a writer that inserts, erases, and swings values to and fro: no false alarm.
+template <class Value>
+class HashTableConcurrencyVerify : public ::testing::Test {};
+using verified = ::testing::Types<marked<1>, marked<7>>;
+TYPED_TEST_SUITE(HashTableConcurrencyVerify, verified);
+
+TYPED_TEST(HashTableConcurrencyVerify, AWorkingWriterNeverLooksLikeDamage) {
+    for (u64 capacity : {70U, 3000U}) {
+        auto table = hash_table<u64, TypeParam>::create("heap:", {.capacity = capacity});
+        const TypeParam value{}, other = TypeParam::make(1, 1);
+        for (u64 key = 0; key < capacity; ++key) ASSERT_TRUE(table.try_insert(key, value));
+        const auto reader = table.reader();
+        std::atomic<bool> done{false};
+        u64 findings = 0, rounds = 0;
+        std::thread thread([&] {
+            while (!done.load(std::memory_order_acquire)) {
+                const auto seen = reader.verify([](const hash_table_finding&) { return true; });
+                findings += seen.findings;
+                ++rounds;
+            }
+        });
+        test::seeded_random random;
+        for (u64 i = 0; i < test::scaled(400'000); ++i) {
+            const u64 key = random.below(capacity);
+            const u64 what = random.below(8);
+            if (what == 0)
+                (void)table.erase(key);
+            else if (what == 1)
+                (void)table.try_insert(key, value);
+            else
+                (void)table.update(key, what % 2 == 0 ? value : other);
+        }
+        done.store(true, std::memory_order_release);
+        thread.join();
+        EXPECT_EQ(findings, 0U) << "in " << rounds << " rounds";
+        const auto at_rest = reader.verify([](const hash_table_finding&) { return true; });
+        EXPECT_TRUE(at_rest.intact());
+        EXPECT_EQ(at_rest.busy, 0U);
+    }
+}
+
+// A bucket that never comes to rest is no damage: its reader says `contended`, and reads again when it rests.
+TEST(HashTableConcurrencyContended, AStarvedReaderSaysSoAndGoesOn) {
+    using large = std::array<u64, 1024>;
+    auto g = test::geometry_for<u64, large>(10);
+    test::hash_table_image<u64, large> table(g);
+    ASSERT_EQ(table.try_insert(1, large{}), status::inserted);
+    const auto reader = table.reader();
+    std::byte* const line = table.view().line(reader.find(table.as_bytes(u64{1}), nullptr) / layout::tags_per_line);
+    std::atomic<bool> done{false};
+    std::thread changer([&] {
+        for (std::uint32_t version = 2; !done.load(std::memory_order_acquire); version += 2)
+            detail::store_release<std::uint32_t>(line, version);
+    });
+    large value{};
+    for (int i = 0; i < 20 && !reader.fault(); ++i)
+        (void)reader.find(table.as_bytes(u64{1}), reinterpret_cast<std::byte*>(&value));
+    done.store(true, std::memory_order_release);
+    changer.join();
+    const auto fault = reader.fault();
+    EXPECT_EQ(fault.value_or(errc::contended), errc::contended);
+    EXPECT_EQ(reader.clear_contended(), fault.has_value());
+    EXPECT_EQ(reader.fault(), std::nullopt);
+    EXPECT_NE(reader.find(table.as_bytes(u64{1}), reinterpret_cast<std::byte*>(&value)), detail::no_slot);
+    if (!fault) GTEST_SKIP() << "needs: a second processor of its own for the thread that changes";
 }
 
 }  // namespace

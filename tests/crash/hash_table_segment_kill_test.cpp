@@ -96,14 +96,25 @@ TEST_P(HashTableSegmentKill, TheSuccessorFindsBeforeOrAfterAndGoesOn) {
                 const operation op = plan(seed, round, progress.completed());
                 apply(after, op.what, op.n, op.stamp);
             }
+            // The full check, on what the kill left and on what the successor made of it.
+            const auto damage = [](const auto& of) {
+                std::string text;
+                (void)of.verify([&](const hash_table_finding& f) {
+                    text += std::string(describe(f.what)) + " at slot " + std::to_string(f.slot) + "; ";
+                    return text.size() < 1000;
+                });
+                return text;
+            };
             // A reader before the successor, then the successor: it recovers, so the rounds alternate who comes first.
             if (round % 2 == 0) {
                 const auto view = hash_table_reader<key, value>::attach(uri());
                 if (!compare(view, model).empty() && !compare(view, after).empty())
                     return "a reader: " + compare(view, after);
+                if (std::string text = damage(view); !text.empty()) return "verify() before the successor: " + text;
             }
             const auto next = table::attach(uri());
             ++takeovers;
+            if (std::string text = damage(next); !text.empty()) return "verify() by the successor: " + text;
             if (next.size() != model.size() && next.size() != after.size())
                 return "the size is " + std::to_string(next.size());
             if (compare(next, after).empty()) model = std::move(after);

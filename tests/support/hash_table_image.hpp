@@ -84,6 +84,31 @@ class hash_table_image {
         return writer_.finder().find(as_bytes(key), reinterpret_cast<std::byte*>(&value)) != holdfast::detail::no_slot;
     }
 
+    /// Leaves the table as a writer does that is killed in a wide update of `key`, before the value's words.
+    void arm_update(const K& key, const V& value) {
+        namespace d = holdfast::detail;
+        const auto v = view();
+        const std::uint64_t slot = writer_.finder().find(as_bytes(key), nullptr);
+        const std::uint64_t bucket = slot / layout::tags_per_line;
+        const std::byte* stored = v.node_at(bucket, static_cast<unsigned>(slot % layout::tags_per_line));
+        const std::uint64_t base =
+            d::load_relaxed<std::uint64_t>(v.digest_of(bucket)) - d::digest_value(v, stored, stored);
+        const d::hash_table_intent before{d::load_relaxed<std::uint64_t>(v.journal + layout::journal_intent_offset)};
+        std::byte* image = v.journal + layout::journal_image_offset;
+        d::store_release<std::uint64_t>(v.journal + layout::journal_base_offset, base);
+        d::store_release<std::uint64_t>(
+            v.journal + layout::journal_intent_offset,
+            d::hash_table_intent::next(before).open(d::hash_table_intent::update, slot, writer_.size()).word);
+        d::store_release<std::uint64_t>(v.journal + layout::journal_slot_offset, slot);
+        d::copy_to_words(image, 0, as_bytes(key), sizeof key);
+        d::copy_to_words(image, geometry_.value_offset, as_bytes(value), sizeof value);
+        d::store_release<std::uint64_t>(v.digest_of(bucket), base + d::digest_value(v, stored, image));
+        std::byte* sequence = v.journal + layout::journal_sequence_offset;
+        d::store_release<std::uint64_t>(sequence, d::load_relaxed<std::uint64_t>(sequence) + 1);
+        std::byte* line = v.line(bucket);
+        d::store_release<std::uint32_t>(line, d::load_relaxed<std::uint32_t>(line) + 1);
+    }
+
     /// Findings of the full check as text, empty when the table is intact; `report` gets the numbers.
     [[nodiscard]] std::string damage(hash_table_verification* report = nullptr) const {
         return damage_of(view().as_const(), report);
@@ -93,7 +118,7 @@ class hash_table_image {
         std::string text;
         const hash_table_verification result = holdfast::detail::verify(view, [&](const hash_table_finding& f) {
             text += std::string(describe(f.what)) + " (bucket " + std::to_string(f.bucket) + ", slot " +
-                    std::to_string(f.slot) + "); ";
+                    std::to_string(f.slot) + (f.slots > 1 ? " and on" : "") + "); ";
             return text.size() < 1000;
         });
         if (report != nullptr) *report = result;

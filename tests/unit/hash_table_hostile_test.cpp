@@ -49,18 +49,7 @@ std::vector<std::byte> sound_image(bool armed) {
     table_type table(g);
     for (u64 key = 0; key < key_count; ++key)
         if (table.try_insert(key, {{key, key, key}}) != status::inserted) throw std::logic_error("no room");
-    if (armed) {
-        const wide_value value{{1, 2, 3}};
-        const u64 key = 7;
-        std::byte* journal = table.view().journal;
-        const u64 slot = table.writer().finder().find(table.as_bytes(key), nullptr);
-        detail::store_release<u64>(journal + layout::journal_slot_offset, slot);
-        detail::copy_to_words(journal + layout::journal_image_offset, 0, table.as_bytes(key), 8);
-        detail::copy_to_words(journal + layout::journal_image_offset, g.value_offset, table.as_bytes(value), 24);
-        detail::store_release<u64>(journal, 1);
-        std::byte* line = table.view().line(slot / 26);
-        detail::store_release<std::uint32_t>(line, detail::load_relaxed<std::uint32_t>(line) + 1);
-    }
+    if (armed) table.arm_update(7, {{1, 2, 3}});
     return {table.bytes().begin(), table.bytes().end()};
 }
 
@@ -110,24 +99,25 @@ u64 use_copy(std::span<const std::byte> image, const geometry& g, const test::da
 }
 
 test::image_part journal_part(const geometry& g) { return {"journal", g.journal_offset, g.journal_bytes()}; }
+test::image_part digests_part(const geometry& g) { return {"digests", g.digests_offset, g.regions() * 8}; }
 test::image_part lines_part(const geometry& g) { return {"lines", g.lines_offset, g.buckets * 64}; }
 test::image_part nodes_part(const geometry& g) { return {"nodes", g.nodes_offset, g.slots() * g.node_bytes}; }
 
 class HashTableHostile : public ::testing::TestWithParam<bool> {};
 
-TEST_P(HashTableHostile, EveryBitOfJournalAndLinesMayFlip) {
+TEST_P(HashTableHostile, EveryBitOfJournalDigestsAndLinesMayFlip) {
     const geometry g = small_geometry();
     const auto image = sound_image(GetParam());
     ASSERT_EQ(use_copy(image, g, {"none", "", 0, 0}), 0U);
-    for (const auto& part : {journal_part(g), lines_part(g)})
+    for (const auto& part : {journal_part(g), digests_part(g), lines_part(g)})
         test::for_each_bit_flip(image, part,
                                 [&](const test::damage& d, std::span<std::byte> hurt) { (void)use_copy(hurt, g, d); });
 }
 
-TEST_P(HashTableHostile, EveryWordOfJournalAndLinesMayBeAnything) {
+TEST_P(HashTableHostile, EveryWordOfJournalDigestsAndLinesMayBeAnything) {
     const geometry g = small_geometry();
     const auto image = sound_image(GetParam());
-    for (const auto& part : {journal_part(g), lines_part(g)})
+    for (const auto& part : {journal_part(g), digests_part(g), lines_part(g)})
         test::for_each_word_damage(image, part, [&](const test::damage& d, std::span<std::byte> hurt) {
             if (!test::sanitized || d.offset % 3 == 0) (void)use_copy(hurt, g, d);
         });
@@ -169,8 +159,8 @@ TEST(HashTableHostileWork, AllTagsAndKeysAlikeIsStillBounded) {
     EXPECT_GT(use_copy(body.bytes(), g, {"alike", "lines", 0, 0}), 0U);
 }
 
-// What a single flipped bit may not do is go unnoticed, where the byte means anything beyond a value.
-TEST(HashTableHostileCheck, FindsEveryFlipInTagsKeysSizeAndVersionParity) {
+// What a single flipped bit may not do is go unnoticed, where the byte means anything.
+TEST(HashTableHostileCheck, FindsEveryFlipInTagsNodesDigestsSizeAndVersionParity) {
     const geometry g = small_geometry();
     const auto image = sound_image(false);
     const detail::table_view<const std::byte, detail::fixed_node<u64, wide_value>> sound(image, g, {});
@@ -179,6 +169,7 @@ TEST(HashTableHostileCheck, FindsEveryFlipInTagsKeysSizeAndVersionParity) {
         EXPECT_NE(table_type::damage_of(view), "") << d.text();
     };
     test::for_each_bit_flip(image, {"size", g.journal_offset + 16, 8}, expect_found);
+    test::for_each_bit_flip(image, digests_part(g), expect_found);
     for (u64 bucket = 0; bucket < g.buckets; ++bucket) {
         const std::size_t line = g.lines_offset + bucket * 64;
         test::for_each_bit_flip(image, {"tags", line + 12, 52}, expect_found);
@@ -195,8 +186,8 @@ TEST(HashTableHostileCheck, FindsEveryFlipInTagsKeysSizeAndVersionParity) {
             });
         for (unsigned place = 0; place < 26; ++place)
             if (detail::tag_at(sound.line(bucket), place) != 0)
-                test::for_each_bit_flip(image, {"key", g.nodes_offset + (bucket * 26 + place) * g.node_bytes, 8},
-                                        expect_found);
+                test::for_each_bit_flip(
+                    image, {"node", g.nodes_offset + (bucket * 26 + place) * g.node_bytes, g.node_bytes}, expect_found);
     }
 }
 

@@ -80,6 +80,12 @@ TEST(HashTableLayout, SixteenByteEntryTakesSixteenBytesPlusItsShareOfALine) {
     EXPECT_EQ(g.body_bytes() - g.lines_offset, g.slots() * 16 + g.buckets * 64);
 }
 
+TEST(HashTableLayout, ChecksumsLeaveASixteenByteEntryBelow2055HundredthsAt90Percent) {
+    const auto g = layout::plan_hash_table({.capacity = 1'000'000, .key_bytes = 8, .value_bytes = 8});
+    EXPECT_EQ(g.regions(), (g.buckets + 15) / 16);
+    EXPECT_LE(static_cast<double>(g.body_bytes()) / (0.9 * static_cast<double>(g.slots())), 20.55);
+}
+
 TEST(HashTableLayout, LargeTableStartsItsLinesOnAHugePage) {
     const auto g = layout::plan_hash_table({.capacity = 10'000'000, .key_bytes = 8, .value_bytes = 8});
     EXPECT_EQ((g.lines_offset + 4096) % (2U << 20), 0U);
@@ -139,10 +145,11 @@ TEST(HashTableLayout, ChangedWordIsRefusedOrStillInBounds) {
             const wide journal_end = wide{g.journal_offset} + 64 + g.node_bytes;
             const wide lines_end = wide{g.lines_offset} + wide{g.buckets} * 64;
             const wide nodes_end = wide{g.nodes_offset} + wide{g.buckets} * 26 * g.node_bytes;
-            EXPECT_LE(journal_end, g.lines_offset);
+            EXPECT_LE(journal_end, g.digests_offset);
+            EXPECT_LE(wide{g.digests_offset} + wide{(g.buckets + 15) / 16} * 8, g.lines_offset);
             EXPECT_LE(lines_end, g.nodes_offset);
             EXPECT_LE(nodes_end, body);
-            EXPECT_EQ((g.journal_offset | g.lines_offset | g.nodes_offset) % 64, 0U);
+            EXPECT_EQ((g.journal_offset | g.digests_offset | g.lines_offset | g.nodes_offset) % 64, 0U);
             EXPECT_EQ(g.node_bytes % 8, 0U);
             EXPECT_LE(g.key_bytes, g.value_offset);
             EXPECT_LE(g.value_offset + g.value_bytes, g.node_bytes);
@@ -172,7 +179,11 @@ TEST(HashTableLayout, EveryKindOfDamageHasItsReason) {
     EXPECT_THAT(reason_of(8, good.nodes_offset + 8), ::testing::HasSubstr("not aligned"));
     EXPECT_THAT(reason_of(8, good.nodes_offset + 64), ::testing::HasSubstr("behind the end"));
     EXPECT_THAT(reason_of(9, 64), ::testing::HasSubstr("overlap"));
-    EXPECT_THAT(reason_of(11, 1), ::testing::HasSubstr("leaves zero"));
+    EXPECT_THAT(reason_of(11, 1), ::testing::HasSubstr("not aligned"));
+    EXPECT_THAT(reason_of(11, 0), ::testing::HasSubstr("overlap"));
+    EXPECT_THAT(reason_of(11, good.lines_offset), ::testing::HasSubstr("overlap"));
+    EXPECT_THAT(reason_of(11, good.body_bytes() + 64), ::testing::HasSubstr("behind the end"));
+    EXPECT_THAT(reason_of(12, 1), ::testing::HasSubstr("leaves zero"));
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 //   hash_table/words.hpp          atomic words
 //   hash_table/line.hpp           tag lines
 //   hash_table/view.hpp           addresses, probe sequence
+//   hash_table/digest.hpp         checksum of keys and values
+//   hash_table/intent.hpp         the running operation, in one word
 //   hash_table/find.hpp           readers
 //   hash_table/batch.hpp          many keys at once
 //   hash_table/scan.hpp           all entries

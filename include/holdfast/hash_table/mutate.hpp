@@ -8,29 +8,39 @@
 //      that many or more). A counter may be too high, never too low.
 // (I3) A bucket's version is even, except while the journal is armed for a slot of that bucket.
 // (I4) Node bytes of a bucket change only after its version has changed.
+// (I5) A region's digest is the sum of its live nodes (digest.hpp), unless the intent names a slot of it: then base is
+//      the sum without what the operation replaces: all words of that slot, or for an update those of its value.
 //
 // Stores of each operation, in order
-//   insert  S0 intent | I1 counters + 1 | I2 version + 2 | I3 node words | I4 tag = commit | S1 size | S2 intent 0
-//   erase   S0 intent | E1 tag 0 = commit | E2 counters - 1 | S1 size | S2 intent 0
-//   update  of a value inside one word: that word = commit
-//   update  of a wider one: J1 image | J2 armed = commit | U1 version odd | U2 words | U3 version even | J3 disarmed
+//   insert  D0 base | S0 intent | I1 counters + 1 | I2 version + 2 | I3 node words | D1 digest | I4 tag = commit | S1
+//   size
+//           | S2 intent closed
+//   erase   D0 base | S0 intent | D1 digest | E1 tag 0 = commit | E2 counters - 1 | S1 size | S2 intent closed
+//   update  of a value inside one word: D0 base | S0 intent | that word = commit | D1 digest | S2 intent closed
+//   update  of a wider one: D0 base | S0 intent | J1 image | D1 digest | J2 armed = commit | U1 version odd | U2 words
+//           | U3 version even | J3 disarmed | S2 intent closed
 //
-// Synchronisation (store here -> load in find.hpp)
+// Synchronisation (store here -> load in find.hpp, or in verify.hpp for W4)
 //   W1 tag (I4, E1)        -> R1 match_tags    an entry is seen whole, with the counters that lead to it
 //   W2 version (I2, U1)    -> R2 version_of    changed bytes are never accepted under the old version
 //   W3 counter (E2)        -> counter_of       lowered only behind the cleared tag
 //   J2, J3 sequence, slot  -> R3 copy_value    an odd version leads to the journal of the update that made it odd
+//   W4 intent (S0, S2)     -> R4 watch         whoever sees a store of an operation sees its intent, or a later one
 //
 // Killed after  state                                repaired by
-//   S0          nothing happened                     intent cleared at the next attach
+//   D0          nothing happened                     nobody must: base means nothing while no intent is open
+//   S0          nothing happened                     intent closed at the next attach
 //   I1          counters too high                    nobody must: extra probes for some misses; recount() is exact
 //   I2, I3      free slot, new bytes and version     nobody: the slot is free
+//   D1          digest of the state to come          digest made anew at the next attach: base + what the slot holds
 //   I4, E1      done; size off by one                size mended at the next attach, by intent and tag
 //   E2          as E1, some counters too high        as I1
+//   the word    done, digest not yet                 as D1
 //   J1          nothing happened                     nobody: the journal is not armed
 //   J2 to U3    done for readers who meet the odd    replayed at the next attach; until then such a bucket is read
 //               version, not yet for the others      through the journal
 //   U3, J3      done                                 replayed once more, same words
+//   S1          done                                 intent closed at the next attach
 // The repairs store in the same manner and may be killed themselves (recover.hpp).
 //
 // Limit: the version counts changes of one bucket modulo 2^31. A reader stopped in the middle of a copy while exactly
@@ -40,7 +50,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "holdfast/hash_table/digest.hpp"
 #include "holdfast/hash_table/find.hpp"
+#include "holdfast/hash_table/intent.hpp"
 
 namespace holdfast {
 
@@ -58,25 +70,6 @@ enum class hash_table_status : std::uint8_t {
 
 namespace detail {
 
-/// The intent word: which insert or erase is running, and whether the size counts it already.
-struct hash_table_intent {
-    enum operation : unsigned { none = 0, insert = 1, erase = 2 };
-
-    [[nodiscard]] static constexpr std::uint64_t encode(operation op, std::uint64_t slot,
-                                                        std::uint64_t size_before) noexcept {
-        return slot << 3 | (size_before & 1) << 2 | op;
-    }
-    /// The right size, given the stored one: it has changed already if its lowest bit differs from the one before.
-    [[nodiscard]] static constexpr std::uint64_t mend(std::uint64_t intent, std::uint64_t size,
-                                                      bool slot_has_entry) noexcept {
-        if ((size & 1) != (intent >> 2 & 1)) return size;
-        if ((intent & 3) == insert && slot_has_entry) return size + 1;
-        if ((intent & 3) == erase && !slot_has_entry && size != 0) return size - 1;
-        return size;
-    }
-    [[nodiscard]] static constexpr std::uint64_t slot(std::uint64_t intent) noexcept { return intent >> 3; }
-};
-
 template <class Node, tag_match Match = tag_match::best>
 class hash_table_mutator {
  public:
@@ -88,7 +81,12 @@ class hash_table_mutator {
 
     hash_table_mutator() = default;
     /// Requires: this is the only writer, and recover() has run.
-    explicit hash_table_mutator(const view& v) noexcept : view_(v), finder_(v.as_const()), size_(finder_.size()) {}
+    explicit hash_table_mutator(const view& v) noexcept
+        : view_(v),
+          finder_(v.as_const()),
+          size_(finder_.size()),
+          // Relaxed: nobody else stores to it. Closed, whatever the bytes say: only the count goes on.
+          closed_(hash_table_intent{load_relaxed<std::uint64_t>(v.journal + layout::journal_intent_offset)}.closed()) {}
 
     /// Adds an entry unless the key is there.
     result try_insert(const std::byte* key, const std::byte* value) noexcept {
@@ -102,7 +100,7 @@ class hash_table_mutator {
     result insert_or_assign(const std::byte* key, const std::byte* value) noexcept {
         const hash_parts h = view_.hash(key);
         const location at = locate(h, key);
-        if (at.found) return {assign(at.slot, key, value), at.slot};
+        if (at.found) return {assign(at, key, value), at.slot};
         return insert_at(at, h, key, value);
     }
 
@@ -110,7 +108,7 @@ class hash_table_mutator {
     result update(const std::byte* key, const std::byte* value) noexcept {
         const location at = locate(view_.hash(key), key);
         if (!at.found) return {hash_table_status::not_found, no_slot};
-        return {assign(at.slot, key, value), at.slot};
+        return {assign(at, key, value), at.slot};
     }
 
     /// Removes an entry.
@@ -118,10 +116,14 @@ class hash_table_mutator {
         const hash_parts h = view_.hash(key);
         const location at = locate(h, key);
         if (!at.found) return {hash_table_status::not_found, no_slot};
-        begin(hash_table_intent::erase, at.slot);                                                   // S0
-        set_tag(view_.line(at.slot / layout::tags_per_line), place_of(at.slot), layout::tag_free);  // E1, W1
-        change_counters(h, at.pairs, false);                                                        // E2
-        finish(size_ - (size_ != 0 ? 1 : 0));                                                       // S1, S2
+        std::byte* digest = view_.digest_of(at.bucket);
+        const std::byte* node = view_.node_at(at.bucket, at.place);
+        const std::uint64_t base = stored(digest) - digest_node(view_, node);
+        begin(hash_table_intent::erase, at.slot, base);              // D0, S0
+        store_release<std::uint64_t>(digest, base);                  // D1
+        set_tag(view_.line(at.bucket), at.place, layout::tag_free);  // E1, W1
+        change_counters(h, at.pairs, false);                         // E2
+        finish(size_ - (size_ != 0 ? 1 : 0));                        // S1, S2
         return {hash_table_status::erased, at.slot};
     }
 
@@ -134,14 +136,11 @@ class hash_table_mutator {
         bool found = false;
         bool room = false;
         std::uint32_t pairs = 0;        // of the slot's bucket: 0 = home, else the number of the pair it is in
-        std::uint64_t slot = no_slot;   // of the entry, if found
-        std::uint64_t bucket = 0;       // with room, if not found
-        std::uint32_t free_places = 0;  // in it
+        std::uint64_t bucket = 0;       // of the entry, or with room for it
+        unsigned place = 0;             // of the entry, if found
+        std::uint64_t slot = no_slot;   // the same
+        std::uint32_t free_places = 0;  // in the bucket, if not found
     };
-
-    [[nodiscard]] static unsigned place_of(std::uint64_t slot) noexcept {
-        return static_cast<unsigned>(slot % layout::tags_per_line);
-    }
 
     [[nodiscard]] bool search(std::uint64_t bucket, std::uint16_t tag, const std::byte* key,
                               location& at) const noexcept {
@@ -149,6 +148,8 @@ class hash_table_mutator {
             const unsigned place = static_cast<unsigned>(std::countr_zero(places));
             if (!equal_words(view_.node_at(bucket, place), key, view_.node.key_bytes())) continue;
             at.found = true;
+            at.bucket = bucket;
+            at.place = place;
             at.slot = bucket * layout::tags_per_line + place;
             return true;
         }
@@ -215,41 +216,63 @@ class hash_table_mutator {
         const std::uint64_t slot = at.bucket * layout::tags_per_line + place;
         std::byte* node = view_.node_at(at.bucket, place);
 
-        begin(hash_table_intent::insert, slot);  // S0
-        change_counters(h, at.pairs, true);      // I1
+        std::byte* digest = view_.digest_of(at.bucket);
+        const std::uint64_t base = stored(digest);
+        begin(hash_table_intent::insert, slot, base);  // D0, S0
+        change_counters(h, at.pairs, true);            // I1
         // I2, W2: whoever sees a word of the new node sees this version; whoever sees this version sees the tag cleared
         // before it.
         store_release<std::uint32_t>(line + layout::line_version_offset, version + 2);
         copy_to_words(node, 0, key, view_.node.key_bytes());  // I3
         copy_to_words(node, view_.value_offset, value, view_.node.value_bytes());
-        set_tag(line, place, h.tag());  // I4, W1
-        finish(size_ + 1);              // S1, S2
+        store_release<std::uint64_t>(digest, base + digest_node(view_, node));  // D1
+        set_tag(line, place, h.tag());                                          // I4, W1
+        finish(size_ + 1);                                                      // S1, S2
         return {hash_table_status::inserted, slot};
     }
 
-    /// Replaces the value in a slot that holds `key`.
-    [[nodiscard]] hash_table_status assign(std::uint64_t slot, const std::byte* key, const std::byte* value) noexcept {
-        const std::uint64_t bucket = slot / layout::tags_per_line;
-        std::byte* node = view_.node_at(bucket, place_of(slot));
+    /// Replaces the value of an entry whose key is `key`.
+    [[nodiscard]] hash_table_status assign(const location& at, const std::byte* key, const std::byte* value) noexcept {
+        if (view_.value_offset % 8 + view_.node.value_bytes() > 8) return assign_wide(at, key, value);
+        std::byte* digest = view_.digest_of(at.bucket);
+        std::byte* node = view_.node_at(at.bucket, at.place);
+        std::byte* word = node + std::size_t{8} * view_.value_word;
+        const std::uint64_t multiplier = digest_multiplier(static_cast<std::uint64_t>(word - view_.nodes));
+        // Relaxed, both: nobody else stores to them.
+        const std::uint64_t base = stored(digest) - digest_term(load_relaxed<std::uint64_t>(word), multiplier);
+        begin(hash_table_intent::update, at.slot, base);                           // D0, S0
+        copy_to_words(node, view_.value_offset, value, view_.node.value_bytes());  // one word, one store
+        store_release<std::uint64_t>(digest, base + digest_term(load_relaxed<std::uint64_t>(word), multiplier));  // D1
+        close();                                                                                                  // S2
+        return hash_table_status::updated;
+    }
+
+    /// The same for a value of several words. Apart, so that its registers are not saved for the narrow ones.
+    [[nodiscard, gnu::noinline]] hash_table_status assign_wide(const location& at, const std::byte* key,
+                                                               const std::byte* value) noexcept {
+        const std::uint64_t slot = at.slot;
         const std::size_t bytes = view_.node.value_bytes();
-        if (view_.value_offset % 8 + bytes <= 8) {
-            copy_to_words(node, view_.value_offset, value, bytes);  // one word, one store
-            return hash_table_status::updated;
-        }
-        std::byte* line = view_.line(bucket);
+        std::byte* node = view_.node_at(at.bucket, at.place);
+        std::byte* digest = view_.digest_of(at.bucket);
+        std::byte* line = view_.line(at.bucket);
         std::byte* journal = view_.journal;
+        std::byte* image = journal + layout::journal_image_offset;
         // Relaxed, both: nobody else stores to them.
         const std::uint32_t version = load_relaxed<std::uint32_t>(line + layout::line_version_offset);
         const std::uint64_t sequence = load_relaxed<std::uint64_t>(journal + layout::journal_sequence_offset);
         if (version % 2 != 0 || sequence % 2 != 0) return broken().status;
+        const std::uint64_t base = stored(digest) - digest_value(view_, node, node);
+        begin(hash_table_intent::update, slot, base);                               // D0, S0
         store_release<std::uint64_t>(journal + layout::journal_slot_offset, slot);  // J1
-        copy_to_words(journal + layout::journal_image_offset, 0, key, view_.node.key_bytes());
-        copy_to_words(journal + layout::journal_image_offset, view_.value_offset, value, bytes);
+        copy_to_words(image, 0, key, view_.node.key_bytes());
+        copy_to_words(image, view_.value_offset, value, bytes);
+        store_release<std::uint64_t>(digest, base + digest_value(view_, node, image));          // D1
         store_release<std::uint64_t>(journal + layout::journal_sequence_offset, sequence + 1);  // J2, pairs with R3
         store_release<std::uint32_t>(line + layout::line_version_offset, version + 1);          // U1, W2
         copy_to_words(node, view_.value_offset, value, bytes);                                  // U2
         store_release<std::uint32_t>(line + layout::line_version_offset, version + 2);          // U3, W2
         store_release<std::uint64_t>(journal + layout::journal_sequence_offset, sequence + 2);  // J3, pairs with R3
+        close();                                                                                // S2
         return hash_table_status::updated;
     }
 
@@ -277,17 +300,25 @@ class hash_table_mutator {
         set_counter(line, group, static_cast<std::uint8_t>(raise ? old + 1 : old - 1));
     }
 
-    /// S0. Release orders it before the operation's own stores, for a process that dies at once after any of them.
-    void begin(hash_table_intent::operation op, std::uint64_t slot) noexcept {
-        store_release<std::uint64_t>(view_.journal + layout::journal_intent_offset,
-                                     hash_table_intent::encode(op, slot, size_));
+    [[nodiscard]] static std::uint64_t stored(const std::byte* digest) noexcept {
+        return load_relaxed<std::uint64_t>(digest);  // relaxed: nobody else stores to it
     }
-    /// S1 and S2. Release: the size never runs ahead of the tag, nor the cleared intent ahead of the size.
+
+    /// D0 and S0. Release: base is there when the intent is, and the intent (W4, pairs with R4) before the operation's
+    /// own stores, for a process that dies at once after any of them and for readers that verify.
+    void begin(hash_table_intent::operation op, std::uint64_t slot, std::uint64_t base) noexcept {
+        closed_ = hash_table_intent::next(closed_);
+        store_release<std::uint64_t>(view_.journal + layout::journal_base_offset, base);
+        store_release<std::uint64_t>(view_.journal + layout::journal_intent_offset, closed_.open(op, slot, size_).word);
+    }
+    /// S1 and S2. Release: the size never runs ahead of the tag, nor the closed intent ahead of the size.
     void finish(std::uint64_t size) noexcept {
         size_ = size;
         store_release<std::uint64_t>(view_.journal + layout::journal_size_offset, size);
-        store_release<std::uint64_t>(view_.journal + layout::journal_intent_offset, 0);
+        close();
     }
+    /// S2, W4. Release: whoever sees it sees everything that the operation stored.
+    void close() noexcept { store_release<std::uint64_t>(view_.journal + layout::journal_intent_offset, closed_.word); }
 
     result broken() const noexcept {
         finder_.latch(errc::corrupt);
@@ -297,6 +328,7 @@ class hash_table_mutator {
     view view_;
     hash_table_finder<Node, Match> finder_;
     std::uint64_t size_ = 0;
+    hash_table_intent closed_;  // of the last operation
 };
 
 }  // namespace detail

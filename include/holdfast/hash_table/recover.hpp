@@ -2,9 +2,11 @@
 // recover.hpp - what the next writer does before its first operation: finish what the last one was killed in.
 //
 // Cost of recover(): one journal, whatever the capacity. Every step may be killed and is then done again: a replay
-// stores the same words, and the size is mended only while its lowest bit says that it was not.
+// stores the same words, the size is mended only while its lowest bit says that it was not, and the digest is made
+// from base, which nobody changes meanwhile.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -17,20 +19,22 @@ namespace holdfast {
 /// What the next writer found and finished.
 struct hash_table_recovery {
     bool update_replayed = false;    ///< a wide update was armed; its value is in place now
-    bool operation_settled = false;  ///< an insert or erase was running; the size is right now
+    bool operation_settled = false;  ///< an insert, erase or update was running; size and checksum are right now
     bool journal_rejected =
         false;  ///< the journal contradicts the table: damage, not a crash. It was disarmed and changed no value
 };
 
 namespace detail {
 
-/// Finishes the armed update, if there is one: U1, U2, U3, J3 once more.
+/// Finishes the armed update, if there is one: U1, U2, U3, J3 once more. Returns: whether it did. A journal that is
+/// armed without an intent for the same slot was armed by damage: what it holds is an older value, not the newest.
 template <class Node>
-void replay_update(const table_view<std::byte, Node>& view, hash_table_recovery& done) noexcept {
+bool replay_update(const table_view<std::byte, Node>& view, hash_table_recovery& done) noexcept {
     std::byte* journal = view.journal;
     // Relaxed, all loads here: there is no other writer, and the lease that was taken orders us behind the last one.
     const std::uint64_t sequence = load_relaxed<std::uint64_t>(journal + layout::journal_sequence_offset);
-    if (sequence % 2 == 0) return;
+    if (sequence % 2 == 0) return false;
+    const hash_table_intent intent{load_relaxed<std::uint64_t>(journal + layout::journal_intent_offset)};
     const std::uint64_t slot = load_relaxed<std::uint64_t>(journal + layout::journal_slot_offset);
     if (slot < view.slots()) {
         const std::uint64_t bucket = slot / layout::tags_per_line;
@@ -41,7 +45,8 @@ void replay_update(const table_view<std::byte, Node>& view, hash_table_recovery&
         std::byte key[layout::key_bytes_max];
         copy_from_words(key, image, 0, view.node.key_bytes());
         const std::uint32_t version = load_relaxed<std::uint32_t>(line + layout::line_version_offset);
-        if (is_key_tag(tag_at(line, place)) && equal_words(node, key, view.node.key_bytes())) {
+        const bool meant = intent.what() == hash_table_intent::update && intent.slot() == slot;
+        if (meant && is_key_tag(tag_at(line, place)) && equal_words(node, key, view.node.key_bytes())) {
             store_release<std::uint32_t>(line + layout::line_version_offset, version | 1U);  // U1, W2
             for (std::size_t at = view.value_offset / 8 * 8; at < view.value_offset + view.node.value_bytes(); at += 8)
                 store_release<std::uint64_t>(
@@ -56,35 +61,46 @@ void replay_update(const table_view<std::byte, Node>& view, hash_table_recovery&
         done.journal_rejected = true;
     }
     store_release<std::uint64_t>(journal + layout::journal_sequence_offset, sequence + 1);  // J3, pairs with R3
+    return done.update_replayed;
 }
 
-/// Settles the running insert or erase, if there is one.
+/// Settles the running operation, if there is one: digest and size for what its slot holds now.
+/// An update that was replayed had stored the digest of its value before it was armed; that one stays, so that damage
+/// of the journal is not signed as sound.
 template <class Node>
-void settle_intent(const table_view<std::byte, Node>& view, hash_table_recovery& done) noexcept {
+void settle_intent(const table_view<std::byte, Node>& view, bool replayed, hash_table_recovery& done) noexcept {
     std::byte* journal = view.journal;
     // Relaxed: as above.
-    const std::uint64_t intent = load_relaxed<std::uint64_t>(journal + layout::journal_intent_offset);
-    if (intent == 0) return;
-    const std::uint64_t slot = hash_table_intent::slot(intent);
+    const hash_table_intent intent{load_relaxed<std::uint64_t>(journal + layout::journal_intent_offset)};
+    if (!intent.is_open()) return;
+    const std::uint64_t slot = intent.slot();
     if (slot < view.slots()) {
-        const std::byte* line = view.line(slot / layout::tags_per_line);
-        const bool has_entry = tag_at(line, static_cast<unsigned>(slot % layout::tags_per_line)) != layout::tag_free;
+        const std::uint64_t bucket = slot / layout::tags_per_line;
+        const unsigned place = static_cast<unsigned>(slot % layout::tags_per_line);
+        const bool has_entry = is_key_tag(tag_at(view.line(bucket), place));
+        if (!replayed) {
+            std::uint64_t digest = load_relaxed<std::uint64_t>(journal + layout::journal_base_offset);
+            const std::byte* node = view.node_at(bucket, place);
+            if (has_entry)
+                digest += intent.what() == hash_table_intent::update ? digest_value(view, node, node)
+                                                                     : digest_node(view, node);
+            store_release<std::uint64_t>(view.digest_of(bucket), digest);  // D1
+        }
         const std::uint64_t size = load_relaxed<std::uint64_t>(journal + layout::journal_size_offset);
-        store_release<std::uint64_t>(journal + layout::journal_size_offset,
-                                     hash_table_intent::mend(intent, size, has_entry));  // S1
+        store_release<std::uint64_t>(journal + layout::journal_size_offset, intent.mend(size, has_entry));  // S1
         done.operation_settled = true;
     } else {
         done.journal_rejected = true;
     }
-    store_release<std::uint64_t>(journal + layout::journal_intent_offset, 0);  // S2
+    store_release<std::uint64_t>(journal + layout::journal_intent_offset, intent.closed().word);  // S2
 }
 
 /// Makes the table whole after any crash of its writer. Requires: the caller holds the lease. Idempotent.
 template <class Node>
 hash_table_recovery recover(const table_view<std::byte, Node>& view) noexcept {
     hash_table_recovery done;
-    replay_update(view, done);
-    settle_intent(view, done);
+    const bool replayed = replay_update(view, done);
+    settle_intent(view, replayed, done);
     return done;
 }
 
@@ -101,19 +117,27 @@ template <class Byte, class Node>
     return -1;
 }
 
-/// For every bucket and class, how many entries went past: 16 bytes a bucket. Entries that are not on their own path
-/// count nowhere. Throws: std::bad_alloc.
+/// Buckets whose exact counters are counted at a time: 16 bytes for each, 256 MiB at most, whatever the table's size.
+/// A larger table takes one scan for each 436 million slots.
+inline constexpr std::uint64_t counted_buckets_max = 1U << 24;
+
+/// For each class and bucket [first, first + count), how many entries went past: 16 bytes a bucket. Entries that are
+/// not on their own path count nowhere, nor does what is in the slot `except`. Throws: std::bad_alloc. Cost: one scan
+/// over all entries.
 template <class Byte, class Node>
-[[nodiscard]] std::vector<std::uint8_t> exact_counters(const table_view<Byte, Node>& view) {
-    std::vector<std::uint8_t> counts(view.buckets * 16);
+[[nodiscard]] std::vector<std::uint8_t> exact_counters(const table_view<Byte, Node>& view, std::uint64_t first,
+                                                       std::uint64_t count, std::uint64_t except = no_slot) {
+    std::vector<std::uint8_t> counts(count * 16);
     const auto add = [&](std::uint64_t bucket, unsigned group) {
-        std::uint8_t& n = counts[bucket * 16 + group];
+        if (bucket - first >= count) return;  // below first, it wraps
+        std::uint8_t& n = counts[(bucket - first) * 16 + group];
         if (n < layout::counter_max) ++n;
     };
     std::byte key[layout::key_bytes_max];
     for (std::uint64_t bucket = 0; bucket < view.buckets; ++bucket) {
         for (unsigned place = 0; place < layout::tags_per_line; ++place) {
             if (!is_key_tag(tag_at(view.line(bucket), place))) continue;
+            if (bucket * layout::tags_per_line + place == except) continue;
             copy_from_words(key, view.node_at(bucket, place), 0, view.node.key_bytes());
             const hash_parts h = view.hash(key);
             const int position = position_on_path(view, h, bucket);
@@ -132,17 +156,19 @@ template <class Byte, class Node>
 }
 
 /// Makes all overflow counters exact, those included that got stuck at 15 or were left too high by crashes. Readers may
-/// go on. Requires: the caller is the writer. Returns: how many were changed. Throws: std::bad_alloc. Cost: one scan
-/// over all entries.
+/// go on. Requires: the caller is the writer. Returns: how many were changed. Throws: std::bad_alloc (16 bytes a
+/// bucket, 256 MiB at most). Cost: one scan over all entries for each 436 million slots.
 template <class Node>
-std::uint64_t recount(const table_view<std::byte, Node>& view) {
-    const std::vector<std::uint8_t> exact = exact_counters(view);
+std::uint64_t recount(const table_view<std::byte, Node>& view, std::uint64_t at_a_time = counted_buckets_max) {
     std::uint64_t changed = 0;
-    for (std::uint64_t bucket = 0; bucket < view.buckets; ++bucket) {
-        std::byte* line = view.line(bucket);
-        for (unsigned group = 0; group < 16; ++group) {
-            if (counter_of(line, group) == exact[bucket * 16 + group]) continue;
-            set_counter(line, group, exact[bucket * 16 + group]);
+    for (std::uint64_t first = 0; first < view.buckets; first += at_a_time) {
+        const std::uint64_t count = std::min(at_a_time, view.buckets - first);
+        const std::vector<std::uint8_t> exact = exact_counters(view, first, count);
+        for (std::uint64_t i = 0; i < count * 16; ++i) {
+            std::byte* line = view.line(first + i / 16);
+            const unsigned group = static_cast<unsigned>(i % 16);
+            if (counter_of(line, group) == exact[i]) continue;
+            set_counter(line, group, exact[i]);
             ++changed;
         }
     }

@@ -98,6 +98,10 @@ struct table_view {
     std::uint32_t hint_units = 0;  // of them in a bucket
     std::uint32_t pairs_max = 0;
     [[no_unique_address]] Node node{};
+    Byte* digests = nullptr;
+    std::uint32_t node_words = 0;
+    std::uint32_t value_word = 0;  // an update changes words [value_word, value_end) of a node
+    std::uint32_t value_end = 0;
 
     table_view() = default;
     table_view(std::span<Byte> body, const layout::hash_table_geometry& g, Node description) noexcept
@@ -113,7 +117,11 @@ struct table_view {
           hint_unit(static_cast<std::uint32_t>(g.node_bytes < 64 ? 64 : g.node_bytes)),
           hint_units(static_cast<std::uint32_t>((bucket_bytes + hint_unit - 1) / hint_unit)),
           pairs_max(static_cast<std::uint32_t>(g.pairs_max)),
-          node(description) {}
+          node(description),
+          digests(body.data() + g.digests_offset),
+          node_words(static_cast<std::uint32_t>(g.node_bytes / 8)),
+          value_word(static_cast<std::uint32_t>(g.value_offset / 8)),
+          value_end(static_cast<std::uint32_t>((g.value_offset + g.value_bytes + 7) / 8)) {}
 
     /// The same view for reading only.
     [[nodiscard]] table_view<const Byte, Node> as_const() const noexcept {
@@ -131,6 +139,10 @@ struct table_view {
         v.hint_units = hint_units;
         v.pairs_max = pairs_max;
         v.node = node;
+        v.digests = digests;
+        v.node_words = node_words;
+        v.value_word = value_word;
+        v.value_end = value_end;
         return v;
     }
 
@@ -139,6 +151,13 @@ struct table_view {
     }
     [[nodiscard]] std::uint64_t slots() const noexcept { return buckets * layout::tags_per_line; }
     [[nodiscard]] Byte* line(std::uint64_t bucket) const noexcept { return lines + bucket * layout::line_bytes; }
+    [[nodiscard]] std::uint64_t regions() const noexcept {
+        return (buckets + layout::buckets_per_region - 1) / layout::buckets_per_region;
+    }
+    /// The checksum of the region that a bucket lies in.
+    [[nodiscard]] Byte* digest_of(std::uint64_t bucket) const noexcept {
+        return digests + bucket / layout::buckets_per_region * 8;
+    }
     [[nodiscard]] Byte* bucket_nodes(std::uint64_t bucket) const noexcept { return nodes + bucket * bucket_bytes; }
     [[nodiscard]] Byte* node_at(std::uint64_t bucket, unsigned place) const noexcept {
         return bucket_nodes(bucket) + place * node_bytes;

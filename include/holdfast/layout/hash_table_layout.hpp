@@ -2,9 +2,10 @@
 // hash_table_layout.hpp - the bytes of a hash table behind the segment header, and the numbers ("geometry") that
 // describe them.
 //
-// Body, layout v1 (little-endian; offsets from the start of the body, which is 4096-aligned)
+// Body, layout v2 (little-endian; offsets from the start of the body, which is 4096-aligned)
 //   offset          bytes                      field    written by
 //   journal_offset  64 + image                 journal  the writer; readers need it only where a version is odd
+//   digests_offset  ceil(buckets / 16) * 8     digests  the writer: one checksum per region of 16 buckets
 //   lines_offset    buckets * 64               lines    the writer: one tag line per bucket
 //   nodes_offset    buckets * 26 * node_bytes  nodes    the writer: slot = bucket * 26 + place
 //
@@ -12,16 +13,18 @@
 //    0   4  version, odd = update running       0   8  sequence: odd = armed
 //    4   8  sixteen 4-bit overflow counters     8   8  slot of the wide update
 //   12  52  twenty-six u16 tags, 0 = free      16   8  size: number of entries
-//                                              24   8  intent: the running insert or erase
-// Node                                         32  32  zero
-//    0             key                         64  ..  image: the node as it will be, rounded up to 64
-//    value_offset  value
+//                                              24   8  intent: the running operation (hash_table/intent.hpp)
+// Node                                         32   8  base: digest of its region without what it replaces
+//    0             key                         40  24  zero
+//    value_offset  value                       64  ..  image: the node as it will be, rounded up to 64
 //    up to node_bytes, a multiple of 8: zero
 //
 // (I1) The geometry words in the segment header never change. They are input: copied once, checked against the size of
 //      the body, and only the checked copy is used.
 // (I2) A zero-filled body is an empty table.
-// (I3) buckets is prime and greater than 2 * pairs_max, so a probe sequence never meets the same bucket twice.
+// (I3) The digest of a region is the sum, modulo 2^64, of digest_term() over all words of the nodes whose slots have a
+//      key's tag (hash_table/digest.hpp), except while an operation on the region is open: see base.
+// (I4) buckets is prime and greater than 2 * pairs_max, so a probe sequence never meets the same bucket twice.
 #pragma once
 
 #include <array>
@@ -31,7 +34,7 @@
 
 namespace holdfast::layout {
 
-inline constexpr std::uint32_t hash_table_version = 1;
+inline constexpr std::uint32_t hash_table_version = 2;
 
 inline constexpr std::size_t tags_per_line = 26;
 inline constexpr std::size_t line_bytes = 64;
@@ -48,7 +51,11 @@ inline constexpr std::size_t journal_sequence_offset = 0;
 inline constexpr std::size_t journal_slot_offset = 8;
 inline constexpr std::size_t journal_size_offset = 16;
 inline constexpr std::size_t journal_intent_offset = 24;
+inline constexpr std::size_t journal_base_offset = 32;
 inline constexpr std::size_t journal_image_offset = 64;
+
+/// Fewer would cost memory (8 bytes a region), more would cost whoever looks for damage: it is told to the region.
+inline constexpr std::uint64_t buckets_per_region = 16;
 
 inline constexpr std::uint64_t key_bytes_max = 4096;
 inline constexpr std::uint64_t value_bytes_max = 65536;    ///< larger ones belong into a block store
@@ -82,7 +89,11 @@ struct hash_table_geometry {
     std::uint64_t nodes_offset = 0;
     std::uint64_t journal_offset = 0;
     std::uint64_t seed = 0;  ///< of the hash
+    std::uint64_t digests_offset = 0;
 
+    [[nodiscard]] constexpr std::uint64_t regions() const noexcept {
+        return (buckets + buckets_per_region - 1) / buckets_per_region;
+    }
     [[nodiscard]] constexpr std::uint64_t slots() const noexcept { return buckets * tags_per_line; }
     [[nodiscard]] constexpr std::uint64_t journal_bytes() const noexcept {
         return journal_image_offset + round_up(node_bytes, 64);
@@ -135,7 +146,8 @@ struct hash_table_request {
     g.node_bytes = round_up(g.value_offset + request.value_bytes, 8);
 
     g.journal_offset = 0;
-    g.lines_offset = g.journal_bytes();
+    g.digests_offset = g.journal_bytes();
+    g.lines_offset = g.digests_offset + round_up(g.regions() * 8, 64);
     // A large table starts its lines on a 2 MiB page of the mapping (the segment header takes the 4096 bytes before the
     // body): huge pages then hold lines alone. A small one would waste more than it wins.
     constexpr std::uint64_t huge = 2U << 20, large = 64U << 20, header = 4096;
@@ -158,7 +170,7 @@ struct hash_table_request {
             g.nodes_offset,
             g.journal_offset,
             g.seed,
-            0,
+            g.digests_offset,
             0,
             0,
             0,
@@ -183,7 +195,8 @@ struct hash_table_request {
     g.nodes_offset = words[8];
     g.journal_offset = words[9];
     g.seed = words[10];
-    for (std::size_t i = 11; i < words.size(); ++i)
+    g.digests_offset = words[11];
+    for (std::size_t i = 12; i < words.size(); ++i)
         if (words[i] != 0) return "a geometry word that this layout version leaves zero is not zero";
 
     // Bounds of the single numbers first: after them no product or sum below can overflow 64 bits.
@@ -198,13 +211,15 @@ struct hash_table_request {
     if (g.pairs_max == 0 || g.pairs_max > probe_pairs_max || g.pairs_max > (g.buckets - 1) / 2)
         return "the probe length is out of range";
     if (g.capacity == 0 || g.capacity > g.slots()) return "the capacity is out of range";
-    if (g.journal_offset > body_bytes || g.lines_offset > body_bytes || g.nodes_offset > body_bytes)
+    if (g.journal_offset > body_bytes || g.digests_offset > body_bytes || g.lines_offset > body_bytes ||
+        g.nodes_offset > body_bytes)
         return "an offset lies behind the end of the body";
-    if (g.journal_offset % 64 != 0 || g.lines_offset % 64 != 0 || g.nodes_offset % 64 != 0)
+    if (g.journal_offset % 64 != 0 || g.digests_offset % 64 != 0 || g.lines_offset % 64 != 0 ||
+        g.nodes_offset % 64 != 0)
         return "an offset is not aligned";
-    if (g.journal_offset + g.journal_bytes() > g.lines_offset ||
-        g.lines_offset + g.buckets * line_bytes > g.nodes_offset)
-        return "journal, lines and nodes overlap";
+    if (g.journal_offset + g.journal_bytes() > g.digests_offset ||
+        g.digests_offset + g.regions() * 8 > g.lines_offset || g.lines_offset + g.buckets * line_bytes > g.nodes_offset)
+        return "journal, digests, lines and nodes overlap";
     if (g.body_bytes() > body_bytes) return "the nodes reach behind the end of the body";
     if (!is_prime(g.buckets)) return "the number of buckets is not prime";
     out = g;
