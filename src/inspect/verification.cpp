@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "holdfast/detail/concat.hpp"
 #include "holdfast/record/schema.hpp"
 #include "holdfast/segment.hpp"
 #include "inspect/attach.hpp"
@@ -49,6 +50,37 @@ void check_companions(const segment& s, verification& found) {
                           "; registered readers have no place until the next writer makes it");
     else if (!detail::peers_match(peers.get(), s.info().identity, s.info().peer_slots))
         warn("peers", where.peers() + " belongs to another segment; the next writer makes it anew");
+}
+
+// Reading a hole may take a page for it, and a header may promise terabytes: more than this is not read.
+constexpr std::uint64_t holes_read_max = std::uint64_t{256} << 20;
+
+/// Creation reserves every page of a file. One with holes was made otherwise: copied by a program that leaves zeros out
+/// (or is kept by a file system that compresses), or forged. Returns: whether to look at the body.
+[[nodiscard]] bool check_pages(const segment& s, verification& found) {
+    const memory::kind kind = s.name().kind;
+    struct stat status{};
+    if ((kind != memory::kind::posix && kind != memory::kind::file) ||
+        ::stat(detail::places_of(s.name()).data().c_str(), &status) != 0)
+        return true;
+    const std::uint64_t promised = header_bytes + s.info().body_bytes;
+    const std::uint64_t present = static_cast<std::uint64_t>(status.st_blocks) * 512;  // st_blocks counts in 512 bytes
+    if (present >= promised) return true;
+    const std::string what = detail::concat(promised - present, " of ", promised, " bytes have no memory of their own");
+    if (promised - present > holes_read_max) {
+        found.add({severity::damage,
+                   "body",
+                   std::nullopt,
+                   {},
+                   what + ", so the body was not looked at; restore the segment, or copy it with cp --sparse=never"});
+        return false;
+    }
+    found.add({severity::warning,
+               "body",
+               std::nullopt,
+               {},
+               what + ": a writer may find no room for them; copy the segment with cp --sparse=never"});
+    return true;
 }
 
 /// The reserved bytes of the header: nothing reads them now, but a later version may.
@@ -119,7 +151,7 @@ verification verify(std::string_view uri) {
     check_schema(*s, found);
     check_companions(*s, found);
     try {
-        verify_body(s, found);
+        if (check_pages(*s, found)) verify_body(s, found);
     } catch (const error& failure) {
         found.add({severity::damage, "body", std::nullopt, {}, problem_of(failure).text});
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // verification.hpp - looks for damage in a segment: header, companions, and everything in the body that has a meaning.
 //
-// Any bytes may be checked; nothing is trusted and nothing crashes. While a writer is at work a check may report what
-// is only half done: it is meant for segments at rest.
+// Any bytes may be checked; nothing is trusted and nothing crashes. It is meant for segments at rest: beside a working
+// writer hash tables show no false damage, other kinds may report what is only half done.
 #pragma once
 
 #include <cstdint>

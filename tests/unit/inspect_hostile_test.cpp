@@ -3,13 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "holdfast/hash_table.hpp"
 #include "holdfast/memory/truncation_guard.hpp"
 #include "holdfast/metrics/counter_set.hpp"
 #include "holdfast/metrics/latency_histogram.hpp"
@@ -287,6 +292,96 @@ TEST(InspectVerify, EveryFlippedBitOfAnIndexIsFound) {
         broken[at] ^= static_cast<std::byte>(1U << (at % 8));
         file.write(broken);
         EXPECT_FALSE(verify(name.uri()).intact()) << "byte " << at;
+    }
+}
+
+// A header that promises terabytes, true to itself, over a file of that size that holds nothing: neither memory nor
+// time is spent in proportion to the promise.
+TEST(InspectVerify, ASparseFileOfATerabyteIsDamageAtOnce) {
+    const test::unique_directory registry("registry");
+    const test::scoped_environment registered("HOLDFAST_REGISTRY", registry.path());
+    const test::unique_directory folder("sparse");
+    make_loaded(folder.file_uri("t"), load_target::hash_table);
+    const std::string path = folder.file("t");
+    std::vector<std::byte> head(header_bytes);
+    const memory::descriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    ASSERT_TRUE(fd);
+    ASSERT_EQ(::pread(fd.get(), head.data(), head.size(), 0), static_cast<ssize_t>(head.size()));
+    layout::segment_header header{};
+    std::memcpy(&header, head.data(), sizeof header);
+    layout::hash_table_geometry g;
+    std::array<std::uint64_t, 16> words{};
+    std::copy_n(std::begin(header.geometry), words.size(), words.begin());
+    ASSERT_EQ(layout::read_hash_table_geometry(words, header.body_bytes, g), nullptr);
+    g = layout::plan_hash_table({.capacity = (std::uint64_t{1} << 40) / (g.node_bytes + 3) / 103 * 100,
+                                 .key_bytes = g.key_bytes,
+                                 .value_bytes = g.value_bytes,
+                                 .seed = g.seed});
+    words = layout::geometry_words_of(g);
+    std::copy(words.begin(), words.end(), std::begin(header.geometry));
+    header.body_bytes = g.body_bytes();
+    header.total_bytes = layout::round_up(header_bytes + g.body_bytes(), 4096);
+    ASSERT_GT(header.total_bytes, std::uint64_t{900} << 30);
+    std::memcpy(head.data(), &header, sizeof header);
+    sign(head);
+    ASSERT_EQ(::pwrite(fd.get(), head.data(), head.size(), 0), static_cast<ssize_t>(head.size()));
+    if (::ftruncate(fd.get(), static_cast<off_t>(header.total_bytes)) != 0)
+        GTEST_SKIP() << "needs: a file system with files of a terabyte";
+    rusage before{}, after{};
+    ASSERT_EQ(::getrusage(RUSAGE_SELF, &before), 0);
+    const verification found = verify(folder.file_uri("t"));
+    ASSERT_EQ(::getrusage(RUSAGE_SELF, &after), 0);
+    EXPECT_FALSE(found.intact());
+    ASSERT_EQ(found.damages, 1U);
+    EXPECT_NE(found.findings[0].what.find("have no memory of their own"), std::string::npos) << found.findings[0].what;
+    EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 64 << 10) << "KiB";
+    EXPECT_LT(after.ru_utime.tv_sec - before.ru_utime.tv_sec, 5);
+}
+
+// Copies made by programs that leave zeros out are worth a warning, and are looked at.
+TEST(InspectVerify, AFewHolesAreAWarningAndTheBodyIsStillChecked) {
+    const test::unique_directory registry("registry");
+    const test::scoped_environment registered("HOLDFAST_REGISTRY", registry.path());
+    const test::unique_directory folder("sparse");
+    make_loaded(folder.file_uri("t"), load_target::hash_table);
+    const std::string path = folder.file("t");
+    struct stat status{};
+    ASSERT_EQ(::stat(path.c_str(), &status), 0);
+    const memory::descriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    ASSERT_TRUE(fd);
+    if (::fallocate(fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4096, status.st_size - 4096) != 0)
+        GTEST_SKIP() << "needs: a file system that can punch holes";
+    const verification found = verify(folder.file_uri("t"));
+    EXPECT_TRUE(found.intact());  // zeros are an empty table
+    ASSERT_EQ(found.findings.size(), 1U);
+    EXPECT_EQ(found.findings[0].how, severity::warning);
+    EXPECT_EQ(found.elements, 0U);
+}
+
+// A value's byte has no other witness than the checksum; its finding says which slots.
+TEST(InspectVerify, AFlippedValueByteOfATableIsFoundWithItsSlots) {
+    const test::unique_directory registry("registry");
+    const test::scoped_environment registered("HOLDFAST_REGISTRY", registry.path());
+    const test::unique_posix_name name("inspect");
+    {
+        auto table = hash_table<std::uint64_t, std::uint64_t>::create(name.uri(), {.capacity = 700, .seed = 3});
+        for (std::uint64_t i = 0; i < 700; ++i) ASSERT_TRUE(table.try_insert(i, i));
+    }
+    const auto reader = hash_table_reader<std::uint64_t, std::uint64_t>::attach(name.uri());
+    const image_file file(name.path());
+    for (std::uint64_t key = 0; key < 700; key += 23) {
+        const auto slot = static_cast<std::uint64_t>(reader.slot_of(key).value());
+        std::vector<std::byte> broken = file.bytes();
+        const std::uint64_t node = header_bytes + reader.geometry().nodes_offset + slot * 16;
+        broken[node + 8 + key % 8] ^= static_cast<std::byte>(1U << (key % 8));
+        file.write(broken);
+        const verification found = verify(name.uri());
+        ASSERT_EQ(found.damages, 1U);
+        const std::uint64_t first = slot / 416 * 416;
+        const std::uint64_t last = std::min(first + 416, reader.slots()) - 1;
+        EXPECT_EQ(found.findings[0].place, "slots " + std::to_string(first) + ".." + std::to_string(last));
+        EXPECT_EQ(found.findings[0].offset, header_bytes + reader.geometry().nodes_offset + first * 16);
+        EXPECT_EQ(found.findings[0].what, "the checksum does not match the keys and values");
     }
 }
 
