@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles and runs the C++ programs that a document shows.
 
-A fenced block ```cpp that has a main is a whole program: it is compiled with warnings as errors and run in an empty folder, and has to end
+A fenced block ```cpp that has a main (or PERF_TEST_MAIN) is a whole program: it is compiled with warnings as errors and run in an empty folder, and has to end
 with 0. A block that is no program is marked ```cpp fragment. Anything else is a mistake.
 
 usage: doc_snippets.py --list ROOT            the documents that have C++ blocks
@@ -66,7 +66,7 @@ def main():
         return 0
     programs, fragments, wrong = 0, 0, 0
     for line, info, code in blocks(arguments.document.read_text()):
-        if re.search(r"\bint\s+main\s*\(", code):
+        if re.search(r"\bint\s+main\s*\(|^PERF_TEST_MAIN$", code, re.M):
             programs += 1
             problem = run(arguments.document, line, code, arguments)
         elif info == "fragment":

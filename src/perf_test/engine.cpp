@@ -164,18 +164,20 @@ class batch_measurement {
         found_.time = describe(found_.samples);
         if (found_.aborted || found_.samples.empty()) return;
         found_.warnings = warnings_of(found_.time);
-        const double median = found_.time.median;
-        if (median < deleted_below_ns) {
+        if (found_.time.p05 <
+            deleted_below_ns) {  // the quick samples: what others do to the machine hides nothing there
             warn("deleted",
                  "nothing of the body is left to measure: the compiler removed it, or it costs less than the loop "
                  "around "
                  "it; use its result with PERF_USE and hide its inputs with do_not_optimize");
         }
         if (found_.samples.size() < options_.batches_min) {
-            warn("few", "only " + std::to_string(found_.samples.size()) +
-                            " batches: a single one takes long; a longer -time makes the interval narrower");
+            warn("few",
+                 "only " + std::to_string(found_.samples.size()) +
+                     " batches fitted into three times -time: operations are long or the machine is busy; a longer "
+                     "-time makes the interval narrower");
         }
-        if (median * static_cast<double>(found_.batch) * 1e-9 < least_seconds_) {
+        if (found_.time.median * static_cast<double>(found_.batch) * 1e-9 < least_seconds_) {
             warn("resolution",
                  "a batch is shorter than 1000 steps of the clock: each sample is coarse; use larger batches");
         }

@@ -56,7 +56,9 @@ std::string four_lines(const result& r) {
     std::string text = line("count", grouped(std::to_string(r.count)));
     text += line("time", print("%.6f s", r.seconds));
     text += line("HZ", grouped(print("%.6f", r.hz())));
-    return text + line("1/HZ", print("%.9f s", r.seconds / static_cast<double>(r.count)));
+    const double each = r.seconds / static_cast<double>(r.count);
+    return text +
+           line("1/HZ", print(each < 1e-8 ? "%.12f s" : "%.9f s", each));  // a short one would show no digit but 0
 }
 
 std::string statistics_lines(const result& r) {
@@ -73,6 +75,7 @@ std::string statistics_lines(const result& r) {
                            t.outliers.low_mild + t.outliers.low_severe, t.outliers.high_mild + t.outliers.high_severe,
                            t.outliers.low_severe + t.outliers.high_severe));
     }
+    if (r.batch == 0) return text;  // of several workers, each with its own
     return text + line("batches", print("%zu of %s, ", r.samples.size(), grouped(std::to_string(r.batch)).c_str()) +
                                       "floor " + time_text(r.floor_ns) + " taken off");
 }
@@ -91,12 +94,36 @@ std::string rate_lines(const rate_result& r) {
         line("rate",
              print("%s wanted, %s achieved, %s arrivals", grouped(print("%.1f", r.wanted_hz)).c_str(),
                    grouped(print("%.1f", r.achieved_hz)).c_str(), r.arrival == arrivals::fixed ? "fixed" : "poisson"));
-    text += line("late", grouped(std::to_string(r.late_starts)) + " starts, backlog at most " +
-                             grouped(std::to_string(r.backlog_max)));
-    return text + latency_line("service", r.service) + latency_line("response", r.response);
+    std::string late =
+        grouped(std::to_string(r.late_starts)) + " starts, backlog at most " + grouped(std::to_string(r.backlog_max));
+    if (r.abandoned > 0) late += ", " + grouped(std::to_string(r.abandoned)) + " due and never begun";
+    return text + line("late", late) + latency_line("service", r.service) + latency_line("response", r.response);
+}
+
+// A line of text broken at blanks, what follows the first line under its beginning.
+std::string wrapped(const std::string& text) {
+    constexpr std::size_t width = 105, indent = 13;
+    std::string out;
+    std::size_t column = 0;
+    for (std::size_t from = 0; from < text.size();) {
+        const std::size_t to = std::min(text.find(' ', from), text.size());
+        if (column > 0 && column + 1 + to - from > width) {
+            out.append("\n").append(indent, ' ');
+            column = 0;
+        } else if (column > 0) {
+            out += ' ';
+            ++column;
+        }
+        out.append(text, from, to - from);
+        column += to - from;
+        from = to + 1;
+    }
+    return out;
 }
 
 std::string workers_lines(const workers_result& w) {
+    if (!w.failure.empty())
+        return line(w.processes ? "processes" : "threads", print("%zu: ", w.workers) + printable(w.failure));
     return line(w.processes ? "processes" : "threads",
                 print("%zu: %s a second together, a worker ", w.workers, grouped(print("%.0f", w.wall_hz)).c_str()) +
                     time_text(w.per_worker_ns.median) + " an operation");
@@ -117,7 +144,7 @@ std::string to_text(const result& r, const text_style& style) {
     if (r.rate) text += rate_lines(*r.rate);
     for (const workers_result& one : r.workers) text += workers_lines(one);
     for (const counter& one : r.counters) text += line(one.name.c_str(), print("%.6g an operation", one.per_operation));
-    for (const warning& one : r.warnings) text += coloured(yellow, line("warning", one.text));
+    for (const warning& one : r.warnings) text += coloured(yellow, line("warning", wrapped(one.text)));
     return text;
 }
 

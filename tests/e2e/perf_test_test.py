@@ -10,7 +10,7 @@ import time
 import unittest
 
 SUBJECT = os.environ.get("HOLDFAST_PERF_TEST_SUBJECT", "")
-FIRST_LINES = [r" {6}count: [0-9,]+", r" {7}time: \d+\.\d{6} s", r" {9}HZ: [0-9,]+\.\d{6}", r" {7}1/HZ: \d+\.\d{9} s"]
+FIRST_LINES = [r" {6}count: [0-9,]+", r" {7}time: \d+\.\d{6} s", r" {9}HZ: [0-9,]+\.\d{6}", r" {7}1/HZ: \d+\.\d{9}(\d{3})? s"]
 
 
 def run(*arguments, test=None, environment=None):
@@ -126,6 +126,10 @@ class BadInput(unittest.TestCase):
         ran = run("--perf_help")
         self.assertEqual(ran.returncode, 0)
         self.assertIn("-arrival=fixed|poisson", ran.stdout)
+        guide = (pathlib.Path(os.environ["HOLDFAST_SOURCE"]) / "docs/perf_test.md").read_text().replace("\\|", "|")
+        told = {flag.lstrip("-") for flag in re.findall(r"^\| `(-[^`]*)` \|", guide, re.M)}
+        known = set(re.findall(r"^  -(\S+)", ran.stdout, re.M))
+        self.assertEqual(told, known, "docs/perf_test.md has a row for each flag and for nothing else")
         self.assertEqual(run("--gtest_list_tests").returncode, 0)
 
 
