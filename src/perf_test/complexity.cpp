@@ -185,8 +185,9 @@ growth_result fit_growth(std::span<const size_and_time> points) {
     for (const growth shape : shapes)
         if (const std::optional<growth_fit> fit = fit_shape(points, shape)) out.fits.push_back(*fit);
     require(!out.fits.empty(), "fit_growth", "no shape fits these times");
-    std::stable_sort(out.fits.begin(), out.fits.end(),
-                     [](const growth_fit& a, const growth_fit& b) { return a.aicc < b.aicc; });
+    std::sort(out.fits.begin(), out.fits.end(), [](const growth_fit& a, const growth_fit& b) {
+        return a.aicc != b.aicc ? a.aicc < b.aicc : a.shape < b.shape;
+    });
     double total = 0;
     for (growth_fit& f : out.fits) total += f.weight = std::exp((out.fits.front().aicc - f.aicc) / 2);
     for (growth_fit& f : out.fits) f.weight /= total;
