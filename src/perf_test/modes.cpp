@@ -61,10 +61,10 @@ void warn_of_rate(const rate_result& rate, std::vector<warning>& warnings) {
 
 void warn_of_latency(const latency_result& latency, double clock_ns, std::vector<warning>& warnings) {
     if (latency.percentiles.empty() || latency.percentiles.front().estimate >= clock_ns) return;
-    warnings.push_back(
-        {"below_clock", "half of the calls take " + number(latency.percentiles.front().estimate) +
-                            " ns or less, and timing a call costs " + number(clock_ns) +
-                            " ns: single calls that short cannot be told apart; measure without -latency"});
+    warnings.push_back({"below_clock", "timing a call costs " + number(clock_ns) +
+                                           " ns and half of the calls take less, " +
+                                           number(latency.percentiles.front().estimate) +
+                                           " ns: calls that short cannot be told apart; measure without -latency"});
 }
 
 void warn_of_group(const workers_result& group, std::vector<warning>& warnings) {
@@ -72,13 +72,11 @@ void warn_of_group(const workers_result& group, std::vector<warning>& warnings) 
     CPU_ZERO(&usable);
     if (::sched_getaffinity(0, sizeof usable, &usable) == 0 &&
         group.workers > static_cast<std::size_t>(CPU_COUNT(&usable)))
-        warnings.push_back({"crowded", std::to_string(group.workers) + " workers share " +
-                                           std::to_string(CPU_COUNT(&usable)) +
-                                           " CPUs: they take turns, and the numbers hold the waiting"});
+        warnings.push_back({"crowded", "they share " + std::to_string(CPU_COUNT(&usable)) +
+                                           " CPUs and take turns; the numbers hold the waiting"});
     if (group.start_spread_ns > 0.05e9 * group.seconds)
-        warnings.push_back({"start_spread", "the last of " + std::to_string(group.workers) + " workers began " +
-                                                number(group.start_spread_ns / 1e6) +
-                                                " ms after the first: for that long they were fewer"});
+        warnings.push_back({"start_spread", "the last began " + number(group.start_spread_ns / 1e6) +
+                                                " ms after the first; for that long they were fewer"});
 }
 
 void measure_alone(const test_options& options, body_runner& body, result& found) {
@@ -139,9 +137,13 @@ bool measure_group(const test_options& options, body_runner& body, std::size_t w
     found.floor_ns = outcome.floor_ns;
     found.samples = std::move(outcome.samples);
     found.time = outcome.result.batches;
-    warn_of_group(outcome.result, found.warnings);
-    if (outcome.result.rate) warn_of_rate(*outcome.result.rate, found.warnings);
-    if (outcome.result.latency) warn_of_latency(*outcome.result.latency, outcome.floor_ns, found.warnings);
+    std::vector<warning> warnings;
+    warn_of_group(outcome.result, warnings);
+    if (outcome.result.rate) warn_of_rate(*outcome.result.rate, warnings);
+    if (outcome.result.latency) warn_of_latency(*outcome.result.latency, outcome.floor_ns, warnings);
+    for (warning& each : warnings)
+        found.warnings.push_back(
+            {each.code, std::to_string(workers) + (processes ? " processes: " : " threads: ") + each.text});
     found.workers.push_back(std::move(outcome.result));
     return !found.aborted;
 }
@@ -149,7 +151,8 @@ bool measure_group(const test_options& options, body_runner& body, std::size_t w
 }  // namespace
 
 bool wants_mode(const test_options& options) noexcept {
-    return options.latency || options.hz != 0 || !options.threads.empty() || !options.processes.empty();
+    const bool paced = options.arrival != arrivals::fixed || options.pace != pacing::spin;
+    return options.latency || options.hz != 0 || paced || !options.threads.empty() || !options.processes.empty();
 }
 
 std::string mode_conflict(const test_options& options) {

@@ -97,6 +97,7 @@ std::string rate_lines(const rate_result& r) {
     std::string late =
         grouped(std::to_string(r.late_starts)) + " starts, backlog at most " + grouped(std::to_string(r.backlog_max));
     if (r.abandoned > 0) late += ", " + grouped(std::to_string(r.abandoned)) + " due and never begun";
+    if (r.start_error_ns > 0) late += ", pacing late by " + time_text(r.start_error_ns);
     return text + line("late", late) + latency_line("service", r.service) + latency_line("response", r.response);
 }
 
@@ -124,9 +125,15 @@ std::string wrapped(const std::string& text) {
 std::string workers_lines(const workers_result& w) {
     if (!w.failure.empty())
         return line(w.processes ? "processes" : "threads", print("%zu: ", w.workers) + printable(w.failure));
-    return line(w.processes ? "processes" : "threads",
-                print("%zu: %s a second together, a worker ", w.workers, grouped(print("%.0f", w.wall_hz)).c_str()) +
-                    time_text(w.per_worker_ns.median) + " an operation");
+    std::string each = time_text(w.per_worker_ns.median) + " an operation";
+    if (w.workers > 1)
+        each += " (" + time_text(w.per_worker_ns.minimum) + " to " + time_text(w.per_worker_ns.maximum) + ")";
+    std::string text = line(
+        w.processes ? "processes" : "threads",
+        print("%zu: %s a second together, a worker ", w.workers, grouped(print("%.0f", w.wall_hz)).c_str()) + each);
+    if (w.latency) text += latency_line("latency", *w.latency);
+    if (w.rate) text += rate_lines(*w.rate);
+    return text;
 }
 
 }  // namespace

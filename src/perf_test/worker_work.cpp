@@ -68,6 +68,13 @@ double floor_of(body_runner& body) {
     return least;
 }
 
+/// Reports ready and waits with the others. Returns: false if there is nothing to measure any more.
+bool be_released(const worker_memory& memory, worker_block& mine) {
+    if (stop_sign::is_raised()) return false;  // the warm-up asked to stop: not once more
+    memory.announce(mine, worker_state::ready);
+    return memory.await_start();
+}
+
 void wait_for_start(const worker_memory& memory) {
     const auto stopped = [&] { return wanted_to_stop(&memory.group().stop); };
     wait_until(monotonic_clock{}, memory.group().start_at_ns, pacing::spin, 60'000, stopped);
@@ -77,8 +84,7 @@ void measure_flat_out(const group_options& options, body_runner& body, const wor
                       worker_block& mine) {
     mine.floor_ns = floor_of(body);
     mine.batch = calibrate(options, body, memory);
-    memory.announce(mine, worker_state::ready);
-    if (!memory.await_start()) return;
+    if (!be_released(memory, mine)) return;
     wait_for_start(memory);
     mine.start_ns = monotonic_ns();
     const std::uint64_t until = memory.group().start_at_ns + static_cast<std::uint64_t>(options.seconds * 1e9);
@@ -98,8 +104,7 @@ void measure_calls(const group_options& options, body_runner& body, const worker
     (void)time_calls(clock, body, {.seconds = options.seconds / 20, .calls_max = 1000, .stop = &memory.group().stop},
                      mine.floor_ns, mine.calls);
     mine.calls = call_times{};  // that was the warm-up
-    memory.announce(mine, worker_state::ready);
-    if (!memory.await_start()) return;
+    if (!be_released(memory, mine)) return;
     wait_for_start(memory);
     mine.start_ns = monotonic_ns();
     const timed_calls did =
@@ -115,8 +120,7 @@ void measure_rate(const group_options& options, body_runner& body, const worker_
     const rate_costs costs = measure_rate_costs(options.rate->pace, body);
     mine.floor_ns = static_cast<double>(costs.call_ns);
     schedule plan(options.rate->hz, options.rate->arrival, options.rate->seed, {index, options.workers});
-    memory.announce(mine, worker_state::ready);
-    if (!memory.await_start()) return;
+    if (!be_released(memory, mine)) return;
     const std::uint64_t origin = memory.group().start_at_ns;
     mine.start_ns = origin;
     follow_schedule(monotonic_clock{}, plan, origin, body, *options.rate, costs, &memory.group().stop, mine.rate);

@@ -50,6 +50,9 @@ TEST(Modes, PlainOptionsWantNone) {
         EXPECT_TRUE(wants_mode(options));
         EXPECT_EQ(mode_conflict(options), "");
     }
+    test_options useless = quick();
+    useless.pace = pacing::sleep;
+    EXPECT_TRUE(wants_mode(useless));  // to be refused, not to be ignored
 }
 
 // What cannot be obeyed is refused with a sentence that names the flag or the number.

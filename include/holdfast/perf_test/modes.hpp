@@ -20,7 +20,7 @@
 
 namespace holdfast::perf_test {
 
-/// Whether the options ask for any of these modes.
+/// Whether the options ask for any of these modes, or say what only these understand.
 [[nodiscard]] bool wants_mode(const test_options& options) noexcept;
 
 /// Why the options cannot be obeyed together; empty if they can.

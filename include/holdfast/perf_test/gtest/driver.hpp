@@ -15,6 +15,7 @@
 #include <string>
 
 #include "holdfast/perf_test/engine.hpp"
+#include "holdfast/perf_test/gtest/forked.hpp"
 #include "holdfast/perf_test/options.hpp"
 #include "holdfast/perf_test/session.hpp"
 
