@@ -12,11 +12,12 @@
 // 0.9841 and p99.99 at 0.9984. Nothing about the shape of the tail is assumed.
 //
 // Limits. Samples of one block must be exchangeable: as good as independent draws of one distribution. A drift by a
-// factor of 4 within the window shifts p99 by -2.5 % and p90 by -23 %. Bursts of slow samples longer than a block defeat
-// it (-56 % at p99 for bursts of 500); tail_lanes spreads neighbours over many blocks and gets that back to -0.5 %, for
-// 16 bytes a lane. Low percentiles are destroyed: p90 is read at 0.185 and p50 at 0.000015. Keep a latency_histogram of all samples where
-// these are wanted, and where its 1.5 ns a sample do not matter: it has none of these limits.
-// Crash:   a killed writer loses the samples of its unfinished block; the state stays whole for the next one.
+// factor of 4 within the window shifts p99 by -2.5 % and p90 by -23 %. Bursts of slow samples longer than a block
+// defeat it (-56 % at p99 for bursts of 500); tail_lanes spreads neighbours over many blocks and gets that back to -0.5
+// %, for 16 bytes a lane. Low percentiles are destroyed: p90 is read at 0.185 and p50 at 0.000015. Keep a
+// latency_histogram of all samples where these are wanted, and where its 1.5 ns a sample do not matter: it has none of
+// these limits. Crash:   a killed writer loses the samples of its unfinished block; the state stays whole for the next
+// one.
 #pragma once
 
 #include <algorithm>
