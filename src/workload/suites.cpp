@@ -2,6 +2,7 @@
 #include "workload/suites.hpp"
 
 #include "workload/hash_table_suite.hpp"
+#include "workload/metrics_suite.hpp"
 #include "workload/segment_suite.hpp"
 #include "workload/snapshot_suite.hpp"
 #include "workload/sorted_index_suite.hpp"
@@ -14,6 +15,7 @@ const std::vector<suite>& suites() {
         snapshot_suite(own_snapshot_kinds()),
         sorted_index_suite(own_sorted_index_kinds()),
         segment_suite(own_segment_kinds()),
+        metrics_suite(own_metrics_kinds()),
     };
     return all;
 }
