@@ -99,7 +99,7 @@ std::vector<workload::metrics_kind> metrics_kinds(std::vector<absent_peer>& abse
     }
     for (std::uint32_t kind = 0; kind < library.kinds(); ++kind)
         kinds.push_back({library.name(kind), library.version(kind), true,
-                         [kind](double) { return std::make_unique<rust_sketch>(library, kind); }});
+                         [kind](double, std::size_t) { return std::make_unique<rust_sketch>(library, kind); }});
     return kinds;
 }
 

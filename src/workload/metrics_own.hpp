@@ -58,14 +58,16 @@ class own_max_of_n final : public quantile_method {
     max_of_n estimator_;
 };
 
-/// Keeps the greatest (1 - level) of all samples in a heap whose least is the percentile: exact, and it grows.
+/// Keeps as many of the greatest samples in a heap as lie at or above the percentile: exact, if the number of samples
+/// is known before the first.
 class heap_method final : public quantile_method {
  public:
-    explicit heap_method(double level) : share_(1 - level) {}
+    heap_method(double level, std::size_t expected)
+        : kept_(expected + 1 -
+                static_cast<std::size_t>(std::max(1.0, std::ceil(level * static_cast<double>(expected))))) {}
     void record(std::span<const std::uint64_t> values) override {
         for (const std::uint64_t value : values) {
-            ++samples_;
-            if (static_cast<double>(heap_.size()) < std::floor(static_cast<double>(samples_) * share_) + 1) {
+            if (heap_.size() < kept_) {
                 heap_.push(value);
             } else if (value > heap_.top()) {
                 heap_.pop();
@@ -77,8 +79,7 @@ class heap_method final : public quantile_method {
     std::size_t bytes() const override { return heap_.size() * sizeof(std::uint64_t); }
 
  private:
-    double share_;
-    std::uint64_t samples_ = 0;
+    std::size_t kept_;
     std::priority_queue<std::uint64_t, std::vector<std::uint64_t>, std::greater<>> heap_;
 };
 

@@ -24,8 +24,9 @@ class quantile_method {
 
 struct metrics_kind {
     std::string name, version;
-    bool sketch = true;  ///< answers any quantile; false: made for `level` alone, in the round of p99
-    std::function<std::unique_ptr<quantile_method>(double level)> make;
+    bool sketch =
+        true;  ///< answers any quantile of any number of samples; false: made for `level` and `expected` alone
+    std::function<std::unique_ptr<quantile_method>(double level, std::size_t expected)> make;
 };
 
 }  // namespace holdfast::workload

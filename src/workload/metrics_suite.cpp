@@ -69,7 +69,7 @@ class metrics_run {
         auto sum = std::make_shared<std::uint64_t>(0);
         for (const metrics_kind* kind : kinds_) {
             if (!kind->sketch && kind->name.find("max_of_n") == std::string::npos) continue;  // they grow: see whole()
-            methods.push_back(kind->make(0.99));
+            methods.push_back(kind->make(0.99, stream_size));
             quantile_method* const method = methods.back().get();
             e.subjects.push_back({kind->name,
                                   [method, &stream](std::uint64_t operations) {
@@ -124,7 +124,7 @@ class metrics_run {
         std::vector<std::unique_ptr<quantile_method>> methods;
         for (const metrics_kind* kind : kinds_) {
             if (!kind->sketch) continue;
-            methods.push_back(kind->make(0.99));
+            methods.push_back(kind->make(0.99, stream_size));
             quantile_method* const method = methods.back().get();
             method->record(latencies);
             e.subjects.push_back({kind->name,
@@ -146,7 +146,7 @@ class metrics_run {
             e.subjects.push_back({kind->name,
                                   [kind, &latencies](std::uint64_t operations) {
                                       for (std::uint64_t done = 0; done < operations; done += latencies.size()) {
-                                          const auto method = kind->make(0.99);
+                                          const auto method = kind->make(0.99, latencies.size());
                                           method->record(latencies);
                                           keep(method->quantile(0.99));
                                       }
@@ -179,7 +179,7 @@ class metrics_run {
                 auto samples = draw_latencies(shape, 1'000'000, 100 + trial);
                 std::vector<std::unique_ptr<quantile_method>> methods;
                 for (const metrics_kind* kind : kinds_)
-                    if (kind->sketch) methods.push_back(kind->make(0.99));
+                    if (kind->sketch) methods.push_back(kind->make(0.99, stream_size));
                 for (const auto& method : methods) method->record(samples);
                 std::vector<double> squares(methods.size());
                 for (const double q : {0.9, 0.99, 0.999}) {
@@ -218,18 +218,22 @@ class metrics_run {
 
 template <class Method>
 [[nodiscard]] metrics_kind any_level(std::string name) {
-    return {std::move(name), "this tree", true, [](double) { return std::make_unique<Method>(); }};
+    return {std::move(name), "this tree", true, [](double, std::size_t) { return std::make_unique<Method>(); }};
 }
 
 }  // namespace
 
 std::vector<metrics_kind> own_metrics_kinds() {
-    return {any_level<own_latency_histogram>("latency_histogram"),
-            any_level<own_tail_tracker>("tail_tracker"),
-            {"max_of_n", "this tree", false, [](double level) { return std::make_unique<own_max_of_n>(level); }},
-            {"heap", "std::priority_queue", false, [](double level) { return std::make_unique<heap_method>(level); }},
-            {"QuickSelect", "std::nth_element", false, [](double) { return std::make_unique<selection_method>(); }},
-            {"buckets of 1 us", "this tree", false, [](double) { return std::make_unique<bucket_method>(); }}};
+    return {
+        any_level<own_latency_histogram>("latency_histogram"),
+        any_level<own_tail_tracker>("tail_tracker"),
+        {"max_of_n", "this tree", false,
+         [](double level, std::size_t) { return std::make_unique<own_max_of_n>(level); }},
+        {"heap", "std::priority_queue", false,
+         [](double level, std::size_t expected) { return std::make_unique<heap_method>(level, expected); }},
+        {"QuickSelect", "std::nth_element", false,
+         [](double, std::size_t) { return std::make_unique<selection_method>(); }},
+        {"buckets of 1 us", "this tree", false, [](double, std::size_t) { return std::make_unique<bucket_method>(); }}};
 }
 
 suite metrics_suite(std::vector<metrics_kind> kinds) {
