@@ -17,6 +17,7 @@
 #include "holdfast/perf_test/engine.hpp"
 #include "holdfast/perf_test/gtest/forked.hpp"
 #include "holdfast/perf_test/options.hpp"
+#include "holdfast/perf_test/output.hpp"
 #include "holdfast/perf_test/session.hpp"
 
 namespace holdfast::perf_test::detail {
@@ -82,6 +83,13 @@ inline std::string why_void(std::uint64_t operations) {
     return {};
 }
 
+/// Gives a result to the session and, if it was asked for, to GoogleTest's own reports.
+inline void report(const result& found) {
+    if (session::get().flags().output.junit)
+        for (const auto& [name, value] : properties_of(found)) testing::Test::RecordProperty(name, value);
+    session::get().add(found);
+}
+
 /// Measures, reports, and fails the test if the body did.
 inline result measure_here(const test_options& options, body_runner& body) {
     result found;
@@ -90,7 +98,7 @@ inline result measure_here(const test_options& options, body_runner& body) {
     found.parameter = options.parameter;
     const auto give_up = [&](const std::string& why) {
         found.failure = why;
-        session::get().add(found);
+        report(found);
     };
     body_signals::clear();
     try {
@@ -105,7 +113,7 @@ inline result measure_here(const test_options& options, body_runner& body) {
     }
     const std::string reason = why_void(found.count);
     if (!reason.empty()) found.failure = reason;
-    session::get().add(found);
+    report(found);
     const bool told = body_signals::failed.load(std::memory_order_relaxed) ||  // relaxed: see body_signals
                       body_signals::skipped.load(std::memory_order_relaxed);
     if (!found.good() && !told) ADD_FAILURE() << found.failure;
