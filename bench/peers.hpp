@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "workload/hash_table_suite.hpp"
+#include "workload/metrics_suite.hpp"
 #include "workload/segment_suite.hpp"
 #include "workload/snapshot_suite.hpp"
 #include "workload/sorted_index_suite.hpp"
@@ -26,6 +27,7 @@ struct absent_peer {
 [[nodiscard]] std::vector<workload::snapshot_kind> snapshot_kinds(std::vector<absent_peer>& absent);
 [[nodiscard]] std::vector<workload::sorted_index_kind> sorted_index_kinds(std::vector<absent_peer>& absent);
 [[nodiscard]] std::vector<workload::segment_kind> segment_kinds(std::vector<absent_peer>& absent);
+[[nodiscard]] std::vector<workload::metrics_kind> metrics_kinds(std::vector<absent_peer>& absent);
 
 /// The suites of the program, each with its peers, and those that there are only here.
 [[nodiscard]] std::vector<workload::suite> suites();

@@ -39,6 +39,10 @@ namespace {
         workload::suite s = workload::segment_suite(segment_kinds(absent));
         return with_absent(std::move(s), std::move(absent));
     }
+    if (own.name == "metrics") {
+        workload::suite s = workload::metrics_suite(metrics_kinds(absent));
+        return with_absent(std::move(s), std::move(absent));
+    }
     return own;
 }
 

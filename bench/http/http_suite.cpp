@@ -122,10 +122,14 @@ class suite_run {
 
  private:
     [[nodiscard]] bool wants_throughput(const workload_line& line) {
-        return wants(line.requests()) | wants(line.server_time());
+        return wants(line.requests(), line.server_time());
     }
-    [[nodiscard]] bool wants_latency(const workload_line& line) { return wants(line.p50()) | wants(line.p99()); }
+    [[nodiscard]] bool wants_latency(const workload_line& line) { return wants(line.p50(), line.p99()); }
     [[nodiscard]] bool wants(const std::string& name) { return to_.wants(name); }
+    [[nodiscard]] bool wants(const std::string& one, const std::string& other) {
+        const bool first = wants(one);  // both are asked: who lists the experiments hears of both
+        return wants(other) || first;
+    }
 
     void prepare() {
         scratch_.emplace();
@@ -165,8 +169,10 @@ class suite_run {
             return false;
         });
         // The plain handler is what the peers' constants compare with; the lookup is what `serve` is for.
-        if (kind == answer_kind::lookup)
-            std::ranges::stable_partition(all, [](const contestant& c) { return c.name == "holdfast serve"; });
+        if (kind == answer_kind::lookup) {
+            const auto serve = std::ranges::find(all, std::string("holdfast serve"), &contestant::name);
+            if (serve != all.end()) std::rotate(all.begin(), serve, serve + 1);
+        }
         return all;
     }
 

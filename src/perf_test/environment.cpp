@@ -13,6 +13,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "holdfast/detail/concat.hpp"
 #include "holdfast/error.hpp"
 #include "holdfast/perf_test/clock.hpp"
 
@@ -82,8 +83,8 @@ std::string boost_of(const std::string& sys) {
 
 std::string virtualisation_of(const std::string& root, const std::string& cpuinfo) {
     std::string out;
-    const std::string flags = std::string(" ").append(value_of(cpuinfo, "flags")).append(" ");
-    if (flags.find(" hypervisor ") != std::string::npos) out = "hypervisor";
+    if (detail::concat(" ", value_of(cpuinfo, "flags"), " ").find(" hypervisor ") != std::string::npos)
+        out = "hypervisor";
     struct stat mark{};
     const std::string cgroup = contents(root + "proc/1/cgroup");
     if (::stat((root + ".dockerenv").c_str(), &mark) == 0 || ::stat((root + "run/.containerenv").c_str(), &mark) == 0 ||
@@ -223,8 +224,8 @@ cpu_pin::cpu_pin(unsigned cpu) {
     const std::vector<unsigned> usable = usable_cpus();
     if (std::find(usable.begin(), usable.end(), cpu) == usable.end()) {
         std::string list;
-        for (const unsigned one : usable) list.append(list.empty() ? "" : ",").append(std::to_string(one));
-        throw error(errc::invalid_argument, "CPU " + std::to_string(cpu),
+        for (const unsigned one : usable) list += detail::concat(list.empty() ? "" : ",", one);
+        throw error(errc::invalid_argument, detail::concat("CPU ", cpu),
                     "is not one that this thread may run on; choose from " + list);
     }
     for (const unsigned one : usable) CPU_SET(one, &before_);

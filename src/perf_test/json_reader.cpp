@@ -30,7 +30,8 @@ namespace dom = simdjson::dom;
         }
         case dom::element_type::OBJECT: {
             json_value::object all;
-            for (const dom::key_value_pair one : dom::object(from)) all.emplace_back(one.key, copy_of(one.value));
+            for (const dom::key_value_pair one : dom::object(from))
+                all.push_back({std::string(one.key), copy_of(one.value)});
             return {std::move(all)};
         }
         case dom::element_type::STRING: return {std::string(std::string_view(from))};

@@ -9,16 +9,17 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
 namespace holdfast::perf_test {
 
+struct json_member;
+
 class json_value {
  public:
     using array = std::vector<json_value>;
-    using object = std::vector<std::pair<std::string, json_value>>;
+    using object = std::vector<json_member>;  // not of std::pair: the standard allows no incomplete type in that
     std::variant<std::monostate, bool, double, std::string, array, object> value;
 
     /// The member of that name, nullptr if there is none or this is no object.
@@ -26,6 +27,11 @@ class json_value {
     [[nodiscard]] std::optional<double> number(std::string_view name) const noexcept;
     [[nodiscard]] std::optional<std::string_view> text(std::string_view name) const noexcept;
     [[nodiscard]] const array* elements(std::string_view name) const noexcept;
+};
+
+struct json_member {
+    std::string first;  ///< its name
+    json_value second;
 };
 
 inline constexpr std::size_t json_bytes_max = std::size_t{256} << 20U;

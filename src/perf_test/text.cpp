@@ -4,9 +4,12 @@
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "holdfast/error.hpp"
+#include "holdfast/perf_test/complexity.hpp"
 #include "holdfast/perf_test/session.hpp"
 
 namespace holdfast::perf_test {
@@ -136,6 +139,19 @@ std::string workers_lines(const workers_result& w) {
     return text;
 }
 
+// What the universal scalability law makes of at least four numbers of workers. A rate limits throughput by itself, so
+// groups that kept to one say nothing.
+std::string scaling_line(const std::vector<workers_result>& groups, bool processes) {
+    std::vector<workers_and_rate> points;
+    std::set<std::size_t> numbers;
+    for (const workers_result& one : groups) {
+        if (one.processes != processes || one.rate || !one.failure.empty() || !(one.wall_hz > 0)) continue;
+        points.push_back({static_cast<double>(one.workers), one.wall_hz});
+        numbers.insert(one.workers);
+    }
+    return numbers.size() < 4 ? std::string() : line("scaling", wrapped(fit_scalability(points).text));
+}
+
 }  // namespace
 
 std::string to_text(const result& r, const text_style& style) {
@@ -150,6 +166,7 @@ std::string to_text(const result& r, const text_style& style) {
     if (r.latency) text += latency_line("latency", *r.latency);
     if (r.rate) text += rate_lines(*r.rate);
     for (const workers_result& one : r.workers) text += workers_lines(one);
+    text += scaling_line(r.workers, false) + scaling_line(r.workers, true);
     for (const counter& one : r.counters) text += line(one.name.c_str(), print("%.6g an operation", one.per_operation));
     for (const warning& one : r.warnings) text += coloured(yellow, line("warning", wrapped(one.text)));
     return text;

@@ -2,6 +2,7 @@
 #include "workload/suites.hpp"
 
 #include "workload/hash_table_suite.hpp"
+#include "workload/metrics_suite.hpp"
 #include "workload/segment_suite.hpp"
 #include "workload/snapshot_suite.hpp"
 #include "workload/sorted_index_suite.hpp"
@@ -10,10 +11,9 @@ namespace holdfast::workload {
 
 const std::vector<suite>& suites() {
     static const std::vector<suite> all = {
-        hash_table_suite(own_hash_table_kinds()),
-        snapshot_suite(own_snapshot_kinds()),
-        sorted_index_suite(own_sorted_index_kinds()),
-        segment_suite(own_segment_kinds()),
+        hash_table_suite(own_hash_table_kinds()),     snapshot_suite(own_snapshot_kinds()),
+        sorted_index_suite(own_sorted_index_kinds()), segment_suite(own_segment_kinds()),
+        metrics_suite(own_metrics_kinds()),
     };
     return all;
 }

@@ -33,9 +33,18 @@ TEST(SnapshotKinds, OwnOnesGiveTheNewestVersionWhole) {
         }
 }
 
-#if !defined(__SANITIZE_THREAD__)  // std::atomic<std::shared_ptr> of libstdc++ 12 is a race for the thread sanitizer
+// The lock bit inside std::atomic<std::shared_ptr> of libstdc++ 12 is a race in the eyes of the thread sanitizer.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool under_thread_sanitizer = true;
+#elif defined(__has_feature)
+constexpr bool under_thread_sanitizer = __has_feature(thread_sanitizer);
+#else
+constexpr bool under_thread_sanitizer = false;
+#endif
+
 TEST(SnapshotKinds, OwnOnesAreNeverTornBesideAWriter) {
     for (const snapshot_kind& kind : own_snapshot_kinds()) {
+        if (under_thread_sanitizer && kind.name == shared_pointer_snapshot::name) continue;
         const auto object = kind.make(512);
         const background_writer::job job = [&] { object->publish(1); };
         background_writer writer;
@@ -45,7 +54,6 @@ TEST(SnapshotKinds, OwnOnesAreNeverTornBesideAWriter) {
         writer.rest();
     }
 }
-#endif
 
 enum class flaw { none, torn_end, torn_middle, goes_back, refuses };
 

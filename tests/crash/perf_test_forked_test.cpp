@@ -92,7 +92,7 @@ TEST(ForkedPerfTest, WhatAWorkerDoesIsNamed) {
          {named{"ThrowsInTheFirst", "-procs=2", "threw: lost the database"},
           named{"ThrowsInTheFirst", "-threads=2", "threw: lost the database"},
           named{"DiesInTheSecond", "-procs=2", "was killed by signal 9 (SIGKILL)"},
-          named{"HangsInTheFirst", "-procs=2 -timeout=2000", ": killed"}, named{"Aborts", "-procs=2", "enough"}}) {
+          named{"HangsInTheFirst", "-procs=2 -timeout=4000", ": killed"}, named{"Aborts", "-procs=2", "enough"}}) {
         const outcome it = run(each.test, each.flags);
         EXPECT_EQ(it.code, 1) << it.text;
         EXPECT_GE(it.times(each.message), 1U) << each.test << "\n" << it.text;

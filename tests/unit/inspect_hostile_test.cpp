@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -320,7 +319,7 @@ TEST(InspectVerify, ASparseFileOfATerabyteIsDamageAtOnce) {
     words = layout::geometry_words_of(g);
     std::copy(words.begin(), words.end(), std::begin(header.geometry));
     header.body_bytes = g.body_bytes();
-    header.total_bytes = layout::round_up(header_bytes + g.body_bytes(), 4096);
+    header.total_bytes = header_bytes + g.body_bytes();
     ASSERT_GT(header.total_bytes, std::uint64_t{900} << 30);
     std::memcpy(head.data(), &header, sizeof header);
     sign(head);
@@ -343,16 +342,14 @@ TEST(InspectVerify, AFewHolesAreAWarningAndTheBodyIsStillChecked) {
     const test::unique_directory registry("registry");
     const test::scoped_environment registered("HOLDFAST_REGISTRY", registry.path());
     const test::unique_directory folder("sparse");
-    make_loaded(folder.file_uri("t"), load_target::hash_table);
+    (void)hash_table<std::uint64_t, std::uint64_t>::create(folder.file_uri("t"), {.capacity = 10'000});
     const std::string path = folder.file("t");
-    struct stat status{};
-    ASSERT_EQ(::stat(path.c_str(), &status), 0);
     const memory::descriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
     ASSERT_TRUE(fd);
-    if (::fallocate(fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4096, status.st_size - 4096) != 0)
+    if (::fallocate(fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 65536, 65536) != 0)
         GTEST_SKIP() << "needs: a file system that can punch holes";
     const verification found = verify(folder.file_uri("t"));
-    EXPECT_TRUE(found.intact());  // zeros are an empty table
+    EXPECT_TRUE(found.intact());  // the table is empty: zeros everywhere
     ASSERT_EQ(found.findings.size(), 1U);
     EXPECT_EQ(found.findings[0].how, severity::warning);
     EXPECT_EQ(found.elements, 0U);

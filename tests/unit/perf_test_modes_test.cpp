@@ -12,6 +12,8 @@
 
 #include "holdfast/perf_test/engine.hpp"
 #include "holdfast/perf_test/options.hpp"
+#include "holdfast/perf_test/result.hpp"
+#include "holdfast/perf_test/session.hpp"
 
 namespace holdfast::perf_test {
 namespace {
@@ -170,6 +172,25 @@ TEST(Modes, AFailedGroupEndsTheSeriesAndVoidsTheResult) {
     EXPECT_EQ(found.failure, "Suite.Name: worker 1 of 1 (thread) threw: lost");
     EXPECT_EQ(found.workers.size(), 1U);
     EXPECT_EQ(found.count, 0U);
+}
+
+// 1,000 N / (1 + 0.1 (N - 1)): Amdahl's law with a tenth of the work in sequence. Four numbers of workers tell it.
+TEST(Modes, FourNumbersOfWorkersAreFitted) {
+    result found;
+    found.name = "Name";
+    found.count = 1;
+    found.seconds = 1;
+    for (const std::size_t workers : {1, 2, 4, 8}) {
+        EXPECT_EQ(to_text(found).find("scaling:"), std::string::npos);
+        workers_result group;
+        group.workers = workers;
+        const auto n = static_cast<double>(workers);
+        group.wall_hz = 1000 * n / (1 + 0.1 * (n - 1));
+        found.workers.push_back(group);
+    }
+    EXPECT_NE(to_text(found).find("scaling:"), std::string::npos) << to_text(found);
+    for (workers_result& group : found.workers) group.rate = rate_result{};  // the schedule set the throughput
+    EXPECT_EQ(to_text(found).find("scaling:"), std::string::npos);
 }
 
 }  // namespace

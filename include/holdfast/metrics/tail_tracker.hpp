@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tail_tracker.hpp - every high percentile of any traffic for half a nanosecond a sample: the greatest of each 16
-// samples goes into a histogram, the rest is forgotten.
+// tail_tracker.hpp - every high percentile of any traffic for a nanosecond a sample: the greatest of each 16 samples
+// goes into a histogram, the rest is forgotten.
 //
 //   holdfast::tail_state state;                                                // 16 bytes; in shared memory if wanted
 //   holdfast::tail_tracker tracker(state, recorder);                           // any histogram with record(value)
@@ -12,11 +12,13 @@
 // 0.9841 and p99.99 at 0.9984. Nothing about the shape of the tail is assumed.
 //
 // Limits. Samples of one block must be exchangeable: as good as independent draws of one distribution. A drift by a
-// factor of 4 within the window shifts p99 by -2.5 % and p90 by -23 %. Bursts of slow samples longer than a block defeat
-// it (-56 % at p99 for bursts of 500); tail_lanes spreads neighbours over many blocks and gets that back to -0.5 %, for
-// 16 bytes a lane. Low percentiles are destroyed: p90 is read at 0.185 and p50 at 0.000015. Keep a latency_histogram of all samples where
-// these are wanted, and where its 1.5 ns a sample do not matter: it has none of these limits.
-// Crash:   a killed writer loses the samples of its unfinished block; the state stays whole for the next one.
+// factor of 4 within the window shifts p99 by -2.5 % and p90 by -23 %. Bursts of slow samples longer than a block
+// defeat it (-56 % at p99 for bursts of 500); tail_lanes spreads neighbours over many blocks and gets that back to -0.5
+// %, for 16 bytes a lane. Low percentiles are destroyed: p90 is read at 0.185 and p50 at 0.000015. Keep a
+// latency_histogram of all samples where these are wanted, and wherever another half a nanosecond does not matter: it
+// has none of these limits.
+//
+// Crash: a killed writer loses the samples of its unfinished block; the state stays whole for the next one.
 #pragma once
 
 #include <algorithm>
@@ -52,7 +54,7 @@ class tail_tracker {
         if (state.seen >= tail_block) state = {};
     }
 
-    /// Takes a sample. Cost: about 0.5 ns, and each 16th a record in the histogram.
+    /// Takes a sample. Cost: about 1 ns, a record in the histogram for each 16th included.
     void record(std::uint64_t value) noexcept {
         state_->greatest = std::max(state_->greatest, value);
         if (++state_->seen < tail_block) return;
@@ -85,7 +87,7 @@ class tail_lanes {
     tail_lanes(std::size_t lanes, Histogram& histogram)
         : lanes_(std::max<std::size_t>(1, lanes)), histogram_(&histogram) {}
 
-    /// Takes a sample. Cost: about 0.6 ns while the lanes fit the first-level cache.
+    /// Takes a sample. Cost: about 1 ns while the lanes fit the first-level cache.
     void record(std::uint64_t value) noexcept {
         tail_tracker(lanes_[next_], *histogram_).record(value);
         next_ = next_ + 1 == lanes_.size() ? 0 : next_ + 1;

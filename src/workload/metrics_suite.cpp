@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "workload/metrics_suite.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "holdfast/metrics/latency_shards.hpp"
+#include "workload/keep.hpp"
+#include "workload/latency_shapes.hpp"
+#include "workload/metrics_own.hpp"
+#include "workload/recording_companion.hpp"
+
+namespace holdfast::workload {
+
+namespace {
+
+constexpr std::size_t stream_size = 8192;  // latencies that lie in the first-level cache beside a histogram
+
+/// Records `operations` latencies of the stream, from its beginning over and over.
+template <class Record>
+void repeat_stream(const std::vector<std::uint64_t>& stream, std::uint64_t operations, Record record) {
+    while (operations > 0) {
+        const std::size_t now = static_cast<std::size_t>(std::min<std::uint64_t>(operations, stream.size()));
+        record(std::span(stream).first(now));
+        operations -= now;
+    }
+}
+
+[[nodiscard]] std::string fixed(double value, int digits) {
+    char digits_text[40];
+    std::snprintf(digits_text, sizeof digits_text, "%.*f", digits, value);
+    return digits_text;
+}
+
+[[nodiscard]] std::string verdict(bool met) { return met ? " (met)" : " (missed)"; }
+
+class metrics_run {
+ public:
+    metrics_run(const std::vector<metrics_kind>& kinds, recorder& to) : to_(to) {
+        for (const metrics_kind& kind : kinds) {
+            to.version(kind.name, kind.version);
+            const auto& only = to.options().only;
+            if (&kind == &kinds.front() || only.empty() || std::ranges::find(only, kind.name) != only.end())
+                kinds_.push_back(&kind);
+        }
+    }
+
+    void run() {
+        record_alone();
+        record_together();
+        answer();
+        whole();
+        error_and_memory();
+    }
+
+ private:
+    void record_alone() {
+        experiment e;
+        e.name = "record, exponential latencies, one process";
+        if (!to_.wants(e.name)) return;
+        const auto stream = draw_latencies(latency_shape::exponential, stream_size, 1);
+        std::vector<std::unique_ptr<quantile_method>> methods;
+        // The loop over the stream and one addition: what is left of a time above it is the record itself.
+        auto sum = std::make_shared<std::uint64_t>(0);
+        for (const metrics_kind* kind : kinds_) {
+            if (!kind->sketch && kind->name.find("max_of_n") == std::string::npos) continue;  // they grow: see whole()
+            methods.push_back(kind->make(0.99, stream_size));
+            quantile_method* const method = methods.back().get();
+            e.subjects.push_back({kind->name,
+                                  [method, &stream](std::uint64_t operations) {
+                                      repeat_stream(stream, operations, [&](auto part) { method->record(part); });
+                                  },
+                                  {},
+                                  0});
+        }
+        e.subjects.push_back({"reading and adding up alone",
+                              [sum, &stream](std::uint64_t operations) {
+                                  repeat_stream(stream, operations, [&](auto part) {
+                                      for (const std::uint64_t value : part) keep(*sum += value);
+                                  });
+                              },
+                              {},
+                              0});
+        to_.run(e);
+        to_.note("target: a record in at most 1.5 ns, of which the loop's own time (reading and adding up) is no part");
+    }
+
+    void record_together() {
+        experiment e;
+        e.name = "record, exponential latencies, while another process records into the same histogram";
+        if (!to_.wants(e.name)) return;
+        if (std::thread::hardware_concurrency() < 2)
+            return to_.skip(e.name, "one core: two processes would take turns");
+        const auto stream = draw_latencies(latency_shape::exponential, stream_size, 1);
+        const shared_pages pages(layout::latency_shard_bytes(3));
+        const detail::latency_shards shards(pages.bytes(), 3, "anon:");
+        detail::recorder_line lines[2] = {shards.line(0), shards.line(1)};
+        detail::recorder_line everybody = shards.line(2);
+        const auto record = [&stream](detail::recorder_line& line, std::uint64_t operations) {
+            repeat_stream(stream, operations, [&](auto part) {
+                for (const std::uint64_t value : part) detail::record_value(line, value);
+            });
+        };
+        recording_companion companion(
+            {[&] { record(lines[1], stream.size()); }, [&] { record(everybody, stream.size()); }});
+        e.subjects.push_back({"latency_histogram, a shard each", [&](std::uint64_t n) { record(lines[0], n); },
+                              [&] { companion.choose(1); }, 0});
+        e.subjects.push_back({"one shared shard, atomic additions", [&](std::uint64_t n) { record(everybody, n); },
+                              [&] { companion.choose(2); }, 0});
+        to_.run(e);
+        to_.note("target: a record in at most 2 ns with two processes at once");
+    }
+
+    void answer() {
+        experiment e;
+        e.name = "answer p99 of a million latencies";
+        if (!to_.wants(e.name)) return;
+        const auto latencies = draw_latencies(latency_shape::exponential, 1'000'000, 1);
+        std::vector<std::unique_ptr<quantile_method>> methods;
+        for (const metrics_kind* kind : kinds_) {
+            if (!kind->sketch) continue;
+            methods.push_back(kind->make(0.99, stream_size));
+            quantile_method* const method = methods.back().get();
+            method->record(latencies);
+            e.subjects.push_back({kind->name,
+                                  [method](std::uint64_t operations) {
+                                      for (; operations > 0; --operations) keep(method->quantile(0.99));
+                                  },
+                                  {},
+                                  0});
+        }
+        to_.run(e);
+    }
+
+    void whole() {
+        experiment e;
+        e.name = "p99 of 100,000 latencies from nothing to the answer, a latency";
+        if (!to_.wants(e.name)) return;
+        const auto latencies = draw_latencies(latency_shape::exponential, 100'000, 1);
+        for (const metrics_kind* kind : kinds_) {
+            e.subjects.push_back({kind->name,
+                                  [kind, &latencies](std::uint64_t operations) {
+                                      for (std::uint64_t done = 0; done < operations; done += latencies.size()) {
+                                          const auto method = kind->make(0.99, latencies.size());
+                                          method->record(latencies);
+                                          keep(method->quantile(0.99));
+                                      }
+                                  },
+                                  {},
+                                  latencies.size()});
+        }
+        to_.run(e);
+    }
+
+    void error_and_memory() {
+        constexpr std::string_view bytes_name = "memory after a million exponential latencies";
+        double worst = 0;
+        std::string worst_at;
+        const std::size_t trials = to_.options().quick ? 2 : 12;
+        for (const latency_shape shape : latency_shapes) {
+            const std::string name = "error of p90, p99 and p99.9, a million latencies, " + std::string(name_of(shape));
+            const bool memory = shape == latency_shape::exponential && to_.wants(bytes_name);
+            const bool wanted = to_.wants(name);
+            if (!wanted && !memory) continue;
+            std::vector<std::string> names;
+            std::vector<std::vector<double>> errors, bytes;
+            for (const metrics_kind* kind : kinds_) {
+                if (!kind->sketch) continue;
+                names.push_back(kind->name);
+                errors.emplace_back();
+                bytes.emplace_back();
+            }
+            for (std::size_t trial = 0; trial < trials; ++trial) {
+                auto samples = draw_latencies(shape, 1'000'000, 100 + trial);
+                std::vector<std::unique_ptr<quantile_method>> methods;
+                for (const metrics_kind* kind : kinds_)
+                    if (kind->sketch) methods.push_back(kind->make(0.99, stream_size));
+                for (const auto& method : methods) method->record(samples);
+                std::vector<double> squares(methods.size());
+                for (const double q : {0.9, 0.99, 0.999}) {
+                    const double exact = sample_quantile(samples, q);
+                    for (std::size_t i = 0; i < methods.size(); ++i)
+                        squares[i] += std::pow(100 * (methods[i]->quantile(q) / exact - 1), 2) / 3;
+                }
+                for (std::size_t i = 0; i < methods.size(); ++i) {
+                    errors[i].push_back(std::sqrt(squares[i]));
+                    bytes[i].push_back(static_cast<double>(methods[i]->bytes()));
+                }
+            }
+            if (wanted) {
+                to_.add(name, "%", names, errors, false);
+                double square = 0;
+                for (const double error : errors[0]) square += error * error / static_cast<double>(trials);
+                if (std::sqrt(square) > worst) {
+                    worst = std::sqrt(square);
+                    worst_at = name_of(shape);
+                }
+            }
+            if (memory) {
+                to_.add(bytes_name, "bytes", names, bytes, false);
+                to_.note("target: at most 9 KiB a shard: " + fixed(bytes[0][0], 0) + " bytes" +
+                         verdict(bytes[0][0] <= 9216));
+            }
+        }
+        if (!worst_at.empty())
+            to_.note("target: root mean square error at most 0.2 % on each shape: " + fixed(worst, 3) +
+                     " % at worst, " + worst_at + verdict(worst <= 0.2));
+    }
+
+    std::vector<const metrics_kind*> kinds_;
+    recorder& to_;
+};
+
+template <class Method>
+[[nodiscard]] metrics_kind any_level(std::string name) {
+    return {std::move(name), "this tree", true, [](double, std::size_t) { return std::make_unique<Method>(); }};
+}
+
+}  // namespace
+
+std::vector<metrics_kind> own_metrics_kinds() {
+    return {
+        any_level<own_latency_histogram>("latency_histogram"),
+        any_level<own_tail_tracker>("tail_tracker"),
+        {"max_of_n", "this tree", false,
+         [](double level, std::size_t) { return std::make_unique<own_max_of_n>(level); }},
+        {"heap", "std::priority_queue", false,
+         [](double level, std::size_t expected) { return std::make_unique<heap_method>(level, expected); }},
+        {"QuickSelect", "std::nth_element", false,
+         [](double, std::size_t) { return std::make_unique<selection_method>(); }},
+        {"buckets of 1 us", "this tree", false, [](double, std::size_t) { return std::make_unique<bucket_method>(); }}};
+}
+
+suite metrics_suite(std::vector<metrics_kind> kinds) {
+    suite s;
+    s.name = "metrics";
+    s.description = "percentiles of latencies: time a record and a query, error on nine shapes of traffic, memory";
+    s.run = [kinds = std::move(kinds)](recorder& to) { metrics_run(kinds, to).run(); };
+    return s;
+}
+
+}  // namespace holdfast::workload

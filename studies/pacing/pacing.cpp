@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// pacing.cpp - how late a paced call begins, by the way it is waited for; what timing a call costs; how far apart a
+// group's workers begin. Prints a table; the numbers of docs/design/0013 are from it.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "holdfast/perf_test/clock.hpp"
+#include "holdfast/perf_test/engine.hpp"
+#include "holdfast/perf_test/latency.hpp"
+#include "holdfast/perf_test/pacing.hpp"
+#include "holdfast/perf_test/rate.hpp"
+#include "holdfast/perf_test/workers.hpp"
+
+namespace {
+
+namespace perf = holdfast::perf_test;
+
+struct waiting {
+    const char* name;
+    perf::pacing how;
+    bool fine_slack;
+    std::uint64_t margin_ns;  // 0: measured
+};
+
+// Start errors in microseconds over a schedule of 1 kHz.
+void start_errors(const waiting& way, double seconds) {
+    std::optional<perf::timer_slack> fine;
+    if (way.fine_slack) fine.emplace();
+    auto nothing = [] {};
+    perf::looped_body body(nothing);
+    const perf::rate_options options{.hz = 1000, .seconds = seconds, .pace = way.how};
+    perf::rate_costs costs = perf::measure_rate_costs(options.pace, body);
+    if (way.margin_ns != 0) costs.margin_ns = way.margin_ns;
+    perf::schedule plan(options.hz, options.arrival);
+    const auto counts = std::make_unique<perf::rate_counts>();
+    const perf::monotonic_clock clock;
+    perf::follow_schedule(clock, plan, clock.now(), body, options, costs, nullptr, *counts);
+    const perf::latency_result late = perf::latency_of(counts->start_error);
+    std::printf("%-44s margin %4.0f us  start late by p50 %8.2f  p90 %8.2f  p99 %8.2f us, waited %llu of %llu\n",
+                way.name, static_cast<double>(costs.margin_ns) / 1e3, late.percentiles.at(0).estimate / 1e3,
+                late.percentiles.at(1).estimate / 1e3, late.percentiles.at(2).estimate / 1e3,
+                static_cast<unsigned long long>(late.count), static_cast<unsigned long long>(counts->calls));
+}
+
+void call_costs() {
+    auto nothing = [] {};
+    perf::looped_body body(nothing);
+    const perf::tick_clock& ticks = perf::tick_clock::get();
+    const perf::tick_clock& kernel = perf::tick_clock::kernel();
+    std::printf("an empty timed call: %.1f ns with %s, %.1f ns with the kernel's clock\n",
+                perf::empty_call_ns(ticks, body), perf::to_string(ticks.source()), perf::empty_call_ns(kernel, body));
+    auto times = std::make_unique<perf::call_times>();
+    const perf::timed_calls did = perf::time_calls(ticks, body, {.calls_max = 2'000'000}, 0, *times);
+    std::printf("the whole loop of the latency mode: %.1f ns a call\n",
+                did.seconds * 1e9 / static_cast<double>(did.count));
+    auto counts = std::make_unique<perf::rate_counts>();
+    const perf::rate_options options{.hz = 1e9, .seconds = 0.2};
+    perf::schedule plan(options.hz, options.arrival);
+    const perf::monotonic_clock clock;
+    perf::follow_schedule(clock, plan, clock.now(), body, options, {}, nullptr, *counts);
+    std::printf("the whole loop of the rate mode: %.1f ns a call, so at most %.1f million calls a second\n",
+                static_cast<double>(counts->end_ns) / static_cast<double>(counts->calls),
+                static_cast<double>(counts->calls) * 1e3 / static_cast<double>(counts->end_ns));
+}
+
+void start_spreads(std::size_t workers, bool processes) {
+    auto operation = [] {
+        for (int i = 0; i < 500; ++i) perf::do_not_optimize(i);
+    };
+    perf::looped_body body(operation);
+    perf::group_options group;
+    group.test = "spread";
+    group.workers = workers;
+    group.processes = processes;
+    group.seconds = 0.02;
+    std::vector<double> spreads;
+    for (int run = 0; run < 51; ++run) spreads.push_back(perf::run_group(group, body).result.start_spread_ns / 1e3);
+    std::sort(spreads.begin(), spreads.end());
+    std::printf("%zu %s begin within p50 %.1f  p90 %.1f us of each other\n", workers,
+                processes ? "processes" : "threads", spreads[spreads.size() / 2], spreads[spreads.size() * 9 / 10]);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const double seconds = argc > 1 ? std::strtod(argv[1], nullptr) : 3;
+    if (!(seconds > 0 && seconds < 1e6)) {
+        std::fprintf(stderr, "usage: study_pacing [SECONDS A ROW], above 0\n");
+        return 2;
+    }
+    call_costs();
+    const waiting ways[] = {
+        {"sleep, slack as found", perf::pacing::sleep, false, 0},
+        {"sleep, least slack (-pace=sleep)", perf::pacing::sleep, true, 0},
+        {"sleep then spin, slack as found, 60 us", perf::pacing::spin, false, 60'000},
+        {"sleep then spin, least slack, 60 us", perf::pacing::spin, true, 60'000},
+        {"sleep then spin, least slack (-pace=spin)", perf::pacing::spin, true, 0},
+        {"spin only", perf::pacing::spin, true, 2'000'000},
+    };
+    for (const waiting& way : ways) start_errors(way, seconds);
+    for (const std::size_t workers : {2, 4})
+        for (const bool processes : {false, true}) start_spreads(workers, processes);
+    return 0;
+}

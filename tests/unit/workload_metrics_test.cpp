@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The methods of the metrics suite answer what is asked before anything of them is timed.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "support/seed.hpp"
+#include "workload/latency_shapes.hpp"
+#include "workload/metrics_suite.hpp"
+
+namespace {
+
+namespace workload = holdfast::workload;
+
+// On exponential latencies every method is right, max_of_n too; each within what its kind can do.
+TEST(MetricsKinds, EachAnswersP99OfExponentialLatencies) {
+    holdfast::test::seeded_random random;
+    auto samples = workload::draw_latencies(workload::latency_shape::exponential, 500'000, random());
+    std::set<std::string> names;
+    for (const workload::metrics_kind& kind : workload::own_metrics_kinds()) {
+        EXPECT_TRUE(names.insert(kind.name).second) << kind.name << " comes twice";
+        EXPECT_FALSE(kind.version.empty());
+        const auto method = kind.make(0.99, samples.size());
+        const std::span<const std::uint64_t> all(samples);
+        method->record(all.first(123));
+        method->record(all.subspan(123));
+        auto copy = samples;
+        const double exact = workload::sample_quantile(copy, 0.99);
+        EXPECT_NEAR(method->quantile(0.99), exact, exact * 0.02) << kind.name;
+        EXPECT_GT(method->bytes(), 0U) << kind.name;
+    }
+}
+
+// Heap and selection keep samples and are exact.
+TEST(MetricsKinds, HeapAndSelectionAreExact) {
+    holdfast::test::seeded_random random;
+    for (const std::size_t count : {1U, 2U, 99U, 100U, 101U, 5000U}) {
+        auto samples = workload::draw_latencies(workload::latency_shape::pareto, count, random());
+        for (const workload::metrics_kind& kind : workload::own_metrics_kinds()) {
+            if (kind.name != "heap" && kind.name != "QuickSelect") continue;
+            const auto method = kind.make(0.99, samples.size());
+            method->record(samples);
+            auto copy = samples;
+            EXPECT_EQ(method->quantile(0.99), workload::sample_quantile(copy, 0.99)) << kind.name << " of " << count;
+        }
+    }
+}
+
+// The shapes are what they are called: known medians and 99th percentiles.
+TEST(LatencyShapes, QuantilesOfKnownDistributions) {
+    holdfast::test::seeded_random random;
+    const auto quantile = [&](workload::latency_shape shape, double q) {
+        auto drawn = workload::draw_latencies(shape, 300'000, random());
+        return workload::sample_quantile(drawn, q);
+    };
+    using shape = workload::latency_shape;
+    EXPECT_NEAR(quantile(shape::exponential, 0.5), 50e3 * std::log(2.0), 500);
+    EXPECT_NEAR(quantile(shape::normal, 0.5), 200e3, 500);
+    EXPECT_NEAR(quantile(shape::lognormal_1, 0.5), 20e3, 400);
+    EXPECT_NEAR(quantile(shape::lognormal_2, 0.5), 20e3, 800);
+    EXPECT_NEAR(quantile(shape::uniform, 0.99), 99e3, 200);
+    EXPECT_NEAR(quantile(shape::pareto, 0.99), 10e3 * std::pow(100, 1 / 1.5), 8e3);
+    EXPECT_NEAR(quantile(shape::two_modes, 0.5), 20e3, 200);
+    EXPECT_GT(quantile(shape::two_modes, 0.99), 500e3);
+    EXPECT_EQ(workload::draw_latencies(shape::bursts, 1000, 7), workload::draw_latencies(shape::bursts, 1000, 7));
+}
+
+}  // namespace
