@@ -37,6 +37,16 @@ void repeat_stream(const std::vector<std::uint64_t>& stream, std::uint64_t opera
     return digits_text;
 }
 
+/// The medians of the subjects' times, taken once more for a target: the recorder keeps its own to itself.
+[[nodiscard]] std::vector<double> medians(const std::vector<perf_test::subject>& subjects, const recorder& to) {
+    perf_test::interleaved_options options;
+    options.seconds = std::min(0.3, to.options().seconds);
+    std::vector<double> found;
+    for (const perf_test::result& one : perf_test::measure_interleaved(subjects, options).subjects)
+        found.push_back(one.time.median);
+    return found;
+}
+
 [[nodiscard]] std::string verdict(bool met) { return met ? " (met)" : " (missed)"; }
 
 class metrics_run {
@@ -87,7 +97,10 @@ class metrics_run {
                               {},
                               0});
         to_.run(e);
-        to_.note("target: a record in at most 1.5 ns, of which the loop's own time (reading and adding up) is no part");
+        const auto times = medians({e.subjects.front(), e.subjects.back()}, to_);
+        const double own = times[0] - times[1];
+        to_.note("target: a record in at most 1.5 ns beyond reading its value: " + fixed(own, 2) + " ns" +
+                 verdict(own <= 1.5) + ", " + fixed(times[0], 2) + " ns with it");
     }
 
     void record_together() {
@@ -113,7 +126,9 @@ class metrics_run {
         e.subjects.push_back({"one shared shard, atomic additions", [&](std::uint64_t n) { record(everybody, n); },
                               [&] { companion.choose(2); }, 0});
         to_.run(e);
-        to_.note("target: a record in at most 2 ns with two processes at once");
+        const double own = medians({e.subjects.front()}, to_)[0];
+        to_.note("target: a record in at most 2 ns with two processes at once: " + fixed(own, 2) +
+                 " ns, its reading included" + verdict(own <= 2));
     }
 
     void answer() {
