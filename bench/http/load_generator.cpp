@@ -195,6 +195,8 @@ class generator {
             if (window_) window_(true);
             began_ns_ = now_ns();
             outcome_.answers = 0;
+            // Without a schedule the window is as long as it should be, however late this was noticed.
+            if (plan_.rate_hz == 0) window_end_ = began_ns_ + in_ns(plan_.duration);
         }
         if (began_ && !ended_ && now >= window_end_ && (plan_.rate_hz > 0 || outcome_.answers >= plan_.answers_min)) {
             ended_ = true;
