@@ -4,10 +4,12 @@ import os
 import pathlib
 import pty
 import re
+import shutil
 import subprocess
 import tempfile
 import time
 import unittest
+import xml.etree.ElementTree
 
 SUBJECT = os.environ.get("HOLDFAST_PERF_TEST_SUBJECT", "")
 FIRST_LINES = [r" {6}count: [0-9,]+", r" {7}time: \d+\.\d{6} s", r" {9}HZ: [0-9,]+\.\d{6}", r" {7}1/HZ: \d+\.\d{9}(\d{3})? s"]
@@ -55,6 +57,29 @@ class Output(unittest.TestCase):
                     pass
             os.close(ours)
             self.assertEqual(b"\033[33m" in shown, wanted, shown)
+
+
+class Counting(unittest.TestCase):
+    def test_callgrind_counts_the_same_on_every_run(self):
+        if not shutil.which("valgrind"):
+            self.skipTest("needs valgrind")
+        counts = {value(run("-time=20", "-count=callgrind", test="Good.Adds").stdout, "instructions") for _ in range(2)}
+        self.assertEqual(len(counts), 1, counts)
+        self.assertTrue(0 < counts.pop() < 50)
+
+    def test_numbers_become_properties_of_the_report(self):
+        with tempfile.TemporaryDirectory() as folder:
+            report = f"{folder}/report.xml"
+            run("-time=20", "--perf_junit", f"--gtest_output=xml:{report}", test="Good.Adds")
+            properties = {p.get("name"): p.get("value") for p in xml.etree.ElementTree.parse(report).iter("property")}
+        self.assertGreater(float(properties["perf_hz"]), 0)
+        self.assertIn("perf_median_ns", properties)
+
+    def test_a_cpu_that_is_none_is_refused(self):
+        ran = run("-time=20", "-pin=65000", test="Good.Adds")
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn("choose from", ran.stdout)
+        self.assertEqual(run("-time=20", f"-pin={min(os.sched_getaffinity(0))}", test="Good.Adds").returncode, 0)
 
 
 class Rate(unittest.TestCase):

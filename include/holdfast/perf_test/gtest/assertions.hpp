@@ -39,6 +39,7 @@ perf_result run(std::string_view name, test_options options, Body&& body) {
     if (options.precision <= 0) options.precision = here.precision;
     if (options.seed == 0) options.seed = here.seed;
     if (options.pin.empty()) options.pin = here.pin;
+    if (options.count == counting::callgrind) options.count = counting::standard;  // which counts whole tests
     options.suite = here.suite;
     options.name = name.empty() ? here.name : here.name + "/" + std::string(name);
     options.parameter = here.parameter;
