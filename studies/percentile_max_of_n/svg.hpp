@@ -59,8 +59,9 @@ inline std::string figure(std::string_view title, const std::vector<panel>& pane
         for (const double tick : {-1000.0, -100.0, -10.0, -1.0, 0.0, 1.0, 10.0, 100.0, 1000.0}) {
             const double x = middle + half * scale(tick);
             line(x, top, x, bottom, tick == 0 ? "#555" : "#ddd");
-            text(x, bottom + 16, "middle",
-                 tick == 0 ? "0" : (tick > 0 ? "+" : "") + std::to_string(static_cast<int>(tick)));
+            char tick_text[16];
+            std::snprintf(tick_text, sizeof tick_text, tick == 0 ? "%.0f" : "%+.0f", tick);
+            text(x, bottom + 16, "middle", tick_text);
         }
         text(middle, bottom + 34, "middle", "% off the true percentile");
         for (std::size_t r = 0; r < panels[p].rows.size(); ++r) {
