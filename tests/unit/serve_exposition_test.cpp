@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "holdfast/detail/concat.hpp"
 #include "holdfast/metrics/metric_name.hpp"
 #include "serve/exposition.hpp"
 #include "support/seed.hpp"
@@ -130,7 +131,7 @@ std::vector<std::string> families(const std::string& bytes) {
 std::string shown(protozero::pbf_reader message) {
     std::string text = "{";
     while (message.next()) {
-        text += (text.size() > 1 ? " " : "") + std::to_string(message.tag()) + ": ";
+        text += holdfast::detail::concat(text.size() > 1 ? " " : "", message.tag(), ": ");
         const bool is_double = message.wire_type() == protozero::pbf_wire_type::fixed64;
         if (is_double) {
             text += std::to_string(message.get_double());
@@ -141,7 +142,7 @@ std::string shown(protozero::pbf_reader message) {
             const std::string bytes(data.data(), data.size());
             const bool printable =
                 std::ranges::all_of(bytes, [](char c) { return c == 0x0A || (c >= 0x20 && c < 0x7F); });
-            text += printable ? "\"" + bytes + "\"" : shown(protozero::pbf_reader(data));
+            text += printable ? holdfast::detail::concat('"', bytes, '"') : shown(protozero::pbf_reader(data));
         }
     }
     return text + "}";
