@@ -24,8 +24,10 @@ class lmdb_table {
     static constexpr bool concurrent_readers = true;
     static std::string version() { return lmdb_version(); }
 
+    /// The map is far larger than the data (its file has holes): what a writer replaces while a reader's transaction
+    /// goes on stays until that ends.
     explicit lmdb_table(const workload::table_request& request)
-        : environment_(request.entries * (8 + sizeof(Value)) * 6 + (std::uint64_t{256} << 20), MDB_INTEGERKEY),
+        : environment_(request.entries * (8 + sizeof(Value)) * 6 + (std::uint64_t{16} << 30), MDB_INTEGERKEY),
           reading_(environment_) {}
 
     void begin_reads() const { reading_.begin(); }

@@ -19,6 +19,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -136,8 +137,18 @@ class write_section {
     }
     write_section(const write_section&) = delete;
     write_section& operator=(const write_section&) = delete;
-    ~write_section() {
-        if constexpr (requires(A& x) { x.end_writes(); }) adapter_.end_writes();
+    /// Throws what the end of a transaction throws, unless something else is under way already.
+    ~write_section() noexcept(false) {
+        if constexpr (requires(A& x) { x.end_writes(); }) {
+            if (std::uncaught_exceptions() == 0) {
+                adapter_.end_writes();
+                return;
+            }
+            try {
+                adapter_.end_writes();
+            } catch (const std::exception&) {  // the first failure is the one to tell
+            }
+        }
     }
 
  private:

@@ -31,12 +31,12 @@ struct set_size {
 
 // A table of 1e4 entries is smaller than one huge page, so only the larger sets are laid on them.
 constexpr set_size sizes[] = {
-    {10'000, 16, page_choice::small},     {10'000, 64, page_choice::small},    {1'000'000, 16, page_choice::small},
+    {10'000, 16, page_choice::small},     {1'000'000, 16, page_choice::small}, {10'000, 64, page_choice::small},
     {1'000'000, 16, page_choice::huge},   {1'000'000, 64, page_choice::small}, {1'000'000, 64, page_choice::huge},
     {20'000'000, 16, page_choice::small}, {20'000'000, 16, page_choice::huge}, {20'000'000, 64, page_choice::small},
     {20'000'000, 64, page_choice::huge},
 };
-constexpr std::size_t quick_sizes = 3;
+constexpr std::size_t quick_sizes = 2;
 
 constexpr std::uint64_t fits_in_cache = 100'000;         // warmed by a piece of the walk before each batch
 constexpr std::uint64_t fits_in_last_cache = 2'000'000;  // a batch is a quarter of the walk, after another quarter
@@ -122,11 +122,12 @@ void data_set::run() {
         if (size_.entries <= fits_in_cache)
             measure_fill(name(titles[0]));
         else
-            time_fills(name(titles[0]), large() ? 1 : 5);
+            time_fills(name(titles[0]), large() || to_.options().quick ? 1 : 5);
     }
     fill();
     check();
     note_pages();
+    note_memory();
     measure_find(titles[1], true, &hash_table_subject::find);
     measure_find(titles[2], false, &hash_table_subject::find);
     measure_chain();
@@ -135,7 +136,6 @@ void data_set::run() {
     measure_update();
     measure_beside_writer();
     measure_erase();
-    note_memory();
     measure_churn();
 }
 
@@ -208,8 +208,8 @@ perf_test::subject data_set::walking(const contender& c, keys questions, slice_l
             keep(table->find(warm));
         };
     } else if (!large()) {
-        s.batch = questions.size() / 4;
-        s.prepare = [table, warm = questions.last(questions.size() / 4)] { keep(table->find(warm)); };
+        s.batch = questions.size() / (to_.options().quick ? 16 : 4);
+        s.prepare = [table, warm = questions.last(s.batch)] { keep(table->find(warm)); };
     }
     return s;
 }
