@@ -29,7 +29,7 @@ perf::perf_result with_samples(double around) {
 
 TEST(PerfTestAssertions, AMeasurementOfABlockHasNumbers) {
     std::uint64_t sum = 0;
-    const auto found = PERF_RUN_OPT(-1, 20) { PERF_USE(sum += 3); };
+    const auto found = PERF_RUN_OPT(-1, 200) { PERF_USE(sum += 3); };
     EXPECT_TRUE(found.good());
     EXPECT_GE(found.samples.size(), 30U);
     EXPECT_GT(sum, found.count);
