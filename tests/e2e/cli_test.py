@@ -691,7 +691,7 @@ class Hostile(Program):
 
     def test_verify_locates_damage(self):
         name, image = self.image("hash_table")
-        first_line = 4096 + 128  # behind the header and the journal of nodes of up to 64 bytes
+        first_line = 4096 + 128 + 64  # behind the header, the journal of nodes of up to 64 bytes, and the digests of up to 128 buckets
         spot = next(i for i in range(first_line + 12, first_line + 64) if image[i] != 0)  # a tag (layout/hash_table_layout.hpp)
         image[spot] ^= 0x40
         pathlib.Path(f"/dev/shm/{name}").write_bytes(image)
@@ -702,6 +702,14 @@ class Hostile(Program):
         damages = [f for f in shape["findings"] if f["severity"] == "damage"]
         self.assertTrue(all(f["part"] == "body" and f["offset"] >= 4096 for f in damages), damages)
         self.assertIn("damage", self.expect(NEGATIVE, "verify", name).stdout)
+
+    def test_verify_finds_a_changed_bit_of_an_entry(self):
+        name, image = self.image("hash_table")
+        spot = max(i for i, byte in enumerate(image) if byte != 0)  # the nodes lie last
+        image[spot] ^= 0x10
+        pathlib.Path(f"/dev/shm/{name}").write_bytes(image)
+        damages = [f for f in self.json("verify", name, code=NEGATIVE)[0]["findings"] if f["severity"] == "damage"]
+        self.assertRegex(damages[0]["place"], r"slots \d+\.\.\d+")
 
     def test_truncated_and_grown_files(self):
         for into in ("hash_table", "sorted_index", "snapshot"):
