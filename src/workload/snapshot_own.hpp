@@ -13,7 +13,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "holdfast/detail/shared_bytes.hpp"
 #include "holdfast/snapshot.hpp"
@@ -149,7 +148,7 @@ class locked_snapshot {
 
  private:
     std::shared_mutex mutex_;
-    std::vector<std::uint64_t> object_;
+    word_buffer object_;
 };
 
 }  // namespace holdfast::workload

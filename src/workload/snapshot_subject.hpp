@@ -12,11 +12,11 @@
 #include <concepts>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "workload/keep.hpp"
 
@@ -34,6 +34,27 @@ concept snapshot_adapter = std::constructible_from<A, std::size_t> &&
 template <class A>
 concept looks_in_place = requires(A& a, std::uint64_t& sum) {
     { a.look(sum) } -> std::same_as<bool>;
+};
+
+/// Words that begin with a cache line: how fast a block is copied must not hang on where malloc has put it.
+class word_buffer {
+ public:
+    explicit word_buffer(std::size_t words)
+        : words_(new(std::align_val_t{line}) std::uint64_t[words]()), size_(words) {}
+    word_buffer(const word_buffer&) = delete;
+    word_buffer& operator=(const word_buffer&) = delete;
+    ~word_buffer() { ::operator delete[](words_, std::align_val_t{line}); }
+    [[nodiscard]] std::uint64_t* data() noexcept { return words_; }
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+    [[nodiscard]] std::uint64_t& operator[](std::size_t i) noexcept { return words_[i]; }
+    [[nodiscard]] std::uint64_t* begin() noexcept { return words_; }
+    [[nodiscard]] std::uint64_t* end() noexcept { return words_ + size_; }
+    [[nodiscard]] std::span<std::uint64_t> span() noexcept { return {words_, size_}; }
+
+ private:
+    static constexpr std::size_t line = 64;
+    std::uint64_t* words_;
+    std::size_t size_;
 };
 
 /// Words 0 to count - 1 of version v, added up.
@@ -63,7 +84,7 @@ class snapshot_loops final : public snapshot_subject {
     void read(std::uint64_t times) override {
         const std::size_t last = copy_.size() - 1;
         for (; times > 0; --times) {
-            if (!adapter_.read(copy_)) fail("a read was refused");
+            if (!adapter_.read(copy_.span())) fail("a read was refused");
             keep(*copy_.data());
             // Both ends: a full comparison would be most of the time of a small object.
             if (copy_[last] != copy_[0] + last || copy_[0] < seen_) fail("a reader met a torn or an older object");
@@ -85,7 +106,7 @@ class snapshot_loops final : public snapshot_subject {
             }
         } else {
             for (; times > 0; --times) {
-                if (!adapter_.read(copy_)) fail("a read was refused");
+                if (!adapter_.read(copy_.span())) fail("a read was refused");
                 std::uint64_t sum = 0;
                 for (const std::uint64_t word : copy_) sum += word;
                 keep(sum);
@@ -97,7 +118,7 @@ class snapshot_loops final : public snapshot_subject {
         for (; times > 0; --times) {
             ++version_;
             for (std::size_t i = 0; i < object_.size(); ++i) object_[i] = version_ + i;
-            if (!adapter_.publish(object_)) fail("a publish was refused");
+            if (!adapter_.publish(object_.span())) fail("a publish was refused");
         }
     }
 
@@ -107,7 +128,7 @@ class snapshot_loops final : public snapshot_subject {
     [[noreturn]] static void fail(const char* what) { throw std::runtime_error(std::string(A::name) + ": " + what); }
 
     A adapter_;
-    std::vector<std::uint64_t> copy_, object_;
+    word_buffer copy_, object_;
     std::uint64_t seen_ = 0;
     std::uint64_t version_ = 0;
 };
