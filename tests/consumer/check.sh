@@ -11,7 +11,7 @@ app() {  # CMAKE-ARGUMENT...: configure, build and run the consumer's project
     cmake -G Ninja -S "$here/app" -B "$folder" -DHOW="$way" -DWITH_NET="$WITH_NET" -DWITH_PERF_TEST="$WITH_PERF_TEST" "$@"
     cmake --build "$folder"
     "$folder/consumer"
-    [[ $WITH_PERF_TEST != 1 ]] || "$folder/consumer_perf" -time=20
+    [[ $WITH_PERF_TEST != 1 || $way == fetch_content ]] || "$folder/consumer_perf" -time=20
 }
 
 [[ $way == install ]] || { rm -rf "$folder" && mkdir -p "$folder"; }
