@@ -119,7 +119,7 @@ class timing_recorder final : public recorder {
         perf_test::interleaved_result found;
         bool paired = true;
         for (std::size_t i = 0; i < subjects.size(); ++i) {
-            if (i != 0 && !is_chosen(subjects[i])) continue;
+            if (!is_chosen(subjects[i], subjects.front())) continue;
             perf_test::result one;
             one.name = subjects[i];
             one.samples = samples[i];
@@ -150,14 +150,19 @@ class timing_recorder final : public recorder {
     const run_options& options() const override { return all_.options; }
 
  private:
-    [[nodiscard]] bool is_chosen(const std::string& name) const {
+    /// The subject itself, or the same with something added to it or done in another way.
+    [[nodiscard]] static bool is_form_of(std::string_view name, const std::string& subject) {
+        return name == subject || name.starts_with(subject + ", ") || name.starts_with(subject + " + ");
+    }
+    [[nodiscard]] bool is_chosen(const std::string& name, const std::string& ours) const {
         const std::vector<std::string>& only = all_.options.only;
-        return only.empty() || std::find(only.begin(), only.end(), name) != only.end();
+        return only.empty() || is_form_of(name, ours) ||
+               std::any_of(only.begin(), only.end(), [&](const std::string& one) { return is_form_of(name, one); });
     }
     [[nodiscard]] std::vector<perf_test::subject> chosen(const std::vector<perf_test::subject>& all) const {
         std::vector<perf_test::subject> kept;
         for (const perf_test::subject& one : all)
-            if (kept.empty() || is_chosen(one.name)) kept.push_back(one);
+            if (is_chosen(one.name, all.front().name)) kept.push_back(one);
         return kept;
     }
     [[nodiscard]] perf_test::interleaved_options timing() const {

@@ -82,6 +82,21 @@ TEST(BenchRunner, OnlyKeepsOursAndThePeersNamed) {
     EXPECT_EQ(all.experiments.front().subjects.back().name, "slower");
 }
 
+TEST(BenchRunner, OnlyKeepsOtherFormsOfOursAndOfThePeersNamed) {
+    suite one;
+    one.name = "forms";
+    one.run = [](recorder& to) {
+        to.add("size", "bytes", {"ours", "ours, one at a time", "peer", "peer + lock", "peers", "other"},
+               {{1}, {2}, {3}, {4}, {5}, {6}}, false);
+    };
+    run_options options;
+    options.only = {"peer"};
+    std::vector<std::string> names;
+    const report all = run(one, options);
+    for (const subject_report& subject : all.experiments.front().subjects) names.push_back(subject.name);
+    EXPECT_THAT(names, ElementsAre("ours", "ours, one at a time", "peer", "peer + lock"));
+}
+
 TEST(BenchRunner, NamesAreAskedWithoutRunningAnything) {
     EXPECT_THAT(experiment_names(two_experiments(), {}), ElementsAre("short", "long"));
     run_options options;
