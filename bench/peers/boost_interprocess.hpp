@@ -35,10 +35,10 @@ class interprocess_snapshot {
           memory_(boost::interprocess::create_only, name_.c_str(), words * sizeof(std::uint64_t) + 65'536),
           mutex_(memory_.construct<boost::interprocess::interprocess_mutex>("mutex")()),
           object_(memory_.construct<std::uint64_t>("object")[words]()),
-          words_(words) {}
-    interprocess_snapshot(const interprocess_snapshot&) = delete;
-    interprocess_snapshot& operator=(const interprocess_snapshot&) = delete;
-    ~interprocess_snapshot() { boost::interprocess::shared_memory_object::remove(name_.c_str()); }
+          words_(words) {
+        boost::interprocess::shared_memory_object::remove(
+            name_.c_str());  // mapped it stays; a killed run leaves nothing
+    }
 
     bool read(std::span<std::uint64_t> out) {
         const lock hold(*mutex_);

@@ -27,7 +27,7 @@ inline void lmdb_check(int code, const char* what) {
     if (code != MDB_SUCCESS) throw std::runtime_error(std::string("LMDB: ") + what + ": " + mdb_strerror(code));
 }
 
-/// An environment of one database in a folder of its own, removed with it.
+/// An environment of one database, in files that lose their names at once.
 class lmdb_environment {
  public:
     lmdb_environment(std::uint64_t map_bytes, unsigned database_flags) {
@@ -46,6 +46,7 @@ class lmdb_environment {
             lmdb_check(mdb_txn_begin(environment_, nullptr, 0, &txn), "begin");
             lmdb_check(mdb_dbi_open(txn, nullptr, database_flags | MDB_CREATE, &database_), "database");
             lmdb_check(mdb_txn_commit(txn), "commit");
+            remove_files();  // open and mapped they stay, and a run that is killed leaves nothing
         } catch (...) {
             remove();
             throw;
@@ -78,6 +79,9 @@ class lmdb_environment {
  private:
     void remove() noexcept {
         if (environment_ != nullptr) mdb_env_close(environment_);
+        remove_files();
+    }
+    void remove_files() const noexcept {
         ::unlink((folder_ + "/data.mdb").c_str());
         ::unlink((folder_ + "/lock.mdb").c_str());
         ::rmdir(folder_.c_str());
