@@ -180,7 +180,7 @@ TEST(Modes, FourNumbersOfWorkersAreFitted) {
     found.name = "Name";
     found.count = 1;
     found.seconds = 1;
-    for (const std::size_t workers : {1, 2, 4, 8}) {
+    for (const std::size_t workers : {1U, 2U, 4U, 8U}) {
         EXPECT_EQ(to_text(found).find("scaling:"), std::string::npos);
         workers_result group;
         group.workers = workers;

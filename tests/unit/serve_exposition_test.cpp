@@ -28,7 +28,7 @@ using holdfast::serve::make_exposition;
 /// Three samples below 1,024 ns, one of 1 s.
 histogram_counts samples() {
     histogram_counts made;
-    for (const std::uint64_t ns : {500, 600, 700, 1'000'000'000}) made.record(ns);
+    for (const std::uint64_t ns : {500U, 600U, 700U, 1'000'000'000U}) made.record(ns);
     return made;
 }
 
