@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <memory>
 #include <utility>
 
@@ -17,14 +16,6 @@
 namespace holdfast::perf_test {
 
 namespace {
-
-[[nodiscard]] std::string utc_now() {
-    const std::time_t now = std::time(nullptr);
-    std::tm parts{};
-    ::gmtime_r(&now, &parts);
-    char text[32];
-    return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
-}
 
 /// One file with all results so far. It is replaced whole, so that a program that is killed leaves the last one.
 class file_sink final : public sink {

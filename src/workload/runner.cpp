@@ -4,25 +4,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <ctime>
 #include <exception>
 #include <optional>
 #include <utility>
 
 #include "holdfast/error.hpp"
+#include "holdfast/perf_test/environment.hpp"
 #include "holdfast/perf_test/statistics.hpp"
 
 namespace holdfast::workload {
 
 namespace {
-
-[[nodiscard]] std::string utc_now() {
-    const std::time_t now = std::time(nullptr);
-    std::tm parts{};
-    ::gmtime_r(&now, &parts);
-    char text[32];
-    return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
-}
 
 [[nodiscard]] bool matches(const std::string& suite, std::string_view experiment, const run_options& options) {
     return options.filter.empty() || (suite + ": " + std::string(experiment)).find(options.filter) != std::string::npos;
@@ -226,7 +218,7 @@ class timing_recorder final : public recorder {
 }  // namespace
 
 report run_suites(const std::vector<const suite*>& suites, const run_options& options, const run_listener& listener) {
-    report all{.machine = this_machine(), .started = utc_now(), .options = options};
+    report all{.machine = this_machine(), .started = perf_test::utc_now(), .options = options};
     for (const suite* const one : suites) {
         timing_recorder into(one->name, all, listener);
         try {

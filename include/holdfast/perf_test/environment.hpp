@@ -50,6 +50,9 @@ struct environment_options {
 
 [[nodiscard]] environment this_environment(const build_facts& build, const environment_options& options = {});
 
+/// The date and time in UTC, to the second, as RFC 3339 writes it: when a run began.
+[[nodiscard]] std::string utc_now();
+
 /// "debug-build", "sanitizer", "assertions", "governor", "boost", "smt", "load", "steal", "virtual", each with its
 /// cure.
 [[nodiscard]] std::vector<warning> warnings_of(const environment& where);
