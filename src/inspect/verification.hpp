@@ -19,7 +19,7 @@ namespace holdfast::inspect {
 
 enum class severity : std::uint8_t {
     damage,   ///< bytes break an invariant: restore the segment, or make it anew
-    warning,  ///< harmless to what is stored, and mended by the next writer
+    warning,  ///< harmless to what is stored and mended by the next writer, or a part that could not be looked at
     note,     ///< no fault: a trace of a killed writer that readers and the next writer deal with
 };
 

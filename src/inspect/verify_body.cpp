@@ -56,8 +56,12 @@ void verify_table(const std::shared_ptr<const segment>& s, verification& found) 
     else if (result.operation_open)
         note("an operation was under way; the next writer settles it");
     if (result.busy != 0)
-        note(detail::concat("a working writer left no quiet moment to compare ", result.busy,
-                            " parts; look again when it rests"));
+        found.add({severity::warning,
+                   "body",
+                   std::nullopt,
+                   {},
+                   detail::concat("a working writer left no quiet moment to compare ", result.busy,
+                                  " parts; look again when it rests")});
     if (result.counters_too_high != 0)
         note(detail::concat(result.counters_too_high, " overflow counters are higher than need be: misses probe more"));
 }

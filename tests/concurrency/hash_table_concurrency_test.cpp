@@ -246,11 +246,55 @@ TYPED_TEST(HashTableConcurrencyVerify, AWorkingWriterNeverLooksLikeDamage) {
         }
         done.store(true, std::memory_order_release);
         thread.join();
+        EXPECT_GT(rounds, 0U);
         EXPECT_EQ(findings, 0U) << "in " << rounds << " rounds";
         const auto at_rest = reader.verify([](const hash_table_finding&) { return true; });
         EXPECT_TRUE(at_rest.intact());
         EXPECT_EQ(at_rest.busy, 0U);
     }
+}
+
+// And real damage is found beside a writer that rests now and then, as every server does.
+TYPED_TEST(HashTableConcurrencyVerify, DamageIsFoundBesideAWorkingWriter) {
+    constexpr u64 capacity = 3000;
+    auto g = test::geometry_for<u64, TypeParam>(capacity);
+    test::hash_table_image<u64, TypeParam> table(g);
+    const TypeParam value{}, other = TypeParam::make(1, 1);
+    for (u64 key = 0; key < capacity; ++key) ASSERT_EQ(table.try_insert(key, value), status::inserted);
+    const u64 slot = table.reader().find(table.as_bytes(u64{7}), nullptr);
+    std::byte* const hurt =
+        table.view().node_at(slot / layout::tags_per_line, static_cast<unsigned>(slot % layout::tags_per_line)) +
+        g.value_offset / 8 * 8;
+    detail::store_release<u64>(hurt, detail::load_acquire<u64>(hurt) ^ 0x100);
+    std::atomic<bool> done{false};
+    u64 found = 0, others = 0;
+    std::thread thread([&] {
+        const auto view = table.view().as_const();
+        const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+        while (found == 0 && std::chrono::steady_clock::now() < until)
+            (void)detail::verify(view, [&](const hash_table_finding& f) {
+                const bool right = f.what == hash_table_damage::checksum && f.slot == slot / 416 * 416;
+                ++(right ? found : others);
+                return true;
+            });
+        done.store(true, std::memory_order_release);
+    });
+    test::seeded_random random;
+    while (!done.load(std::memory_order_acquire)) {
+        for (u64 i = 0; i < 1000; ++i) {
+            const u64 key = 8 + random.below(capacity - 8);
+            if (i % 8 == 0)
+                (void)table.erase(key);
+            else if (i % 8 == 1)
+                (void)table.try_insert(key, value);
+            else
+                (void)table.update(key, i % 2 == 0 ? value : other);
+        }
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    thread.join();
+    EXPECT_GT(found, 0U);
+    EXPECT_EQ(others, 0U);
 }
 
 // A bucket that never comes to rest is no damage: its reader says `contended`, and reads again when it rests.

@@ -160,7 +160,7 @@ class step_bench {
         std::uint64_t sequence = 0, intent = 0;
         std::memcpy(&sequence, copy.data() + journal + layout::journal_sequence_offset, 8);
         std::memcpy(&intent, copy.data() + journal + layout::journal_intent_offset, 8);
-        if (sequence % 2 == 0 && intent == 0) return {};
+        if (sequence % 2 == 0 && !holdfast::detail::hash_table_intent{intent}.is_open()) return {};
         shared_image again(copy.size());
         again.assign(copy);
         const holdfast::detail::table_view<std::byte, typename shaped_table<Shape>::node> view(again.bytes(), geometry_,

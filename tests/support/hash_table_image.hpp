@@ -96,20 +96,21 @@ class hash_table_image {
         const d::hash_table_intent before{d::load_relaxed<std::uint64_t>(v.journal + layout::journal_intent_offset)};
         std::byte* image = v.journal + layout::journal_image_offset;
         d::store_release<std::uint64_t>(v.journal + layout::journal_base_offset, base);
-        d::store_release<std::uint64_t>(
-            v.journal + layout::journal_intent_offset,
-            d::hash_table_intent::next(before).open(d::hash_table_intent::update, slot, writer_.size()).word);
+        d::store_release<std::uint64_t>(v.journal + layout::journal_intent_offset,
+                                        before.next(d::hash_table_intent::update, slot, writer_.size()).word);
         d::store_release<std::uint64_t>(v.journal + layout::journal_slot_offset, slot);
         d::copy_to_words(image, 0, as_bytes(key), sizeof key);
         d::copy_to_words(image, geometry_.value_offset, as_bytes(value), sizeof value);
-        d::store_release<std::uint64_t>(v.digest_of(bucket), base + d::digest_value(v, stored, image));
+        d::store_release<std::uint64_t>(v.journal + layout::journal_next_offset,
+                                        base + d::digest_value(v, stored, image));
         std::byte* sequence = v.journal + layout::journal_sequence_offset;
         d::store_release<std::uint64_t>(sequence, d::load_relaxed<std::uint64_t>(sequence) + 1);
         std::byte* line = v.line(bucket);
         d::store_release<std::uint32_t>(line, d::load_relaxed<std::uint32_t>(line) + 1);
     }
 
-    /// Findings of the full check as text, empty when the table is intact; `report` gets the numbers.
+    /// Findings of the full check as text, empty when the table is intact; `report` gets the numbers. Requires: nothing
+    /// writes meanwhile.
     [[nodiscard]] std::string damage(hash_table_verification* report = nullptr) const {
         return damage_of(view().as_const(), report);
     }
@@ -121,6 +122,7 @@ class hash_table_image {
                     std::to_string(f.slot) + (f.slots > 1 ? " and on" : "") + "); ";
             return text.size() < 1000;
         });
+        if (result.busy != 0) text += std::to_string(result.busy) + " parts were busy, though nothing writes; ";
         if (report != nullptr) *report = result;
         return text;
     }

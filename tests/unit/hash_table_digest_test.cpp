@@ -139,8 +139,10 @@ TYPED_TEST(HashTableDigest, BytesOfFreeSlotsMeanNothing) {
         const u64 bucket = slot / 26;
         const auto place = static_cast<unsigned>(slot % 26);
         if (holdfast::detail::tag_at(table.view().line(bucket), place) != 0) continue;
-        std::memset(table.view().node_at(bucket, place), 0xa5, g.value_offset / 8 * 8);
+        std::memset(table.view().node_at(bucket, place), 0xa5, g.node_bytes);
     }
+    EXPECT_EQ(table.damage(), "");
+    this->fill(table, 100, 400, 1);
     EXPECT_EQ(table.damage(), "");
 }
 
@@ -232,6 +234,123 @@ TEST(HashTableDigestJournal, DamageBesideAnOpenOperationIsFoundBeforeAndAfterRec
     table.bytes()[g.nodes_offset + slot * g.node_bytes + g.value_offset + 3] ^= std::byte{16};
     EXPECT_EQ(found_damage<wide_shape>(table.bytes(), g).checksums.size(), 1U);
     shaped_table<wide_shape> next(table.bytes(), g);
+    EXPECT_EQ(found_damage<wide_shape>(next.bytes(), g).checksums.size(), 1U);
+}
+
+/// A table whose writer was killed in an operation, right before its commit or right after it.
+template <class Shape>
+struct killed_table {
+    layout::hash_table_geometry geometry = geometry_for<typename Shape::key, typename Shape::value>(40, 3);
+    shared_image image{geometry.body_bytes()};
+    u64 slot = 0;
+
+    killed_table(table_operation what, bool committed) {
+        const bool insert = what == table_operation::try_insert;
+        shaped_table<Shape> table(geometry);
+        for (u64 n = 0; n < 30; ++n)
+            EXPECT_EQ((apply<Shape>(table, table_operation::try_insert, n, 1)), status::inserted);
+        const u64 key = insert ? 30 : 7;
+        const std::vector<std::byte> before(table.bytes().begin(), table.bytes().end());
+        if (!insert) slot = find(table, key);
+        const std::byte* const node = node_of(table);
+        const u64 kept = what == table_operation::update ? holdfast::detail::digest_value(table.view(), node, node) : 0;
+        (void)apply<Shape>(table, what, key, 2);
+        if (insert) slot = find(table, key);
+        const u64 digest_before = word(before, geometry.digests_offset),
+                  digest_after = word(table.bytes(), geometry.digests_offset);
+        using intent = holdfast::detail::hash_table_intent;
+        const auto op = insert ? intent::insert : what == table_operation::erase ? intent::erase : intent::update;
+        image.assign(committed ? table.bytes() : std::span<const std::byte>(before));
+        put(geometry.digests_offset, digest_before);
+        put(geometry.journal_offset + layout::journal_size_offset, 30);
+        put(geometry.journal_offset + layout::journal_intent_offset, intent{}.next(op, slot, 30).word);
+        put(geometry.journal_offset + layout::journal_base_offset,
+            op == intent::erase ? digest_after : digest_before - kept);
+        put(geometry.journal_offset + layout::journal_next_offset, digest_after);
+    }
+
+    [[nodiscard]] std::size_t value_at(u64 of) const {
+        return geometry.nodes_offset + of * geometry.node_bytes + geometry.value_offset;
+    }
+    [[nodiscard]] bool has_entry() const {
+        const std::byte* line = image.bytes().data() + geometry.lines_offset + slot / 26 * layout::line_bytes;
+        return holdfast::detail::is_key_tag(holdfast::detail::tag_at(line, static_cast<unsigned>(slot % 26)));
+    }
+    [[nodiscard]] static u64 find(const shaped_table<Shape>& table, u64 n) {
+        const auto key = nth_key<Shape>(n);
+        return table.reader().find(table.as_bytes(key), nullptr);
+    }
+
+ private:
+    [[nodiscard]] const std::byte* node_of(const shaped_table<Shape>& table) const {
+        return table.view().node_at(slot / 26, static_cast<unsigned>(slot % 26));
+    }
+    [[nodiscard]] static u64 word(std::span<const std::byte> bytes, std::size_t at) {
+        u64 x = 0;
+        std::memcpy(&x, bytes.data() + at, 8);
+        return x;
+    }
+    void put(std::size_t at, u64 x) { std::memcpy(image.bytes().data() + at, &x, 8); }
+};
+
+template <class Shape>
+void expect_damage_beside_a_kill_is_found(table_operation what, bool committed) {
+    SCOPED_TRACE(std::string(committed ? "after" : "before") + " the commit of operation " +
+                 std::to_string(static_cast<int>(what)));
+    const auto checksums = [](killed_table<Shape>& k) {
+        return found_damage<Shape>(k.image.bytes(), k.geometry).checksums.size();
+    };
+    {
+        killed_table<Shape> sound(what, committed);
+        const found_damage<Shape> found(sound.image.bytes(), sound.geometry);
+        EXPECT_TRUE(found.report.intact());
+        EXPECT_TRUE(found.report.operation_open);
+        shaped_table<Shape> next(sound.image.bytes(), sound.geometry);
+        EXPECT_TRUE(next.recovery().operation_settled);
+        EXPECT_EQ(next.damage(), "");
+    }
+    killed_table<Shape> beside(what, committed);
+    const u64 other = killed_table<Shape>::find(shaped_table<Shape>(beside.image.bytes(), beside.geometry), 8);
+    killed_table<Shape> fresh(what, committed);  // not yet recovered
+    fresh.image.bytes()[fresh.value_at(other)] ^= std::byte{16};
+    EXPECT_EQ(checksums(fresh), 1U);
+    shaped_table<Shape> next(fresh.image.bytes(), fresh.geometry);
+    EXPECT_EQ(checksums(fresh), 1U);
+
+    killed_table<Shape> itself(what, committed);
+    if (!itself.has_entry()) return;
+    itself.image.bytes()[itself.value_at(itself.slot)] ^= std::byte{16};
+    shaped_table<Shape> after(itself.image.bytes(), itself.geometry);
+    EXPECT_EQ(checksums(itself), 1U) << "recovery covered it up";
+}
+
+// The open slot is excused until the next writer comes; its neighbours are not, nor is it itself afterwards.
+TEST(HashTableDigestKilled, DamageBesideAnOpenOperationIsFoundAndNeverCoveredUp) {
+    for (const bool committed : {false, true}) {
+        for (const auto what : {table_operation::try_insert, table_operation::erase, table_operation::update})
+            expect_damage_beside_a_kill_is_found<narrow_shape>(what, committed);
+        for (const auto what : {table_operation::try_insert, table_operation::erase})
+            expect_damage_beside_a_kill_is_found<wide_shape>(what, committed);
+    }
+}
+
+// A kill between U1 and U3 leaves some words of the value replaced. If the journal is hurt then, so is the value: and
+// recovery must not make a new checksum of the mixture.
+TEST(HashTableDigestKilled, AHalfWrittenValueWhoseJournalWasDisarmedIsDamage) {
+    const auto g = geometry_for<wide_shape::key, wide_shape::value>(40, 3);
+    shaped_table<wide_shape> table(g);
+    for (u64 n = 0; n < 30; ++n)
+        ASSERT_EQ((apply<wide_shape>(table, table_operation::try_insert, n, 1)), status::inserted);
+    const u64 slot = killed_table<wide_shape>::find(table, 7);
+    table.arm_update(nth_key<wide_shape>(7), stamped_value<wide_shape>(7, 2));
+    const std::size_t value = g.nodes_offset + slot * g.node_bytes + g.value_offset;
+    const std::size_t image = g.journal_offset + layout::journal_image_offset;
+    std::memcpy(table.bytes().data() + value + 8, table.bytes().data() + image + g.value_offset + 8,
+                8);                        // one word of U2
+    table.bytes()[image] ^= std::byte{1};  // the journal's key: recovery rejects it
+    shaped_table<wide_shape> next(table.bytes(), g);
+    EXPECT_TRUE(next.recovery().journal_rejected);
+    EXPECT_FALSE(next.recovery().update_replayed);
     EXPECT_EQ(found_damage<wide_shape>(next.bytes(), g).checksums.size(), 1U);
 }
 

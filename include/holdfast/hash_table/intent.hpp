@@ -6,8 +6,9 @@
 //         3-39  slot
 //        40-63  how many operations began, modulo 2^24
 //
-// After a kill it tells the next writer what to settle. To a reader that checks the table it is a version of
-// everything: as long as it is the same word and no operation is open, nothing was changed.
+// When the operation ends, only the first two bits go. After a kill the word tells the next writer what to settle. To
+// a reader that checks the table it is a version of everything: as long as it is the same word and no operation is
+// open, nothing was changed. (It is the same once more after 2^24 operations if the last one was on the same slot.)
 #pragma once
 
 #include <cstdint>
@@ -19,14 +20,11 @@ struct hash_table_intent {
 
     std::uint64_t word = 0;
 
-    /// The word without the operation, and that of the operation after it; a closed one can be opened.
-    [[nodiscard]] constexpr hash_table_intent closed() const noexcept { return {word >> 40 << 40}; }
-    [[nodiscard]] static constexpr hash_table_intent next(hash_table_intent closed) noexcept {
-        return {closed.word + (std::uint64_t{1} << 40)};
-    }
-    [[nodiscard]] constexpr hash_table_intent open(operation op, std::uint64_t slot,
+    /// The word when its operation has ended, and when the next one begins.
+    [[nodiscard]] constexpr hash_table_intent closed() const noexcept { return {word & ~std::uint64_t{3}}; }
+    [[nodiscard]] constexpr hash_table_intent next(operation op, std::uint64_t slot,
                                                    std::uint64_t size_before) const noexcept {
-        return {word | slot << 3 | (size_before & 1) << 2 | op};
+        return {((word >> 40) + 1) << 40 | slot << 3 | (size_before & 1) << 2 | op};
     }
 
     [[nodiscard]] constexpr operation what() const noexcept { return static_cast<operation>(word & 3); }

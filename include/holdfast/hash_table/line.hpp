@@ -103,9 +103,10 @@ template <tag_match Match>
 }
 
 /// How many entries of overflow class `group` (0 to 15) went past this bucket; 15 = that many or more.
-/// Relaxed: a reader that must find an entry has seen its insert, hence the counters raised before it.
+/// Acquire: R4; verify looks at the intent behind it. (To find an entry less would do: whoever must find it has seen
+/// its insert, hence the counters raised before it.)
 [[nodiscard]] inline std::uint8_t counter_of(const std::byte* line, unsigned group) noexcept {
-    const std::uint8_t pair = load_relaxed<std::uint8_t>(line + layout::line_counters_offset + group / 2);
+    const std::uint8_t pair = load_acquire<std::uint8_t>(line + layout::line_counters_offset + group / 2);
     return static_cast<std::uint8_t>((pair >> (group % 2 * 4)) & 15U);
 }
 

@@ -8,17 +8,20 @@
 //      that many or more). A counter may be too high, never too low.
 // (I3) A bucket's version is even, except while the journal is armed for a slot of that bucket.
 // (I4) Node bytes of a bucket change only after its version has changed.
-// (I5) A region's digest is the sum of its live nodes (digest.hpp), unless the intent names a slot of it: then base is
-//      the sum without what the operation replaces: all words of that slot, or for an update those of its value.
+// (I5) A region's digest is the sum of its live nodes (digest.hpp), unless the intent names a slot of it. Then base is
+//      the sum without what the operation replaces (all words of that slot, or for an update those of its value), and
+//      the digest is the sum before the operation, or next, the sum after it. What an operation adds is made from the
+//      caller's bytes, and nothing is summed anew from the table: so no digest ever covers up damage.
 //
 // Stores of each operation, in order
-//   insert  D0 base | S0 intent | I1 counters + 1 | I2 version + 2 | I3 node words | D1 digest | I4 tag = commit | S1
-//   size
+//   insert  D0 base | S0 intent | I1 counters + 1 | I2 version + 2 | I3 node words | D1 next | I4 tag = commit
+//           | D2 digest | S1 size | S2 intent closed
+//   erase   D0 base | S0 intent | D1 next | E1 tag 0 = commit | D2 digest | E2 counters - 1 | S1 size
 //           | S2 intent closed
-//   erase   D0 base | S0 intent | D1 digest | E1 tag 0 = commit | E2 counters - 1 | S1 size | S2 intent closed
-//   update  of a value inside one word: D0 base | S0 intent | that word = commit | D1 digest | S2 intent closed
-//   update  of a wider one: D0 base | S0 intent | J1 image | D1 digest | J2 armed = commit | U1 version odd | U2 words
-//           | U3 version even | J3 disarmed | S2 intent closed
+//   update  of a value inside one word: D0 base | S0 intent | D1 next | U0 that word = commit | D2 digest
+//           | S2 intent closed
+//   update  of a wider one: D0 base | S0 intent | J1 image | D1 next | J2 armed = commit | U1 version odd | U2 words
+//           | U3 version even | D2 digest | J3 disarmed | S2 intent closed
 //
 // Synchronisation (store here -> load in find.hpp, or in verify.hpp for W4)
 //   W1 tag (I4, E1)        -> R1 match_tags    an entry is seen whole, with the counters that lead to it
@@ -29,17 +32,17 @@
 //
 // Killed after  state                                repaired by
 //   D0          nothing happened                     nobody must: base means nothing while no intent is open
-//   S0          nothing happened                     intent closed at the next attach
+//   S0, D1      nothing happened                     intent closed at the next attach
 //   I1          counters too high                    nobody must: extra probes for some misses; recount() is exact
 //   I2, I3      free slot, new bytes and version     nobody: the slot is free
-//   D1          digest of the state to come          digest made anew at the next attach: base + what the slot holds
-//   I4, E1      done; size off by one                size mended at the next attach, by intent and tag
-//   E2          as E1, some counters too high        as I1
-//   the word    done, digest not yet                 as D1
+//   I4, E1      done; size off by one, digest old    both mended at the next attach, by intent, tag and next
+//   D2          done; size off by one                the same
+//   E2          as D2, some counters too high        as I1
+//   U0          done, digest old                     digest = next at the next attach, as base + value gives next
 //   J1          nothing happened                     nobody: the journal is not armed
-//   J2 to U3    done for readers who meet the odd    replayed at the next attach; until then such a bucket is read
+//   J2 to U2    done for readers who meet the odd    replayed at the next attach; until then such a bucket is read
 //               version, not yet for the others      through the journal
-//   U3, J3      done                                 replayed once more, same words
+//   U3 to J3    done                                 replayed once more, same words, where still armed
 //   S1          done                                 intent closed at the next attach
 // The repairs store in the same manner and may be killed themselves (recover.hpp).
 //
@@ -47,8 +50,10 @@
 // that many go by could accept a torn value; at ten million inserts a second into one bucket that is 200 seconds.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "holdfast/hash_table/digest.hpp"
 #include "holdfast/hash_table/find.hpp"
@@ -69,6 +74,14 @@ enum class hash_table_status : std::uint8_t {
 };
 
 namespace detail {
+
+/// Copies the words that an update may change from an image of a node. A word shared with the key has the same key.
+template <class Node>
+inline void copy_value_words(const table_view<std::byte, Node>& view, std::byte* node,
+                             const std::byte* image) noexcept {
+    for (std::size_t i = view.value_word; i < view.value_end; ++i)
+        store_release<std::uint64_t>(node + 8 * i, load_relaxed<std::uint64_t>(image + 8 * i));  // relaxed: our own
+}
 
 template <class Node, tag_match Match = tag_match::best>
 class hash_table_mutator {
@@ -120,8 +133,9 @@ class hash_table_mutator {
         const std::byte* node = view_.node_at(at.bucket, at.place);
         const std::uint64_t base = stored(digest) - digest_node(view_, node);
         begin(hash_table_intent::erase, at.slot, base);              // D0, S0
-        store_release<std::uint64_t>(digest, base);                  // D1
+        promise(base);                                               // D1
         set_tag(view_.line(at.bucket), at.place, layout::tag_free);  // E1, W1
+        store_release<std::uint64_t>(digest, base);                  // D2
         change_counters(h, at.pairs, false);                         // E2
         finish(size_ - (size_ != 0 ? 1 : 0));                        // S1, S2
         return {hash_table_status::erased, at.slot};
@@ -223,11 +237,11 @@ class hash_table_mutator {
         // I2, W2: whoever sees a word of the new node sees this version; whoever sees this version sees the tag cleared
         // before it.
         store_release<std::uint32_t>(line + layout::line_version_offset, version + 2);
-        copy_to_words(node, 0, key, view_.node.key_bytes());  // I3
-        copy_to_words(node, view_.value_offset, value, view_.node.value_bytes());
-        store_release<std::uint64_t>(digest, base + digest_node(view_, node));  // D1
-        set_tag(line, place, h.tag());                                          // I4, W1
-        finish(size_ + 1);                                                      // S1, S2
+        const std::uint64_t next = base + store_node(node, node, key, value);  // I3
+        promise(next);                                                         // D1
+        set_tag(line, place, h.tag());                                         // I4, W1
+        store_release<std::uint64_t>(digest, next);                            // D2
+        finish(size_ + 1);                                                     // S1, S2
         return {hash_table_status::inserted, slot};
     }
 
@@ -238,12 +252,15 @@ class hash_table_mutator {
         std::byte* node = view_.node_at(at.bucket, at.place);
         std::byte* word = node + std::size_t{8} * view_.value_word;
         const std::uint64_t multiplier = digest_multiplier(static_cast<std::uint64_t>(word - view_.nodes));
-        // Relaxed, both: nobody else stores to them.
-        const std::uint64_t base = stored(digest) - digest_term(load_relaxed<std::uint64_t>(word), multiplier);
-        begin(hash_table_intent::update, at.slot, base);                           // D0, S0
-        copy_to_words(node, view_.value_offset, value, view_.node.value_bytes());  // one word, one store
-        store_release<std::uint64_t>(digest, base + digest_term(load_relaxed<std::uint64_t>(word), multiplier));  // D1
-        close();                                                                                                  // S2
+        std::uint64_t changed = load_relaxed<std::uint64_t>(word);  // relaxed: nobody else stores to it
+        const std::uint64_t base = stored(digest) - digest_term(changed, multiplier);
+        std::memcpy(reinterpret_cast<std::byte*>(&changed) + view_.value_offset % 8, value, view_.node.value_bytes());
+        const std::uint64_t next = base + digest_term(changed, multiplier);
+        begin(hash_table_intent::update, at.slot, base);  // D0, S0
+        promise(next);                                    // D1
+        store_release<std::uint64_t>(word, changed);      // U0
+        store_release<std::uint64_t>(digest, next);       // D2
+        close();                                          // S2
         return hash_table_status::updated;
     }
 
@@ -251,7 +268,6 @@ class hash_table_mutator {
     [[nodiscard, gnu::noinline]] hash_table_status assign_wide(const location& at, const std::byte* key,
                                                                const std::byte* value) noexcept {
         const std::uint64_t slot = at.slot;
-        const std::size_t bytes = view_.node.value_bytes();
         std::byte* node = view_.node_at(at.bucket, at.place);
         std::byte* digest = view_.digest_of(at.bucket);
         std::byte* line = view_.line(at.bucket);
@@ -264,16 +280,55 @@ class hash_table_mutator {
         const std::uint64_t base = stored(digest) - digest_value(view_, node, node);
         begin(hash_table_intent::update, slot, base);                               // D0, S0
         store_release<std::uint64_t>(journal + layout::journal_slot_offset, slot);  // J1
-        copy_to_words(image, 0, key, view_.node.key_bytes());
-        copy_to_words(image, view_.value_offset, value, bytes);
-        store_release<std::uint64_t>(digest, base + digest_value(view_, node, image));          // D1
+        (void)store_words(image, node, key, value, 0, view_.value_word);
+        const std::uint64_t next = base + store_words(image, node, key, value, view_.value_word, view_.value_end);
+        promise(next);                                                                          // D1
         store_release<std::uint64_t>(journal + layout::journal_sequence_offset, sequence + 1);  // J2, pairs with R3
         store_release<std::uint32_t>(line + layout::line_version_offset, version + 1);          // U1, W2
-        copy_to_words(node, view_.value_offset, value, bytes);                                  // U2
+        copy_value_words(view_, node, image);                                                   // U2
         store_release<std::uint32_t>(line + layout::line_version_offset, version + 2);          // U3, W2
+        store_release<std::uint64_t>(digest, next);                                             // D2
         store_release<std::uint64_t>(journal + layout::journal_sequence_offset, sequence + 2);  // J3, pairs with R3
         close();                                                                                // S2
         return hash_table_status::updated;
+    }
+
+    /// Word `index` of a node with this key and value; bytes that belong to neither are zero.
+    [[nodiscard]] std::uint64_t word_of(const std::byte* key, const std::byte* value,
+                                        std::size_t index) const noexcept {
+        const std::size_t at = 8 * index, key_end = view_.node.key_bytes();
+        const std::size_t value_at = view_.value_offset, value_end = value_at + view_.node.value_bytes();
+        std::uint64_t word = 0;
+        if (at + 8 <= key_end) {
+            std::memcpy(&word, key + at, 8);
+        } else if (at >= value_at && at + 8 <= value_end) {
+            std::memcpy(&word, value + (at - value_at), 8);
+        } else {
+            std::byte* const bytes = reinterpret_cast<std::byte*>(&word);
+            if (at < key_end) std::memcpy(bytes, key + at, key_end - at);
+            const std::size_t from = std::max(at, value_at), to = std::min(at + 8, value_end);
+            if (from < to) std::memcpy(bytes + (from - at), value + (from - value_at), to - from);
+        }
+        return word;
+    }
+
+    /// Stores words [from, to) of such a node at `target`. Returns: their terms, as those of the node at `node`.
+    std::uint64_t store_words(std::byte* target, const std::byte* node, const std::byte* key, const std::byte* value,
+                              std::size_t from, std::size_t to) const noexcept {
+        std::uint64_t multiplier = digest_multiplier(static_cast<std::uint64_t>(node - view_.nodes) + 8 * from);
+        std::uint64_t sum = 0;
+        for (std::size_t i = from; i < to; ++i, multiplier += 8 * hash_multipliers[0]) {
+            const std::uint64_t word = word_of(key, value, i);
+            store_release<std::uint64_t>(target + 8 * i, word);
+            sum += digest_term(word, multiplier);
+        }
+        return sum;
+    }
+    std::uint64_t store_node(std::byte* target, const std::byte* node, const std::byte* key,
+                             const std::byte* value) const noexcept {
+        // The commonest size, without a loop.
+        if (view_.node_words == 2) return store_words(target, node, key, value, 0, 2);
+        return store_words(target, node, key, value, 0, view_.node_words);
     }
 
     /// Counts an entry in, or out of, the buckets it went past: home and both of every pair before its own (I2).
@@ -307,9 +362,14 @@ class hash_table_mutator {
     /// D0 and S0. Release: base is there when the intent is, and the intent (W4, pairs with R4) before the operation's
     /// own stores, for a process that dies at once after any of them and for readers that verify.
     void begin(hash_table_intent::operation op, std::uint64_t slot, std::uint64_t base) noexcept {
-        closed_ = hash_table_intent::next(closed_);
+        const hash_table_intent opened = closed_.next(op, slot, size_);
+        closed_ = opened.closed();
         store_release<std::uint64_t>(view_.journal + layout::journal_base_offset, base);
-        store_release<std::uint64_t>(view_.journal + layout::journal_intent_offset, closed_.open(op, slot, size_).word);
+        store_release<std::uint64_t>(view_.journal + layout::journal_intent_offset, opened.word);
+    }
+    /// D1. Release: it is there when the operation is committed.
+    void promise(std::uint64_t next) noexcept {
+        store_release<std::uint64_t>(view_.journal + layout::journal_next_offset, next);
     }
     /// S1 and S2. Release: the size never runs ahead of the tag, nor the closed intent ahead of the size.
     void finish(std::uint64_t size) noexcept {

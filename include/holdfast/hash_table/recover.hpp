@@ -2,8 +2,8 @@
 // recover.hpp - what the next writer does before its first operation: finish what the last one was killed in.
 //
 // Cost of recover(): one journal, whatever the capacity. Every step may be killed and is then done again: a replay
-// stores the same words, the size is mended only while its lowest bit says that it was not, and the digest is made
-// from base, which nobody changes meanwhile.
+// stores the same words, the size is mended only while its lowest bit says that it was not, and the digest becomes
+// next, which nobody changes meanwhile, or stays.
 #pragma once
 
 #include <algorithm>
@@ -26,14 +26,14 @@ struct hash_table_recovery {
 
 namespace detail {
 
-/// Finishes the armed update, if there is one: U1, U2, U3, J3 once more. Returns: whether it did. A journal that is
-/// armed without an intent for the same slot was armed by damage: what it holds is an older value, not the newest.
+/// Finishes the armed update, if there is one: U1, U2, U3, J3 once more. A journal that is armed without an intent for
+/// the same slot was armed by damage: what it holds is an older value, not the newest.
 template <class Node>
-bool replay_update(const table_view<std::byte, Node>& view, hash_table_recovery& done) noexcept {
+void replay_update(const table_view<std::byte, Node>& view, hash_table_recovery& done) noexcept {
     std::byte* journal = view.journal;
     // Relaxed, all loads here: there is no other writer, and the lease that was taken orders us behind the last one.
     const std::uint64_t sequence = load_relaxed<std::uint64_t>(journal + layout::journal_sequence_offset);
-    if (sequence % 2 == 0) return false;
+    if (sequence % 2 == 0) return;
     const hash_table_intent intent{load_relaxed<std::uint64_t>(journal + layout::journal_intent_offset)};
     const std::uint64_t slot = load_relaxed<std::uint64_t>(journal + layout::journal_slot_offset);
     if (slot < view.slots()) {
@@ -48,9 +48,7 @@ bool replay_update(const table_view<std::byte, Node>& view, hash_table_recovery&
         const bool meant = intent.what() == hash_table_intent::update && intent.slot() == slot;
         if (meant && is_key_tag(tag_at(line, place)) && equal_words(node, key, view.node.key_bytes())) {
             store_release<std::uint32_t>(line + layout::line_version_offset, version | 1U);  // U1, W2
-            for (std::size_t at = view.value_offset / 8 * 8; at < view.value_offset + view.node.value_bytes(); at += 8)
-                store_release<std::uint64_t>(
-                    node + at, load_relaxed<std::uint64_t>(image + at));  // U2; a shared word has the same key
+            copy_value_words(view, node, image);                                             // U2
             done.update_replayed = true;
         } else {
             done.journal_rejected = true;
@@ -61,14 +59,22 @@ bool replay_update(const table_view<std::byte, Node>& view, hash_table_recovery&
         done.journal_rejected = true;
     }
     store_release<std::uint64_t>(journal + layout::journal_sequence_offset, sequence + 1);  // J3, pairs with R3
-    return done.update_replayed;
+}
+
+/// Whether the operation happened that was running. An update did if the value in its slot gives the sum it promised;
+/// one that gives another is the old value, or damage: the digest stays, and tells which.
+template <class Node>
+[[nodiscard]] bool is_committed(const table_view<std::byte, Node>& view, hash_table_intent intent, bool has_entry,
+                                const std::byte* node, std::uint64_t next) noexcept {
+    if (intent.what() != hash_table_intent::update) return has_entry == (intent.what() == hash_table_intent::insert);
+    const std::uint64_t base =
+        load_relaxed<std::uint64_t>(view.journal + layout::journal_base_offset);  // relaxed: above
+    return has_entry && base + digest_value(view, node, node) == next;
 }
 
 /// Settles the running operation, if there is one: digest and size for what its slot holds now.
-/// An update that was replayed had stored the digest of its value before it was armed; that one stays, so that damage
-/// of the journal is not signed as sound.
 template <class Node>
-void settle_intent(const table_view<std::byte, Node>& view, bool replayed, hash_table_recovery& done) noexcept {
+void settle_intent(const table_view<std::byte, Node>& view, hash_table_recovery& done) noexcept {
     std::byte* journal = view.journal;
     // Relaxed: as above.
     const hash_table_intent intent{load_relaxed<std::uint64_t>(journal + layout::journal_intent_offset)};
@@ -78,14 +84,9 @@ void settle_intent(const table_view<std::byte, Node>& view, bool replayed, hash_
         const std::uint64_t bucket = slot / layout::tags_per_line;
         const unsigned place = static_cast<unsigned>(slot % layout::tags_per_line);
         const bool has_entry = is_key_tag(tag_at(view.line(bucket), place));
-        if (!replayed) {
-            std::uint64_t digest = load_relaxed<std::uint64_t>(journal + layout::journal_base_offset);
-            const std::byte* node = view.node_at(bucket, place);
-            if (has_entry)
-                digest += intent.what() == hash_table_intent::update ? digest_value(view, node, node)
-                                                                     : digest_node(view, node);
-            store_release<std::uint64_t>(view.digest_of(bucket), digest);  // D1
-        }
+        const std::uint64_t next = load_relaxed<std::uint64_t>(journal + layout::journal_next_offset);
+        if (is_committed(view, intent, has_entry, view.node_at(bucket, place), next))
+            store_release<std::uint64_t>(view.digest_of(bucket), next);  // D2
         const std::uint64_t size = load_relaxed<std::uint64_t>(journal + layout::journal_size_offset);
         store_release<std::uint64_t>(journal + layout::journal_size_offset, intent.mend(size, has_entry));  // S1
         done.operation_settled = true;
@@ -99,8 +100,8 @@ void settle_intent(const table_view<std::byte, Node>& view, bool replayed, hash_
 template <class Node>
 hash_table_recovery recover(const table_view<std::byte, Node>& view) noexcept {
     hash_table_recovery done;
-    const bool replayed = replay_update(view, done);
-    settle_intent(view, replayed, done);
+    replay_update(view, done);
+    settle_intent(view, done);
     return done;
 }
 

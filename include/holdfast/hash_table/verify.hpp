@@ -179,7 +179,7 @@ class hash_table_verifier {
             !is_key_tag(tag_at(view_.line(bucket), place)) ||
             !equal_words(view_.node_at(bucket, place), key_, view_.node.key_bytes()))
             return hash_table_damage::journal_key;
-        const std::uint64_t expected = load_acquire<std::uint64_t>(view_.digest_of(bucket));  // R4
+        const std::uint64_t expected = journal_word(layout::journal_next_offset);
         const std::uint64_t base = journal_word(layout::journal_base_offset);
         if (base + digest_value(view_, view_.node_at(bucket, place), image) != expected)
             return hash_table_damage::journal_value;
@@ -195,7 +195,7 @@ class hash_table_verifier {
             const std::uint64_t bucket = first + i;
             settle(at_bucket(bucket), layout::line_bytes, [&](hash_table_intent) { return version_damage(bucket); });
             for (unsigned group = 0; group < 16 && !report_.stopped; ++group) {
-                const std::uint8_t stored = counter_seen(bucket, group), counted = exact[i * 16 + group];
+                const std::uint8_t stored = counter_of(view_.line(bucket), group), counted = exact[i * 16 + group];
                 if (stored > counted) ++report_.counters_too_high;
                 if (stored >= counted) continue;
                 if (nothing_moved(before, intent_now()))
@@ -206,12 +206,6 @@ class hash_table_verifier {
             for (unsigned place = 0; place < layout::tags_per_line; ++place) check_slot(bucket, place);
         }
         if (!compared) ++report_.busy;
-    }
-
-    /// As counter_of(), but acquire (R4): the intent looked at afterwards is that of this counter, or a later one.
-    [[nodiscard]] std::uint8_t counter_seen(std::uint64_t bucket, unsigned group) const noexcept {
-        const std::byte* counters = view_.line(bucket) + layout::line_counters_offset;
-        return static_cast<std::uint8_t>(load_acquire<std::uint8_t>(counters + group / 2) >> (group % 2 * 4) & 15U);
     }
 
     /// The slot that may or may not have an entry while that intent is open.
@@ -237,7 +231,9 @@ class hash_table_verifier {
             ++report_.entries;
             if (slot == open_slot(begun_)) open_slot_entries_ = 1;
         }
-        settle(at_slot(slot), view_.node_bytes, [&](hash_table_intent) { return slot_damage(bucket, place); });
+        settle(at_slot(slot), view_.node_bytes, [&](hash_table_intent intent) {
+            return slot == open_slot(intent) ? std::nullopt : slot_damage(bucket, place);
+        });
     }
 
     [[nodiscard]] found slot_damage(std::uint64_t bucket, unsigned place) {

@@ -15,15 +15,15 @@
 //   12  52  twenty-six u16 tags, 0 = free      16   8  size: number of entries
 //                                              24   8  intent: the running operation (hash_table/intent.hpp)
 // Node                                         32   8  base: digest of its region without what it replaces
-//    0             key                         40  24  zero
-//    value_offset  value                       64  ..  image: the node as it will be, rounded up to 64
-//    up to node_bytes, a multiple of 8: zero
+//    0             key                         40   8  next: digest of its region after it
+//    value_offset  value                       48  16  zero
+//    all else up to node_bytes: zero           64  ..  image: the node as it will be, rounded up to 64
 //
 // (I1) The geometry words in the segment header never change. They are input: copied once, checked against the size of
 //      the body, and only the checked copy is used.
 // (I2) A zero-filled body is an empty table.
 // (I3) The digest of a region is the sum, modulo 2^64, of digest_term() over all words of the nodes whose slots have a
-//      key's tag (hash_table/digest.hpp), except while an operation on the region is open: see base.
+//      key's tag (hash_table/digest.hpp), except while an operation on the region is open: see base and next.
 // (I4) buckets is prime and greater than 2 * pairs_max, so a probe sequence never meets the same bucket twice.
 #pragma once
 
@@ -52,6 +52,7 @@ inline constexpr std::size_t journal_slot_offset = 8;
 inline constexpr std::size_t journal_size_offset = 16;
 inline constexpr std::size_t journal_intent_offset = 24;
 inline constexpr std::size_t journal_base_offset = 32;
+inline constexpr std::size_t journal_next_offset = 40;
 inline constexpr std::size_t journal_image_offset = 64;
 
 /// Fewer would cost memory (8 bytes a region), more would cost whoever looks for damage: it is told to the region.
