@@ -16,14 +16,14 @@ struct machine_record {
     std::uint64_t memory_bytes = 0;
     std::string kernel, compiler, build;  ///< build: optimised or not, sanitizers, the version of Holdfast
     std::vector<std::pair<std::string, std::string>>
-        conditions;                     ///< what may disturb: governor, load, huge pages, steal
+        conditions;                     ///< what may disturb: load, steal, governor, huge pages
     std::vector<std::string> warnings;  ///< for people: what makes the numbers doubtful
 
     /// The parts that have to agree before two runs are compared, as one text.
     [[nodiscard]] std::string identity() const;
 };
 
-/// Asks /proc, /sys and the compiler's macros. What the system does not tell is left out, never guessed.
+/// As perf_test/environment.hpp finds it. What the system does not tell is left out, never guessed.
 [[nodiscard]] machine_record this_machine();
 
 }  // namespace holdfast::workload
