@@ -85,7 +85,7 @@ std::string to_csv(std::span<const result> results) {
 std::vector<std::pair<std::string, std::string>> properties_of(const result& found) {
     std::vector<std::pair<std::string, std::string>> all;
     const auto add = [&all](const std::string& name, const std::string& value) {
-        if (!value.empty()) all.emplace_back(std::string("perf_").append(name), value);
+        if (!value.empty()) all.emplace_back(name, value);
     };
     if (found.good())
         for (const auto& [name, value] : fields_of(found)) add(name, value);

@@ -46,7 +46,7 @@ session& session::get() {
 
 void session::configure(flag_values flags) {
     check_outputs(flags.output);
-    sinks_ = make_sinks(flags);
+    sinks_ = make_sinks(flags, build_);
     flags_ = std::move(flags);
     configured_ = true;
 }

@@ -21,8 +21,8 @@ namespace {
 class file_sink final : public sink {
  public:
     using writer = std::string (*)(const run_record&);
-    file_sink(std::string path, writer text) : path_(std::move(path)), text_(text) {
-        run_.where = this_environment(this_build());
+    file_sink(std::string path, writer text, const build_facts& build) : path_(std::move(path)), text_(text) {
+        run_.where = this_environment(build);
         run_.started = utc_now();
     }
 
@@ -69,8 +69,8 @@ class file_sink final : public sink {
 /// Compares each test of a pass with the baseline, and says the verdicts at its end.
 class baseline_sink final : public sink {
  public:
-    explicit baseline_sink(const output_options& output)
-        : runs_(output.baseline, this_environment(this_build())), fails_(output.fail_on_regression) {
+    baseline_sink(const output_options& output, const build_facts& build)
+        : runs_(output.baseline, this_environment(build)), fails_(output.fail_on_regression) {
         options_.min_effect = output.min_effect;
     }
 
@@ -111,16 +111,16 @@ class baseline_sink final : public sink {
 
 }  // namespace
 
-std::vector<std::unique_ptr<sink>> make_sinks(const flag_values& flags) {
+std::vector<std::unique_ptr<sink>> make_sinks(const flag_values& flags, const build_facts& build) {
     const output_options& output = flags.output;
     std::vector<std::unique_ptr<sink>> all;
     // The baseline is read before anything is written: it may be the very file.
-    if (!output.baseline.empty()) all.push_back(std::make_unique<baseline_sink>(output));
-    if (!output.json.empty()) all.push_back(std::make_unique<file_sink>(output.json, &to_json));
+    if (!output.baseline.empty()) all.push_back(std::make_unique<baseline_sink>(output, build));
+    if (!output.json.empty()) all.push_back(std::make_unique<file_sink>(output.json, &to_json, build));
     if (!output.csv.empty())
         all.push_back(
-            std::make_unique<file_sink>(output.csv, [](const run_record& run) { return to_csv(run.results); }));
-    if (!output.html.empty()) all.push_back(std::make_unique<file_sink>(output.html, &to_html));
+            std::make_unique<file_sink>(output.csv, [](const run_record& run) { return to_csv(run.results); }, build));
+    if (!output.html.empty()) all.push_back(std::make_unique<file_sink>(output.html, &to_html, build));
     return all;
 }
 

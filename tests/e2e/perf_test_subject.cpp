@@ -17,6 +17,12 @@ std::uint64_t calls = 0;
 PERF_TEST(Good, Adds) { PERF_USE(++calls); }
 PERF_TEST_OPT(Good, AsksForARate, 200, 300) { PERF_USE(++calls); }
 
+TEST(Good, MeasuresThreeTimes) {
+    [[maybe_unused]] const auto first = PERF_RUN { PERF_USE(++calls); };
+    [[maybe_unused]] const auto second = PERF_RUN { PERF_USE(calls += 2); };
+    (void)holdfast::perf_test::run("named", [] { PERF_USE(calls += 3); });
+}
+
 PERF_TEST(Bad, NeverReturns) {
     for (;;) holdfast::perf_test::do_not_optimize(calls);
 }

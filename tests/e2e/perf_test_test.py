@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program of performance tests as its users run it: flags, exit codes, and every way in which a test goes wrong."""
+import json
 import os
 import pathlib
 import pty
@@ -74,6 +75,22 @@ class Counting(unittest.TestCase):
             properties = {p.get("name"): p.get("value") for p in xml.etree.ElementTree.parse(report).iter("property")}
         self.assertGreater(float(properties["perf_hz"]), 0)
         self.assertIn("perf_median_ns", properties)
+
+    def test_measurements_of_one_test_keep_apart(self):
+        with tempfile.TemporaryDirectory() as folder:
+            report, results = f"{folder}/report.xml", f"{folder}/results.json"
+            ran = run("-time=20", "--perf_junit", f"--gtest_output=xml:{report}", f"--perf_json={results}", test="Good.MeasuresThreeTimes")
+            self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+            properties = {p.get("name") for p in xml.etree.ElementTree.parse(report).iter("property")}
+            found = json.loads(pathlib.Path(results).read_text())
+        self.assertLessEqual({"perf_median_ns", "perf_2_median_ns", "perf_named_median_ns"}, properties)
+        self.assertEqual([one["name"] for one in found["results"]], ["MeasuresThreeTimes", "MeasuresThreeTimes/2", "MeasuresThreeTimes/named"])
+
+    def test_the_build_recorded_is_that_of_the_tests(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run("-time=20", f"--perf_json={folder}/results.json", test="Good.Adds")
+            found = json.loads(pathlib.Path(f"{folder}/results.json").read_text())
+        self.assertEqual(found["environment"]["build"]["flags"], "those of the subject")
 
     def test_a_cpu_that_is_none_is_refused(self):
         ran = run("-time=20", "-pin=65000", test="Good.Adds")

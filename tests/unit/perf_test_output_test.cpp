@@ -117,9 +117,9 @@ TEST(PerfOutput, FailureHasNoNumbersInAnyForm) {
     for (const char* const name : {"time", "samples", "hz", "count"}) EXPECT_EQ(only.find(name), nullptr) << name;
     EXPECT_THAT(to_csv(run.results), HasSubstr("Suite,Fails,,,,,,,,,,,,,,,,,drift,\"it threw, \"\"hard\"\"\"\r\n"));
     EXPECT_THAT(to_html(run), HasSubstr("No valid number: it threw"));
-    EXPECT_THAT(properties_of(run.results.front()),
-                testing::ElementsAre(testing::Pair("perf_warnings", "drift"),
-                                     testing::Pair("perf_failure", "it threw, \"hard\"")));
+    EXPECT_THAT(
+        properties_of(run.results.front()),
+        testing::ElementsAre(testing::Pair("warnings", "drift"), testing::Pair("failure", "it threw, \"hard\"")));
 }
 
 TEST(PerfOutput, CsvHasAsManyFieldsInEveryLine) {
@@ -136,10 +136,10 @@ TEST(PerfOutput, CsvHasAsManyFieldsInEveryLine) {
 
 TEST(PerfOutput, PropertiesAreNumbersOfThisTest) {
     const auto all = properties_of(measured("Fast", 10));
-    EXPECT_THAT(all, testing::Contains(testing::Pair("perf_count", "1000")));
-    EXPECT_THAT(all, testing::Contains(testing::Pair("perf_hz", "2000")));
-    EXPECT_THAT(all, testing::Contains(testing::Pair("perf_instructions", "42.5")));
-    EXPECT_THAT(all, testing::Contains(testing::Pair("perf_call_p50_ns", "10")));
+    EXPECT_THAT(all, testing::Contains(testing::Pair("count", "1000")));
+    EXPECT_THAT(all, testing::Contains(testing::Pair("hz", "2000")));
+    EXPECT_THAT(all, testing::Contains(testing::Pair("instructions", "42.5")));
+    EXPECT_THAT(all, testing::Contains(testing::Pair("call_p50_ns", "10")));
 }
 
 TEST(PerfOutput, HostileNamesAndNumbersThatAreNoneBreakNoForm) {
@@ -239,7 +239,7 @@ TEST(PerfSinks, WriteTheFilesThatWereAskedFor) {
     flags.output.json = files.path_of("a.json");
     flags.output.csv = files.path_of("a.csv");
     flags.output.html = files.path_of("a.html");
-    const auto sinks = make_sinks(flags);
+    const auto sinks = make_sinks(flags, this_build());
     for (const auto& one : sinks) {
         one->add(measured("Fast", 10));
         EXPECT_TRUE(one->finish().empty());
@@ -258,7 +258,7 @@ TEST(PerfSinks, BaselineFailsTheRunForASlowerTestOnlyIfAsked) {
     for (const double factor : {0.99, 1.0, 1.01, 0.995, 1.005, 1.002}) {
         flag_values flags;
         flags.output.json = files.path_of(std::to_string(factor) + ".json");
-        const auto sinks = make_sinks(flags);
+        const auto sinks = make_sinks(flags, this_build());
         sinks.front()->add(measured("Fast", 10 * factor));
         sinks.front()->add(measured("Slow", 1000 * factor));
         EXPECT_TRUE(sinks.front()->finish().empty());
@@ -267,7 +267,7 @@ TEST(PerfSinks, BaselineFailsTheRunForASlowerTestOnlyIfAsked) {
         flag_values flags;
         flags.output.baseline = files.folder();
         flags.output.fail_on_regression = asked;
-        const auto sinks = make_sinks(flags);
+        const auto sinks = make_sinks(flags, this_build());
         ASSERT_EQ(sinks.size(), 1U);
         sinks.front()->add(measured("Fast", 10.05));
         sinks.front()->add(measured("Slow", 3000));

@@ -32,7 +32,7 @@ struct run_record {
 /// One page that loads nothing, with the distribution of each test's samples.
 [[nodiscard]] std::string to_html(const run_record& run);
 
-/// Name and value of what belongs into GoogleTest's XML and JSON reports, by RecordProperty. Names are `perf_...`.
+/// Name and value of what belongs into GoogleTest's XML and JSON reports, by RecordProperty, as `perf_NAME`.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> properties_of(const result& found);
 
 /// The parts of an environment that have to agree before times are compared: processor, number of CPUs, memory,

@@ -8,8 +8,10 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "holdfast/perf_test/environment.hpp"
 #include "holdfast/perf_test/options.hpp"
 #include "holdfast/perf_test/result.hpp"
 
@@ -28,13 +30,18 @@ class sink {
     sink& operator=(const sink&) = default;
 };
 
-/// The sinks that the flags ask for. Throws: usage_error if one cannot be made.
-[[nodiscard]] std::vector<std::unique_ptr<sink>> make_sinks(const flag_values& flags);
+/// The sinks that the flags ask for, for tests that were compiled as `build` says. Throws: usage_error if one cannot be
+/// made.
+[[nodiscard]] std::vector<std::unique_ptr<sink>> make_sinks(const flag_values& flags, const build_facts& build);
 
 class session {
  public:
     /// This process's own.
     [[nodiscard]] static session& get();
+
+    /// How the tests were compiled, which the compiled part of perf_test cannot know: the header that defines them says
+    /// so before main().
+    void compiled_as(build_facts facts) { build_ = std::move(facts); }
 
     /// Takes the flags and makes the sinks. Throws: usage_error.
     void configure(flag_values flags);
@@ -50,6 +57,7 @@ class session {
 
  private:
     session() = default;
+    build_facts build_;
     flag_values flags_;
     std::vector<std::unique_ptr<sink>> sinks_;
     std::vector<result> results_;

@@ -41,7 +41,11 @@ perf_result run(std::string_view name, test_options options, Body&& body) {
     if (options.pin.empty()) options.pin = here.pin;
     if (options.count == counting::callgrind) options.count = counting::standard;  // which counts whole tests
     options.suite = here.suite;
-    options.name = name.empty() ? here.name : here.name + "/" + std::string(name);
+    options.name = here.name;
+    if (!name.empty())
+        options.name.append("/").append(name);
+    else if (const int run = ++detail::runs_of_this_test; run > 1)
+        options.name.append("/").append(std::to_string(run));
     options.parameter = here.parameter;
     looped_body<std::remove_reference_t<Body>> runner(body);
     return perf_result(detail::measure_here(options, runner));

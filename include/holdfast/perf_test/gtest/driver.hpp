@@ -65,13 +65,25 @@ class session_listener : public testing::EmptyTestEventListener {
     }
 };
 
+/// How many measurements without a name of their own the running test has made.
+inline int runs_of_this_test = 0;
+
+/// Begins their count anew. GoogleTest calls it before the test's own code.
+class run_counter : public testing::EmptyTestEventListener {
+    void OnTestStart(const testing::TestInfo& /*unused*/) override { runs_of_this_test = 0; }
+};
+
 inline bool listen() {
     auto& listeners = testing::UnitTest::GetInstance()->listeners();
     listeners.Append(new failure_listener);
     listeners.Append(new session_listener);
+    listeners.Append(new run_counter);
     return true;
 }
 inline const bool listening = listen();
+
+// Of each translation unit its own, not inline: they may be compiled differently.
+[[maybe_unused]] static const bool described = (session::get().compiled_as(this_build()), true);
 
 /// Why the numbers of a run that ended early are void; empty if they are good.
 inline std::string why_void(std::uint64_t operations) {
@@ -83,10 +95,16 @@ inline std::string why_void(std::uint64_t operations) {
     return {};
 }
 
-/// Gives a result to the session and, if it was asked for, to GoogleTest's own reports.
+/// Gives a result to the session and, if it was asked for, to GoogleTest's own reports: as perf_median and so on, and
+/// as perf_2_median or perf_NAME_median where the test has more than one.
 inline void report(const result& found) {
-    if (session::get().flags().output.junit)
-        for (const auto& [name, value] : properties_of(found)) testing::Test::RecordProperty(name, value);
+    if (session::get().flags().output.junit) {
+        const testing::TestInfo* const test = testing::UnitTest::GetInstance()->current_test_info();
+        const std::size_t own = test != nullptr ? std::string(test->name()).size() : found.name.size();
+        const std::string run = found.name.size() > own ? found.name.substr(own + 1).append("_") : std::string();
+        for (const auto& [name, value] : properties_of(found))
+            testing::Test::RecordProperty(std::string("perf_").append(run).append(name), value);
+    }
     session::get().add(found);
 }
 
