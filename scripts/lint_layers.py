@@ -5,7 +5,7 @@ import re
 
 # layer -> the layers directly below it. Nothing may include what does not stand in its closure (its own layer it may).
 BELOW = {
-    "base": [],                              # L0: detail/, error.hpp, version.hpp
+    "base": [],                              # L0: detail/, error.hpp, outcome.hpp, version.hpp
     "layout": ["base"],                      # L1: bytes, no system calls
     "memory": ["base"],                      # L1: system calls, no container knowledge; blind to layout
     "segment": ["layout", "memory"],         # L2: layout + memory + lease
@@ -29,7 +29,7 @@ BELOW = {
 
 # A path belongs to the first pattern that matches it.
 PLACES = [
-    (r"include/holdfast/(?:detail/.*|error\.hpp|version\.hpp)", "base"),
+    (r"include/holdfast/(?:detail/.*|error\.hpp|outcome\.hpp|version\.hpp)", "base"),
     (r"include/holdfast/(layout|memory|metrics|executor|perf_test|net|record|segment)/.*", None),
     (r"include/holdfast/(?:segment|lease|peers|registry)\.hpp", "segment"),
     (r"include/holdfast/record\.hpp", "record"),

@@ -12,6 +12,7 @@
 #include "holdfast/metrics/latency_histogram.hpp"
 #include "holdfast/metrics/max_of_n.hpp"
 #include "holdfast/metrics/tail_tracker.hpp"
+#include "holdfast/outcome.hpp"
 #include "holdfast/peers.hpp"
 #include "holdfast/record.hpp"
 #include "holdfast/segment.hpp"
