@@ -40,8 +40,10 @@ class session {
     [[nodiscard]] static session& get();
 
     /// How the tests were compiled, which the compiled part of perf_test cannot know: the header that defines them says
-    /// so before main().
-    void compiled_as(build_facts facts) { build_ = std::move(facts); }
+    /// so before main(), once in each file of them. Where they differ, one without optimisation counts.
+    void compiled_as(build_facts facts) {
+        if (build_.compiler.empty() || !facts.optimised) build_ = std::move(facts);
+    }
 
     /// Takes the flags and makes the sinks. Throws: usage_error.
     void configure(flag_values flags);
