@@ -3,7 +3,7 @@
 //
 //   layout/hash_table_layout.hpp  the bytes, and the checked geometry
 //   detail/hash.hpp               the hash of keys
-//   hash_table/words.hpp          atomic words
+//   detail/words.hpp              atomic words
 //   hash_table/line.hpp           tag lines
 //   hash_table/view.hpp           addresses, probe sequence
 //   hash_table/digest.hpp         checksum of keys and values

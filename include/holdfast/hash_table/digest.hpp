@@ -4,9 +4,7 @@
 // A region's digest is the sum of a term for every 8-byte word of its live nodes. Sums let the writer take one entry
 // out and put another in without looking at the rest of the region, and let recovery do the same.
 //
-// (I1) For a given position the term is a one-to-one function of the word: damage inside one word always changes the
-//      sum. The position chooses the multiplier, so words that changed places, or bits that flipped in opposite
-//      directions, do not cancel. Wider damage goes unnoticed by chance alone.
+// (I1) Terms: detail/digest_term.hpp. Damage inside one word always changes the sum.
 // (I2) A position is a distance from the start of the node array. A copy of a segment at another address has the same
 //      digests.
 // The digest is part of the layout. It finds accidents; who may write the segment can write the digest as well.
@@ -15,23 +13,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "holdfast/detail/digest_term.hpp"
+#include "holdfast/detail/words.hpp"
 #include "holdfast/hash_table/intent.hpp"
 #include "holdfast/hash_table/view.hpp"
-#include "holdfast/hash_table/words.hpp"
 
 namespace holdfast::detail {
-
-/// Of a word that lies so many bytes, a multiple of 8, behind the start of the node array: odd, and no two alike.
-[[nodiscard]] constexpr std::uint64_t digest_multiplier(std::uint64_t position) noexcept {
-    return (position + 1) * hash_multipliers[0];
-}
-
-/// What one word adds to the digest of its region.
-[[nodiscard]] constexpr std::uint64_t digest_term(std::uint64_t word, std::uint64_t multiplier) noexcept {
-    // High bits take part below as well: a product modulo 2^64 passes bits upwards only.
-    const std::uint64_t x = ((word ^ (word >> 32)) + multiplier) * multiplier;
-    return x ^ (x >> 32);
-}
 
 /// The terms of the words [from, to) at `words`, as those of the node at `node`. Cost: a multiplication for each word,
 /// and one more.

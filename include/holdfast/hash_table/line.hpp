@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "holdfast/hash_table/words.hpp"
+#include "holdfast/detail/words.hpp"
 #include "holdfast/layout/hash_table_layout.hpp"
 
 #if defined(__SANITIZE_THREAD__)

@@ -2,7 +2,6 @@
 // queries.hpp - what a typed reader and a typed writer of a hash table can both be asked.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -33,14 +32,6 @@ template <class T>
 [[nodiscard]] const std::byte* bytes_of(const T& value) noexcept {
     return reinterpret_cast<const std::byte*>(&value);
 }
-
-/// Room for a T whose bytes come from a segment; a T need not be default-constructible.
-template <class T>
-struct raw_record {
-    alignas(T) std::array<std::byte, sizeof(T)> bytes;
-    [[nodiscard]] std::byte* data() noexcept { return bytes.data(); }
-    [[nodiscard]] T get() const noexcept { return record_of<T>(bytes); }
-};
 
 /// Queries over finder(), which Self provides, as well as segment_of().
 template <class Self, class K, class V>

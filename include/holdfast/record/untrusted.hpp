@@ -58,4 +58,12 @@ template <class T>
     return std::bit_cast<T>(bytes);
 }
 
+/// Room for a T whose bytes come from a segment; a T need not be default-constructible.
+template <class T>
+struct raw_record {
+    alignas(T) std::array<std::byte, sizeof(T)> bytes;
+    [[nodiscard]] std::byte* data() noexcept { return bytes.data(); }
+    [[nodiscard]] T get() const noexcept { return record_of<T>(bytes); }
+};
+
 }  // namespace holdfast::detail

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// words.hpp - how a hash table touches bytes that other processes touch at the same time: whole, aligned words,
-// atomically.
+// words.hpp - how containers touch bytes that other processes touch at the same time: whole, aligned words, atomically.
 //
-// (I1) Node and journal bytes are read and written as aligned 8-byte words only, so a word is never torn, and a value
+// (I1) Bytes of entries and journals are read and written as aligned 8-byte words only, so a word is never torn, and a
+// value
 //      of up to 8 bytes that does not cross a word is replaced by one store.
 // (I2) Words are loaded with acquire and stored with release. On x86-64 both are plain moves. They stand in for the
 //      fences of a sequence lock: whoever sees a new word also sees the version that was stored before it.
