@@ -58,6 +58,16 @@ bool is_number(std::string_view name) {
     return !name.empty() && (std::isdigit(static_cast<unsigned char>(name[0])) != 0);
 }
 
+// Whether the flag's value is the next argument. One that may be left out is a number: what begins as one is it.
+bool takes_next(const flag& one, const std::vector<std::string>& arguments, std::size_t at) {
+    if (one.value.empty()) return false;
+    const bool optional = one.value.starts_with('[');
+    if (at + 1 < arguments.size()) return !optional || is_number(arguments[at + 1]);
+    if (optional) return false;
+    throw usage_error(
+        std::string("-").append(one.name).append(" wants a value: -").append(one.name).append("=").append(one.value));
+}
+
 // Throws for an argument that is surely or, where nobody else may have flags, by elimination a slip.
 void judge_unknown(std::string_view argument, std::string_view name, unknown_arguments unknown) {
     if (name.starts_with("gtest_") || name.starts_with("gmock_") || name == "help" || name == "h" || name == "?")
@@ -112,13 +122,7 @@ flag_values parse_flags(std::vector<std::string>& arguments, unknown_arguments u
         const bool has_value = equals < argument.size();
         std::string_view text = has_value ? argument.substr(equals + 1) : std::string_view();
         if (one->value.empty() && has_value) throw usage_error("-" + std::string(name) + " takes no value");
-        if (!one->value.empty() && !one->value.starts_with('[') && !has_value) {
-            if (at + 1 == arguments.size()) {
-                throw usage_error("-" + std::string(name) + " wants a value: -" + std::string(name) + "=" +
-                                  std::string(one->value));
-            }
-            text = arguments[++at];
-        }
+        if (!has_value && takes_next(*one, arguments, at)) text = arguments[++at];
         take(*one, values, text);
     }
     arguments = std::move(kept);

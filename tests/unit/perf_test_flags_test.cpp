@@ -53,6 +53,20 @@ TEST(PerfTestFlags, AValueMayBeTheNextArgument) {
     EXPECT_EQ(left, std::vector<std::string>{"file"});
 }
 
+TEST(PerfTestFlags, AValueThatMayBeLeftOutIsTheNextArgumentIfThatIsANumber) {
+    std::vector<std::string> left;
+    EXPECT_EQ(parsed({"-pin", "2", "file"}, &left).test.pin, std::vector<unsigned>{2});
+    EXPECT_EQ(left, std::vector<std::string>{"file"});
+    EXPECT_EQ(parsed({"--pin", "3,1-2"}, &left).test.pin, (std::vector<unsigned>{3, 1, 2}));
+    EXPECT_TRUE(left.empty());
+    const auto none = parsed({"-pin", "-latency"});
+    EXPECT_EQ(none.test.pin, std::vector<unsigned>{0});
+    EXPECT_TRUE(none.test.latency);
+    EXPECT_EQ(parsed({"-pin", "file"}, &left).test.pin, std::vector<unsigned>{0});
+    EXPECT_EQ(left, std::vector<std::string>{"file"});
+    EXPECT_NE(refusal({"-pin", "2x"}).find("-pin: '2x'"), std::string::npos);
+}
+
 TEST(PerfTestFlags, UnitsAreRead) {
     EXPECT_EQ(parsed({"-hz=2.5M"}).test.hz, 2.5e6);
     EXPECT_EQ(parsed({"-time=250us"}).test.seconds, 250e-6);

@@ -88,9 +88,10 @@ struct usage_error : std::invalid_argument {
 
 /// One flag. It is accepted with one or two dashes.
 struct flag {
-    std::string_view name;   ///< "hz"
-    std::string_view value;  ///< form of its value, "" for none; in brackets if it may be left out: "[CPU,...]"
-    std::string_view help;   ///< one sentence
+    std::string_view name;  ///< "hz"
+    std::string_view
+        value;  ///< form of its value, "" for none; in brackets if it may be left out: "[CPU,...]", a number then
+    std::string_view help;                                     ///< one sentence
     void (*take)(flag_values& values, std::string_view text);  ///< throws usage_error
 };
 [[nodiscard]] std::span<const flag> flag_table() noexcept;
