@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace {
 
@@ -39,6 +40,10 @@ PERF_TEST(DISABLED_Forked, Aborts) {
         ASSERT_LT(++calls, 1000U) << PERF_ABORT << "enough";
     }
 }
+PERF_TEST(DISABLED_Forked, AbortsAlone) {
+    if (perf::current_worker().index == 1 && ++calls == 400'000) PERF_ABORT;
+}
+PERF_TEST(DISABLED_Forked, AbortsAtOnce) { PERF_ABORT; }
 
 struct outcome {
     int code = -1;
@@ -97,6 +102,19 @@ TEST(ForkedPerfTest, WhatAWorkerDoesIsNamed) {
         EXPECT_EQ(it.code, 1) << it.text;
         EXPECT_GE(it.times(each.message), 1U) << each.test << "\n" << it.text;
         EXPECT_GE(it.times(std::string("DISABLED_Forked.") + each.test + ": worker "), 1U) << it.text;
+    }
+}
+
+// No assertion of the caller's failed, and the child's signals are the child's: the test must fail all the same.
+TEST(ForkedPerfTest, AnAbortWithoutAWordFailsTheTest) {
+    for (const auto& [test, flags] : {std::pair<std::string, const char*>{"AbortsAlone", "-procs=2 -time=500"},
+                                      {"AbortsAtOnce", "-procs=2"},
+                                      {"AbortsAtOnce", "-procs=2 -latency"},
+                                      {"AbortsAtOnce", "-procs=2 -hz=1000"}}) {
+        const outcome it = run(test, flags);
+        EXPECT_EQ(it.code, 1) << it.text;
+        EXPECT_EQ(it.times("no result: the body asked to stop (PERF_ABORT) in a forked worker"), 1U) << it.text;
+        EXPECT_EQ(it.times("[  FAILED  ] DISABLED_Forked." + test + " ("), 1U) << it.text;
     }
 }
 

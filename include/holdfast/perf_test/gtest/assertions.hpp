@@ -154,7 +154,7 @@ measured ratio_between(A& a, B& b, double confidence) {
     const auto found = measure_interleaved(
         {{.name = "first", .run = looped(a), .prepare = {}}, {.name = "second", .run = looped(b), .prepare = {}}},
         {.seconds = options.seconds, .seed = options.seed});
-    if (const std::string reason = why_void(found.rounds); !reason.empty()) {
+    if (const std::string reason = why_void(); !reason.empty()) {
         return {.value = 0, .range = {}, .void_reason = reason};
     }
     return paired_ratio_of(found.subjects[0], found.subjects[1], confidence);

@@ -3,6 +3,7 @@
 //
 // (I1) GoogleTest's documented interface only: listeners, RecordProperty, assertions.
 // (I2) A failed assertion, GTEST_SKIP and PERF_ABORT raise the stop sign; the loop looks at nothing else.
+// (I3) A result that was ended early has a failure, also where only a forked worker knows why.
 // Threads: assertions may fail in any thread; the rest happens in the one that runs the tests.
 #pragma once
 
@@ -86,13 +87,21 @@ inline const bool listening = listen();
 [[maybe_unused]] static const bool described = (session::get().compiled_as(this_build()), true);
 
 /// Why the numbers of a run that ended early are void; empty if they are good.
-inline std::string why_void(std::uint64_t operations) {
-    const std::string where = " in operation " + std::to_string(operations);
+inline std::string why_void() {
     // Relaxed: see body_signals.
-    if (body_signals::failed.load(std::memory_order_relaxed)) return "an assertion failed" + where;
-    if (body_signals::skipped.load(std::memory_order_relaxed)) return "the body skipped the test" + where;
-    if (body_signals::aborted.load(std::memory_order_relaxed)) return "the body asked to stop (PERF_ABORT)" + where;
+    if (body_signals::failed.load(std::memory_order_relaxed)) return "an assertion failed";
+    if (body_signals::skipped.load(std::memory_order_relaxed)) return "the body skipped the test";
+    if (body_signals::aborted.load(std::memory_order_relaxed)) return "the body asked to stop (PERF_ABORT)";
     return {};
+}
+
+/// The same of a result, with the place. The signals of a forked worker are its own: what failed or was skipped there
+/// is in the result's failure, and of PERF_ABORT alone there is the flag.
+inline std::string why_void(const result& found) {
+    if (const std::string here = why_void(); !here.empty())
+        return std::string(here).append(" in operation ").append(std::to_string(found.count));
+    if (!found.good() || !found.aborted) return found.failure;
+    return "the body asked to stop (PERF_ABORT) in a forked worker";
 }
 
 /// Gives a result to the session and, if it was asked for, to GoogleTest's own reports: as perf_median and so on, and
@@ -129,8 +138,7 @@ inline result measure_here(const test_options& options, body_runner& body) {
         give_up("the body threw something that is no std::exception");
         throw;
     }
-    const std::string reason = why_void(found.count);
-    if (!reason.empty()) found.failure = reason;
+    found.failure = why_void(found);
     report(found);
     const bool told = body_signals::failed.load(std::memory_order_relaxed) ||  // relaxed: see body_signals
                       body_signals::skipped.load(std::memory_order_relaxed);
