@@ -9,6 +9,7 @@
 #include "holdfast/perf_test/clock.hpp"
 #include "holdfast/perf_test/disturbance.hpp"
 #include "holdfast/perf_test/statistics.hpp"
+#include "perf_test/deleted.hpp"
 
 namespace holdfast::perf_test {
 namespace {
@@ -19,9 +20,8 @@ constexpr double batches_wanted = 50;           // a shorter run takes shorter b
 constexpr double agreement = 0.02;              // of the last three batches when warm
 constexpr double watched_seconds_least = 3e-4;  // for a shorter batch, asking who disturbed it would cost more than it
 constexpr std::size_t floor_batches = 15;
-constexpr double overtime = 3;            // times `seconds` that few long batches may take
-constexpr double rerun_patience = 2;      // times `seconds` in which disturbed batches are taken again, not kept
-constexpr double deleted_below_ns = 0.3;  // about a cycle: less is no operation
+constexpr double overtime = 3;        // times `seconds` that few long batches may take
+constexpr double rerun_patience = 2;  // times `seconds` in which disturbed batches are taken again, not kept
 constexpr std::size_t samples_most = 1'000'000;
 
 struct timed_batch {
@@ -164,13 +164,7 @@ class batch_measurement {
         found_.time = describe(found_.samples);
         if (found_.aborted || found_.samples.empty()) return;
         found_.warnings = warnings_of(found_.time);
-        if (found_.time.p05 <
-            deleted_below_ns) {  // the quick samples: what others do to the machine hides nothing there
-            warn("deleted",
-                 "nothing of the body is left to measure: the compiler removed it, or it costs less than the loop "
-                 "around "
-                 "it; use its result with PERF_USE and hide its inputs with do_not_optimize");
-        }
+        warn_if_deleted(found_.time.p05, found_.warnings);
         if (found_.samples.size() < options_.batches_min) {
             warn("few",
                  "only " + std::to_string(found_.samples.size()) +

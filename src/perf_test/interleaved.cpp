@@ -7,19 +7,21 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <utility>
 
 #include "holdfast/error.hpp"
 #include "holdfast/perf_test/clock.hpp"
 #include "holdfast/perf_test/disturbance.hpp"
 #include "holdfast/perf_test/statistics.hpp"
+#include "perf_test/deleted.hpp"
 
 namespace holdfast::perf_test {
 
 namespace {
 
 constexpr std::uint64_t operations_max = std::uint64_t{1} << 40;  // that take no time: the body was deleted
-constexpr double deleted_below_ns = 0.3;                          // no operation of any use is faster
+constexpr int floor_batches = 15;
 
 struct split_mix {  // Steele, Lea, Flood, OOPSLA 2014
     std::uint64_t state;
@@ -38,6 +40,7 @@ struct split_mix {  // Steele, Lea, Flood, OOPSLA 2014
 struct calibrated {
     const subject* what = nullptr;
     std::uint64_t batch = 0, warm = 0;
+    double floor_ns = 0;  // of the loop without the body; the least of several: what others do only adds
     std::string failure;
 };
 
@@ -88,13 +91,24 @@ std::uint64_t calibrate(const subject& s, double target_ns) {
     }
 }
 
+// What the subject's empty loop costs, ns an operation; 0 for one that has none.
+double floor_of(const subject& s, std::uint64_t batch) {
+    double least = std::numeric_limits<double>::infinity();
+    for (int i = 0; s.empty && i < floor_batches; ++i) {
+        const std::uint64_t from = monotonic_ns();
+        s.empty(batch);
+        least = std::min(least, static_cast<double>(monotonic_ns() - from) / static_cast<double>(batch));
+    }
+    return s.empty ? least : 0;
+}
+
 std::vector<calibrated> calibrate_all(const std::vector<subject>& subjects, const interleaved_options& o) {
     const double grain = tick_clock::kernel().granularity_ns();
     const double target =
         std::max({o.batch_seconds_min * 1e9, 1000 * grain, o.seconds * 1e9 / static_cast<double>(o.rounds_max)});
     std::vector<calibrated> out;
     for (const subject& s : subjects) {
-        calibrated c{&s, s.batch, 0, {}};
+        calibrated c{.what = &s, .batch = s.batch, .failure = {}};
         if (s.batch != 0) {
             (void)time_batch(s, s.batch, 0);  // warms up; a subject that uses itself up is given its fixed number alone
         } else if ((c.batch = calibrate(s, target)) == 0) {
@@ -103,6 +117,7 @@ std::vector<calibrated> calibrate_all(const std::vector<subject>& subjects, cons
         } else {
             c.warm = static_cast<std::uint64_t>(static_cast<double>(c.batch) * o.warm_part);
         }
+        if (c.failure.empty()) c.floor_ns = floor_of(s, c.batch);
         out.push_back(std::move(c));
     }
     return out;
@@ -204,10 +219,7 @@ result result_of(const calibrated& c, const rounds& all, std::size_t i, const in
         return out;
     }
     out.warnings = warnings_of(out.time);
-    if (out.time.median < deleted_below_ns)
-        out.warnings.push_back({"deleted",
-                                "less than 0.3 ns an operation: the compiler has most likely deleted the body; use its "
-                                "results (do_not_optimize)"});
+    warn_if_deleted(out.time.p05 - c.floor_ns, out.warnings);
     if (run.disturbed_rounds * 10 > run.rounds) out.warnings.push_back({"disturbed", disturbed_text(run)});
     return out;
 }

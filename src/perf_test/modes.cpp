@@ -15,6 +15,7 @@
 #include "holdfast/perf_test/rate.hpp"
 #include "holdfast/perf_test/statistics.hpp"
 #include "holdfast/perf_test/workers.hpp"
+#include "perf_test/deleted.hpp"
 
 namespace holdfast::perf_test {
 namespace {
@@ -137,7 +138,8 @@ bool measure_group(const test_options& options, body_runner& body, std::size_t w
     found.floor_ns = outcome.floor_ns;
     found.samples = std::move(outcome.samples);
     found.time = outcome.result.batches;
-    std::vector<warning> warnings;
+    std::vector<warning> warnings = warnings_of(found.time);  // of batches: nothing where calls were timed
+    if (found.time.count > 0) warn_if_deleted(found.time.p05, warnings);
     warn_of_group(outcome.result, warnings);
     if (outcome.result.rate) warn_of_rate(*outcome.result.rate, warnings);
     if (outcome.result.latency) warn_of_latency(*outcome.result.latency, outcome.floor_ns, warnings);

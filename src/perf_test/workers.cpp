@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "holdfast/error.hpp"
@@ -130,6 +131,21 @@ class supervision {
     crew& crew_;
 };
 
+/// All workers' batches, described together. Neighbours in time are each worker's own, so what is about these is the
+/// median over workers.
+summary describe_batches(const worker_memory& memory, std::span<const double> all) {
+    summary together = describe(all);
+    std::vector<double> correlations, drifts;
+    for (const worker_block& each : memory.blocks()) {
+        const summary own = describe(each.batches.samples());
+        correlations.push_back(own.autocorrelation);
+        drifts.push_back(own.drift);
+    }
+    together.autocorrelation = describe(correlations).median;
+    together.drift = describe(drifts).median;
+    return together;
+}
+
 /// The numbers of a group whose workers are all done.
 void gather(const group_options& options, const worker_memory& memory, group_outcome& outcome) {
     workers_result& result = outcome.result;
@@ -161,7 +177,7 @@ void gather(const group_options& options, const worker_memory& memory, group_out
     result.wall_hz = result.seconds > 0 ? static_cast<double>(result.count) / result.seconds : 0;
     result.start_spread_ns = static_cast<double>(last_start - first);
     result.per_worker_ns = describe(result.worker_ns);
-    result.batches = describe(outcome.samples);
+    result.batches = describe_batches(memory, outcome.samples);
     if (options.rate) {
         result.rate = rate.result();
     } else if (options.latency) {

@@ -29,7 +29,9 @@ perf::perf_result with_samples(double around) {
 
 TEST(PerfTestAssertions, AMeasurementOfABlockHasNumbers) {
     std::uint64_t sum = 0;
-    const auto found = PERF_RUN_OPT(-1, 200) { PERF_USE(sum += 3); };
+    const auto found = PERF_RUN_OPT(-1, 200) {
+        for (int i = 0; i < 20; ++i) PERF_USE(sum += 3);
+    };
     EXPECT_TRUE(found.good());
     EXPECT_GE(found.samples.size(), 30U);
     EXPECT_GT(sum, found.count);
@@ -68,6 +70,42 @@ TEST(PerfTestAssertions, NoNumberIsNoPass) {
     EXPECT_NONFATAL_FAILURE(EXPECT_PERF_LT(broken.median(), 5us), "the body threw");
     EXPECT_NONFATAL_FAILURE(EXPECT_PERF_RATIO(broken, flat_out, < 5, 95 %), "the body threw");
     EXPECT_NONFATAL_FAILURE(EXPECT_PERF_RATIO(flat_out, perf::perf_result(), < 5, 95 %), "no samples");
+}
+
+// The compiler removed the body: zero nanoseconds are below every limit, and less than anything by any factor.
+TEST(PerfTestAssertions, WhatIsNotThereIsNotFast) {
+    perf::perf_result deleted = with_samples(0.1);
+    deleted.warnings.push_back({"deleted", "nothing is left"});
+    const auto some = with_samples(100);
+    EXPECT_NONFATAL_FAILURE(EXPECT_PERF_LT(deleted.median(), 5us), "made: nothing of the body is left to measure");
+    EXPECT_NONFATAL_FAILURE(EXPECT_PERF_RATIO(deleted, some, < 0.5, 95 %), "made: nothing of the body is left");
+    EXPECT_NONFATAL_FAILURE(EXPECT_PERF_RATIO(with_samples(0), some, < 0.5, 95 %), "made: nothing of the body is left");
+
+    const auto empty = PERF_RUN_OPT(-1, 100){};
+    EXPECT_NONFATAL_FAILURE(EXPECT_PERF_LT(empty.median(), 5us), "nothing of the body is left to measure");
+
+    perf::perf_result calls = with_samples(100);
+    calls.latency = perf::latency_result{.count = 1000,
+                                         .percentiles = {{0.5, 0.4, 0, 1, true}, {0.99, 9, 8, 10, true}},
+                                         .minimum = 0,
+                                         .mean = 1,
+                                         .maximum = 40};
+    EXPECT_NONFATAL_FAILURE(EXPECT_PERF_LT(calls.p99(), 5us), "half of the calls took no time");
+    calls.latency->percentiles[0] = {0.5, 2, 1, 3, true};
+    EXPECT_PERF_LT(calls.p99(), 5us);
+}
+
+TEST(PerfTestAssertions, WhatIsNotThereIsNotFastInTurnEither) {
+    const auto nothing = [] {};
+    const auto some = [] {
+        std::uint64_t sum = 0;
+        for (int i = 0; i < 100; ++i) perf::do_not_optimize(sum += 1);
+    };
+    std::vector<std::string> arguments{"program", "-time=50"};
+    perf::session::get().configure(perf::parse_flags(arguments, perf::unknown_arguments::refuse));
+    EXPECT_NONFATAL_FAILURE(EXPECT_PERF_RATIO(nothing, some, < 0.5, 95 %), "the first: nothing of the body is left");
+    EXPECT_NONFATAL_FAILURE(EXPECT_PERF_RATIO(some, nothing, > 2, 95 %), "the second: nothing of the body is left");
+    perf::session::get().configure({});
 }
 
 TEST(PerfTestAssertions, ARatioHasToBeShown) {

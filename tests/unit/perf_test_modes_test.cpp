@@ -152,6 +152,31 @@ TEST(Modes, EachGroupHasItsEntryAndTheLastIsTheResult) {
     EXPECT_GT(found.time.median, 0);
 }
 
+TEST(Modes, ADeletedBodyIsWarnedOfInGroups) {
+    for (std::vector<std::size_t> test_options::* kind : {&test_options::threads, &test_options::processes}) {
+        test_options options = quick();
+        options.*kind = {1};
+        EXPECT_TRUE(warns(measured(options, [] {}), "deleted"));
+        EXPECT_FALSE(warns(measured(options, work_a_little), "deleted"));
+        options.latency = true;  // calls are no batches: below_clock tells it
+        EXPECT_FALSE(warns(measured(options, [] {}), "deleted"));
+    }
+}
+
+TEST(Modes, TheBatchesOfAGroupAreJudgedAsThoseOfOneThread) {
+    test_options options = quick();
+    options.threads = {1};
+    options.batch = 1;
+    std::atomic<int> calls = 0;
+    // Every second operation takes eleven times as long: two peaks.
+    const result found = measured(options, [&] {
+        const int times = calls.fetch_add(1) % 2 == 0 ? 20 : 220;
+        for (int i = 0; i < times; ++i) work_a_little();
+    });
+    ASSERT_TRUE(found.good()) << found.failure;
+    EXPECT_TRUE(warns(found, "modes"));
+}
+
 TEST(Modes, MoreWorkersThanCpusAreWarnedOf) {
     test_options options = quick();
     options.seconds = 0.02;

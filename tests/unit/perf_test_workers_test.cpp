@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <mutex>
 #include <set>
@@ -18,6 +19,7 @@
 
 #include "holdfast/error.hpp"
 #include "holdfast/perf_test/engine.hpp"
+#include "holdfast/perf_test/statistics.hpp"
 
 namespace holdfast::perf_test {
 namespace {
@@ -89,6 +91,20 @@ TEST(Workers, NobodyBeginsBeforeAllAreReady) {
     EXPECT_EQ(outcome.result.failure, "");
     EXPECT_EQ(begun_too_early.load(), 0);
     for (const auto& each : batches) EXPECT_GT(each.load(), 0);
+}
+
+// A worker that is slower than another is no drift and no slow wave: neighbours in time are each worker's own.
+TEST(Workers, WhatIsAboutNeighboursInTimeIsNotAcrossWorkers) {
+    auto unequal = [] { std::this_thread::sleep_for(std::chrono::milliseconds(current_worker().index == 0 ? 1 : 20)); };
+    looped_body body(unequal);
+    group_options group = threads(2, 0.4);
+    group.batch = 1;
+    const group_outcome outcome = run_group(group, body);
+    ASSERT_EQ(outcome.result.failure, "");
+    const summary together = describe(outcome.samples);
+    EXPECT_GT(together.autocorrelation, 0.5) << "one worker behind the other: a step";
+    EXPECT_LT(std::abs(outcome.result.batches.autocorrelation), together.autocorrelation);
+    EXPECT_EQ(outcome.result.batches.median, together.median);
 }
 
 TEST(Workers, EachKnowsWhoItIs) {

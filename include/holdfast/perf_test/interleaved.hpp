@@ -27,6 +27,9 @@ struct subject {
         run;                        ///< does exactly this many operations; results must be used (do_not_optimize)
     std::function<void()> prepare;  ///< untimed, before each batch; may be empty
     std::uint64_t batch = 0;        ///< operations a batch; 0: calibrated. A subject that uses itself up sets it
+    std::function<void(std::uint64_t operations)> empty =
+        {};  ///< the same loop without the body: what is no more than that is warned of ("deleted"). Its cost
+             ///< stays in the times. May be empty: then less than a cycle is warned of
 };
 
 struct interleaved_options {

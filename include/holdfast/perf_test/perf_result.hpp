@@ -39,9 +39,10 @@ class perf_result : public result {
     perf_result() = default;
     explicit perf_result(result found) : result(std::move(found)) {}
 
-    /// Nanoseconds an operation.
+    /// Nanoseconds an operation; void if nothing of the body was left to measure (the warning `deleted`).
     [[nodiscard]] measured median() const;
-    /// Nanoseconds a call; void unless calls were timed one by one (PERF_LATENCY, or options with `latency`).
+    /// Nanoseconds a call; void unless calls were timed one by one (PERF_LATENCY, or options with `latency`), and if
+    /// half of them took no time that can be told.
     [[nodiscard]] measured percentile_at(double level) const;
     [[nodiscard]] measured p50() const { return percentile_at(0.5); }
     [[nodiscard]] measured p90() const { return percentile_at(0.9); }
@@ -49,6 +50,9 @@ class perf_result : public result {
     [[nodiscard]] measured p999() const { return percentile_at(0.999); }
 };
 using PerfResult = perf_result;
+
+/// Why a result has no time that could be compared; empty if it has one.
+[[nodiscard]] std::string why_no_time(const result& found);
 
 /// Time of `a` over time of `b` by their medians. Requires: 0 < confidence < 1. The samples are taken for independent:
 /// results taken one after the other differ by what the machine did meanwhile, too.

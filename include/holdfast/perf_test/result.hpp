@@ -83,7 +83,8 @@ struct workers_result {
     double start_spread_ns = 0;  ///< from the first worker's start to the last one's
     summary per_worker_ns;       ///< ns an operation as each worker saw it
     std::vector<double> worker_ns;
-    summary batches;                        ///< ns an operation in each batch of any worker
+    summary batches;  ///< ns an operation in each batch of any worker; autocorrelation and drift are medians over
+                      ///< workers: neighbours in time are each worker's own
     std::optional<latency_result> latency;  ///< of all workers' calls, where calls were timed one by one
     std::optional<rate_result> rate;        ///< of all workers, each with its share of the schedule
     std::string failure;                    ///< which worker failed and how; the numbers are void then

@@ -3,13 +3,15 @@
 //
 //   const auto found = PERF_RUN { PERF_USE(map.find(7)); };
 //   EXPECT_PERF_LT(found.median(), 200ns);                   fails if the whole 95 % interval is at 200 ns or above
-//   const auto calls = PERF_LATENCY { queue.push(1), queue.pop(); };
+//   const auto calls = PERF_LATENCY { server.answer(request); };
 //   EXPECT_PERF_LT(calls.p99(), 5us);
 //   EXPECT_PERF_RATIO(ours, theirs, < 0.8, 95 %);            fails unless that is shown with 95 % confidence
 //
 // A limit is a budget: it is broken only when noise cannot explain it, so a busy machine breaks no build. A ratio is a
 // claim: it holds only when noise cannot explain it; where it is neither shown nor refuted, the message says so.
+// A result of which nothing is left (the compiler removed the body) satisfies none of them.
 // EXPECT_PERF_RATIO takes two results, or two callables, which are then run in turn: use that where the ratio matters.
+// Of the command line, -time, -seed, -timeout and -pin hold for what is run in turn; the other flags do not.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,10 +19,13 @@
 #include <concepts>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "holdfast/perf_test/compare.hpp"
+#include "holdfast/perf_test/environment.hpp"
 #include "holdfast/perf_test/gtest/driver.hpp"
 #include "holdfast/perf_test/interleaved.hpp"
 #include "holdfast/perf_test/perf_result.hpp"
@@ -145,19 +150,49 @@ inline measured ratio_between(const result& a, const result& b, double confidenc
     return ratio_of(a, b, confidence);
 }
 
-template <std::invocable A, std::invocable B>
-measured ratio_between(A& a, B& b, double confidence) {
+/// One side of a comparison in turn: a callable that does one operation, or a subject, which says itself how many it
+/// does and what must be made ready before a batch.
+template <std::invocable Body>
+subject in_turn(const char* text, Body& body) {
+    return {.name = text,
+            .run = [&body](std::uint64_t operations) { static_cast<void>(run_loop(body, operations)); },
+            .prepare = {},
+            .empty =
+                [](std::uint64_t operations) {
+                    empty_body nothing;
+                    static_cast<void>(run_loop(nothing, operations));
+                }};
+}
+inline subject in_turn(const char* /*text*/, const subject& given) { return given; }
+template <class T>
+concept comparable_in_turn = std::invocable<const T&> || std::same_as<T, subject>;
+
+/// What was found in turn, and why it is void; empty if it is good.
+struct found_in_turn {
+    ab_result ab;
+    std::string void_reason;
+};
+
+/// Times two sides in turn. Of the command line, -time, -seed, -timeout and -pin hold: the other flags ask for
+/// measurements of one side alone.
+inline found_in_turn measure_in_turn(const subject& first, const subject& second, const compare_options& compare = {}) {
     const test_options options = options_here(-1, -1);
-    auto looped = [](auto& body) { return [&body](std::uint64_t operations) { run_loop(body, operations); }; };
     body_signals::clear();
     const watchdog guard(options.suite + "." + options.name, 2 * options.timeout());
-    const auto found = measure_interleaved(
-        {{.name = "first", .run = looped(a), .prepare = {}}, {.name = "second", .run = looped(b), .prepare = {}}},
-        {.seconds = options.seconds, .seed = options.seed});
-    if (const std::string reason = why_void(); !reason.empty()) {
-        return {.value = 0, .range = {}, .void_reason = reason};
-    }
-    return paired_ratio_of(found.subjects[0], found.subjects[1], confidence);
+    std::optional<cpu_pin> tied;
+    if (!options.pin.empty()) tied.emplace(options.pin.front());
+    found_in_turn found{measure_ab(first, second, {.seconds = options.seconds, .seed = options.seed}, compare),
+                        why_void()};
+    for (const result& one : found.ab.run.subjects)
+        if (found.void_reason.empty()) found.void_reason = why_no_time(one);
+    return found;
+}
+
+template <comparable_in_turn A, comparable_in_turn B>
+measured ratio_between(const A& a, const B& b, double confidence) {
+    const found_in_turn found = measure_in_turn(in_turn("the first", a), in_turn("the second", b));
+    if (!found.void_reason.empty()) return {.value = 0, .range = {}, .void_reason = found.void_reason};
+    return paired_ratio_of(found.ab.run.subjects[0], found.ab.run.subjects[1], confidence);
 }
 
 inline testing::AssertionResult shows(const char* a_text, const char* b_text, const measured& ratio, ratio_claim claim,
