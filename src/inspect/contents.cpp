@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/contents.hpp"
 
+#include "holdfast/broadcast/reader.hpp"
 #include "holdfast/hash_table/attach.hpp"
 #include "holdfast/snapshot.hpp"
 #include "holdfast/sorted_index.hpp"
@@ -60,6 +61,20 @@ namespace {
     return c;
 }
 
+[[nodiscard]] contents contents_of_broadcast(const segment& s) {
+    const layout::broadcast_geometry geometry = detail::broadcast_geometry_of(s);
+    layout::broadcast_read_core oldest(s.bytes(), geometry), latest(s.bytes(), geometry);
+    if (oldest.join(broadcast_start::oldest()).status == outcome::corrupt ||
+        latest.join(broadcast_start::latest()).status == outcome::corrupt)
+        throw error(errc::corrupt, s.uri(), "the ring's index contradicts its records; holdfast verify says more");
+    contents c;
+    // The second was asked later: a writer at work only makes the difference larger.
+    c.size = latest.sequence() - oldest.sequence();
+    c.version = latest.sequence() - 1;
+    c.payload = container_kind::raw;
+    return c;
+}
+
 [[nodiscard]] contents contents_of_counters(const segment& s) {
     contents c;
     c.size = for_each_counter(s, [](auto, auto, auto) {}).counters;
@@ -73,6 +88,7 @@ contents contents_of(const segment& s) {
     switch (s.info().kind) {
         case container_kind::hash_table: return contents_of_table(s);
         case container_kind::snapshot: return contents_of_snapshot(s);
+        case container_kind::broadcast: return contents_of_broadcast(s);
         case container_kind::sorted_index: return contents_of_image(s.bytes(), s, detail::index_shape_of(s));
         case container_kind::counter_set: return contents_of_counters(s);
         case container_kind::latency_histogram: {

@@ -22,10 +22,10 @@ namespace holdfast::inspect {
 
 /// What a container's body says of itself. Which numbers there are depends on the kind.
 struct contents {
-    std::optional<std::uint64_t> size;      ///< elements: entries, records, counters
+    std::optional<std::uint64_t> size;      ///< elements: entries, records, counters, messages
     std::optional<std::uint64_t> capacity;  ///< of them that fit, where there is a limit
-    std::optional<std::uint64_t> version;   ///< snapshot: the current one; 0 before the first
-    std::optional<container_kind> payload;  ///< snapshot: what it publishes; raw = bytes of the user's own
+    std::optional<std::uint64_t> version;  ///< snapshot: the current one, broadcast: the last message's number; 0: none
+    std::optional<container_kind> payload;  ///< snapshot, broadcast: what it publishes; raw = bytes of the user's own
     std::optional<std::string> range_end;   ///< sorted_index of ranges: the field with a range's last key
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/verify_body.hpp"
 
+#include "holdfast/broadcast/reader.hpp"
 #include "holdfast/detail/concat.hpp"
 #include "holdfast/hash_table/dynamic.hpp"
 #include "holdfast/metrics/counter_set.hpp"
@@ -84,6 +85,20 @@ void verify_snapshot_body(const std::shared_ptr<const segment>& s, verification&
     add_findings(snapshot_reader(s).verify(), found);
 }
 
+void verify_broadcast_body(const std::shared_ptr<const segment>& s, verification& found) {
+    layout::findings list;
+    const layout::broadcast_checked checked =
+        layout::verify_broadcast(s->bytes(), detail::broadcast_geometry_of(*s), list);
+    found.elements = checked.messages;
+    add_findings(list, found);
+    if (!checked.quiet)
+        found.add({severity::warning,
+                   "body",
+                   std::nullopt,
+                   {},
+                   "a working writer overran every look at the ring; look again when it rests"});
+}
+
 void verify_index(const std::shared_ptr<const segment>& s, verification& found) {
     add_findings(verify_sorted_index(*s), found);
     layout::sorted_index_image image;
@@ -147,6 +162,7 @@ void verify_body(const std::shared_ptr<const segment>& s, verification& found) {
     switch (s->info().kind) {
         case container_kind::hash_table: return verify_table(s, found);
         case container_kind::snapshot: return verify_snapshot_body(s, found);
+        case container_kind::broadcast: return verify_broadcast_body(s, found);
         case container_kind::sorted_index: return verify_index(s, found);
         case container_kind::counter_set: return verify_counters(s, found);
         case container_kind::latency_histogram: return verify_histogram(s, found);

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "holdfast/broadcast.hpp"
 #include "holdfast/hash_table.hpp"
 #include "holdfast/memory/truncation_guard.hpp"
 #include "holdfast/metrics/counter_set.hpp"
@@ -70,6 +71,14 @@ void make_record(const std::string& uri) {
     for (int i = 0; i < 5; ++i) writer.publish({i, -i});
 }
 
+void make_ring(const std::string& uri) {
+    broadcast_options options;
+    options.capacity_bytes = 4096;
+    options.registered_readers = 2;
+    auto writer = broadcast_writer::create(uri, options);
+    for (std::size_t i = 0; i < 200; ++i) writer.publish(std::vector<std::byte>(i % 100));
+}
+
 void make_counters(const std::string& uri) {
     const counter_set set = counter_set::create(uri, {.capacity = 32});
     for (int i = 0; i < 10; ++i) set.get("family_total", "worker=\"" + std::to_string(i) + "\"").add(7);
@@ -94,6 +103,7 @@ const std::vector<kind_of_segment>& kinds() {
         {"snapshot_of_record", make_record},
         {"counter_set", make_counters},
         {"latency_histogram", make_latencies},
+        {"broadcast", make_ring},
     };
     return all;
 }
@@ -262,7 +272,7 @@ TEST_P(InspectHostile, CutOffFilesAreDamageNotSignals) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, InspectHostile, ::testing::Range<std::size_t>(0, 6),
+INSTANTIATE_TEST_SUITE_P(Kinds, InspectHostile, ::testing::Range<std::size_t>(0, kinds().size()),
                          [](const auto& chosen) { return std::string(kinds()[chosen.param].name); });
 
 // A file cut off after it was mapped: the guard turns the signal into zeros, and the reader is told.

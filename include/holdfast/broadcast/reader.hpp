@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// reader.hpp - reads a broadcast ring through a read-only mapping, unknown to everybody. See broadcast.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "holdfast/layout/broadcast_read.hpp"
+#include "holdfast/layout/broadcast_verify.hpp"
+#include "holdfast/segment.hpp"
+
+namespace holdfast {
+
+inline constexpr std::uint32_t broadcast_layout_version = 1;
+
+namespace detail {
+
+/// The validated geometry of a segment that holds a broadcast ring. Throws: kind_mismatch, version_mismatch,
+/// geometry_mismatch.
+[[nodiscard]] inline layout::broadcast_geometry broadcast_geometry_of(const segment& from) {
+    from.require(container_kind::broadcast, broadcast_layout_version);
+    const auto geometry = layout::broadcast_geometry::parse(from.info().geometry, from.bytes().size(), from.uri());
+    if (geometry.readers != from.info().peer_slots)
+        throw error(errc::geometry_mismatch, from.uri(),
+                    "the header has room for other registered readers than the ring; restore or recreate it");
+    return geometry;
+}
+
+/// A `look` that copies a message into a buffer of the caller's.
+[[nodiscard]] inline auto copying_into(std::span<std::byte> out) noexcept {
+    return [out](std::span<const std::byte> message, std::uint16_t) noexcept {
+        if (message.size() > out.size()) return false;
+        copy_from_shared(out.data(), message.data(), message.size());
+        return true;
+    };
+}
+/// A `look` that copies a message into a vector, whose size becomes the message's.
+[[nodiscard]] inline auto copying_into(std::vector<std::byte>& out) noexcept {
+    return [&out](std::span<const std::byte> message, std::uint16_t) {
+        out.resize(message.size());
+        copy_from_shared(out.data(), message.data(), message.size());
+        return true;
+    };
+}
+/// A `look` that shows the message in place.
+template <class Look>
+[[nodiscard]] auto showing(Look& look) noexcept {
+    return [&look](std::span<const std::byte> message, std::uint16_t type) {
+        look(message, type);
+        return true;
+    };
+}
+
+}  // namespace detail
+
+/// Reads one message after the other from a place of its own. Registers nowhere: the writer does not know of it, and
+/// overruns it if it is slow. Move-only.
+class broadcast_reader {
+ public:
+    /// Throws: as segment::attach; kind_mismatch, version_mismatch, geometry_mismatch, corrupt.
+    [[nodiscard]] static broadcast_reader attach(std::string_view uri,
+                                                 const broadcast_start& start = broadcast_start::oldest(),
+                                                 const attach_options& options = {}) {
+        return broadcast_reader(std::make_shared<const segment>(segment::attach(uri, access::read_only, options)),
+                                start);
+    }
+    /// A reader of a mapping that somebody already has (heap: and anon: have no other way).
+    explicit broadcast_reader(std::shared_ptr<const segment> from,
+                              const broadcast_start& start = broadcast_start::oldest())
+        : segment_(std::move(from)), core_(segment_->bytes(), detail::broadcast_geometry_of(*segment_)) {
+        joined_ = join(start);
+        if (joined_.status == outcome::corrupt)
+            throw error(errc::corrupt, segment_->uri(),
+                        "the ring's index contradicts its horizon; holdfast verify says more: recreate the ring");
+    }
+
+    /// Copies the next message to the front of `out` and steps behind it.
+    /// Returns: ok with its bytes, type and number; empty; too_small with the bytes needed (the message stays the
+    /// next); lapped with the messages lost (the reader stands behind them); corrupt (see fault()).
+    /// Cost: the copy, 8 bytes a cycle, and a load of a line that changes once a stride.
+    broadcast_read read(std::span<std::byte> out) noexcept { return keep(core_.next(detail::copying_into(out))); }
+
+    /// Copies the next message into `out`, whose size becomes the message's. Allocates at most message_bytes_max().
+    broadcast_read read(std::vector<std::byte>& out) { return keep(core_.next(detail::copying_into(out))); }
+
+    /// Runs look(bytes, type) on the next message in place and steps behind it.
+    ///
+    /// `look` may meet a mix of two messages: it must neither trust lengths or offsets it finds there nor act outside
+    /// its own results, and those count only if the status is ok.
+    template <class Look>
+    broadcast_read visit(Look&& look) {
+        return keep(core_.next(detail::showing(look)));
+    }
+
+    /// Goes elsewhere. Returns: ok; lapped where the start is older than what is left, now standing at the oldest
+    /// (count: messages between; 0 where nobody knows: by time); empty where the sequence lies beyond the next to
+    /// come, now standing at the end; corrupt. Cost: a bisection of the index, and a walk of at most a stride.
+    result join(const broadcast_start& start) noexcept {
+        const result joined = core_.join(start);
+        if (joined.status == outcome::corrupt) corrupt_ = true;
+        return joined;
+    }
+    /// How the first join went, as join() returns it.
+    [[nodiscard]] result joined() const noexcept { return joined_; }
+
+    /// The number of the next message; messages are numbered from 1.
+    [[nodiscard]] std::uint64_t sequence() const noexcept { return core_.sequence(); }
+    /// How often a writer took the ring over, as this reader knows it.
+    [[nodiscard]] std::uint64_t epoch() const noexcept { return core_.epoch(); }
+    /// Size of the longest message that can be published: a buffer of this size is never too small.
+    [[nodiscard]] std::uint64_t message_bytes_max() const noexcept { return core_.view().geometry().message_max(); }
+    [[nodiscard]] std::uint64_t capacity_bytes() const noexcept { return core_.view().geometry().capacity; }
+    /// errc::corrupt once a read met damage, errc::truncated if the file was cut under us.
+    [[nodiscard]] std::optional<errc> fault() const noexcept {
+        return corrupt_ ? std::optional(errc::corrupt) : segment_->fault();
+    }
+    /// What is damaged in the ring's structure. Cost: one load for each record held.
+    [[nodiscard]] layout::findings verify() const {
+        layout::findings found;
+        layout::verify_broadcast(segment_->bytes(), core_.view().geometry(), found);
+        return found;
+    }
+
+    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
+    [[nodiscard]] const std::shared_ptr<const segment>& shared() const noexcept { return segment_; }
+
+ private:
+    broadcast_read keep(const broadcast_read& got) noexcept {
+        if (got.status == outcome::corrupt) [[unlikely]]
+            corrupt_ = true;
+        return got;
+    }
+
+    std::shared_ptr<const segment> segment_;
+    layout::broadcast_read_core core_;
+    result joined_{};
+    bool corrupt_ = false;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// reliable_reader.hpp - a registered reader, which the writer does not overrun unless it said so. See broadcast.hpp.
+//
+// Its words lie in a slot of NAME.peers; the slot is its own as long as it holds the slot's lock, so the writer learns
+// of its death from the kernel.
+#pragma once
+
+#include <time.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "holdfast/broadcast/reader.hpp"
+#include "holdfast/layout/broadcast_slots.hpp"
+#include "holdfast/memory/fork_guard.hpp"
+#include "holdfast/peers.hpp"
+
+namespace holdfast {
+
+/// How a reader registers.
+struct broadcast_registration {
+    broadcast_start start = broadcast_start::oldest();
+    broadcast_policy policy = broadcast_policy::block;
+    std::uint64_t patience_ns = 1'000'000'000;  ///< under evict: how long it may hold the writer up in one go
+};
+
+namespace detail {
+
+[[nodiscard]] inline layout::broadcast_slot& broadcast_slot_in(const peers& table, std::uint32_t slot) noexcept {
+    return *reinterpret_cast<layout::broadcast_slot*>(table.slot(slot).data());
+}
+[[nodiscard]] inline std::uint64_t clock_ns(clockid_t clock) noexcept {
+    struct timespec now{};
+    ::clock_gettime(clock, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+/// The slots of a ring's registered readers, as its writer scans them.
+class broadcast_peer_slots {
+ public:
+    explicit broadcast_peer_slots(const peers* table) noexcept : table_(table) {}
+    [[nodiscard]] std::uint32_t size() const noexcept { return table_ != nullptr ? table_->size() : 0; }
+    [[nodiscard]] layout::broadcast_slot& slot(std::uint32_t index) const noexcept {
+        return broadcast_slot_in(*table_, index);
+    }
+    [[nodiscard]] bool alive(std::uint32_t index) const noexcept { return table_->alive(index); }
+
+ private:
+    const peers* table_;
+};
+static_assert(layout::broadcast_slots<broadcast_peer_slots>);
+
+}  // namespace detail
+
+/// Reads one message after the other; under `block` it loses none from its registration on. Move-only.
+class broadcast_reliable_reader {
+ public:
+    /// Throws: as broadcast_reader::attach; not_found (made without registered readers), no_permission (NAME.peers),
+    /// no_space (as many readers are registered as the ring was made for), invalid_argument (policy).
+    [[nodiscard]] static broadcast_reliable_reader attach(std::string_view uri, const broadcast_registration& how = {},
+                                                          const attach_options& options = {}) {
+        return broadcast_reliable_reader(
+            std::make_shared<const segment>(segment::attach(uri, access::read_only, options)), how, options.trust);
+    }
+    explicit broadcast_reliable_reader(std::shared_ptr<const segment> from, const broadcast_registration& how = {},
+                                       const memory::trust& whom = {})
+        : segment_(std::move(from)),
+          table_(std::make_unique<peers>(open(*segment_, how, whom))),
+          slot_(claim(*table_, segment_->uri())),
+          guard_(memory::fork_guard::make(segment_->uri())),
+          core_(layout::broadcast_read_core(segment_->bytes(), detail::broadcast_geometry_of(*segment_)),
+                detail::broadcast_slot_in(*table_, slot_)) {
+        joined_ = enrol(how);
+        if (joined_.status == outcome::corrupt)
+            throw error(errc::corrupt, segment_->uri(),
+                        "the ring's index contradicts its horizon; holdfast verify says more: recreate the ring");
+    }
+    broadcast_reliable_reader(broadcast_reliable_reader&&) noexcept = default;
+    broadcast_reliable_reader& operator=(broadcast_reliable_reader&& other) noexcept {
+        std::swap(segment_, other.segment_);
+        std::swap(table_, other.table_);
+        std::swap(slot_, other.slot_);
+        std::swap(guard_, other.guard_);
+        std::swap(core_, other.core_);
+        std::swap(joined_, other.joined_);
+        std::swap(corrupt_, other.corrupt_);
+        return *this;
+    }
+    ~broadcast_reliable_reader() {
+        // In a forked child the slot and its lock are the parent's.
+        if (table_ == nullptr || !guard_.same_process()) return;
+        core_.leave();
+        table_->release(slot_);
+    }
+
+    /// As broadcast_reader::read. Also: lapped after an eviction or under `drop`; read_only (inherited by fork: the
+    /// registration is the parent's, attach anew).
+    broadcast_read read(std::span<std::byte> out) noexcept { return next(detail::copying_into(out)); }
+    broadcast_read read(std::vector<std::byte>& out) { return next(detail::copying_into(out)); }
+    /// As broadcast_reader::visit; under `block`, and under `evict` as long as registered() stays true, the message is
+    /// whole while `look` runs.
+    template <class Look>
+    broadcast_read visit(Look&& look) {
+        return next(detail::showing(look));
+    }
+
+    /// Registers anew, after an eviction or for another policy or place. Returns: as broadcast_reader::join.
+    result enrol(const broadcast_registration& how) noexcept {
+        if (!mine()) return {outcome::read_only, 0};
+        const result joined = core_.enrol(how.start, how.policy, how.patience_ns, detail::clock_ns(CLOCK_REALTIME));
+        if (joined.status == outcome::corrupt) corrupt_ = true;
+        return joined;
+    }
+    /// Whether the writer still heeds this reader: false once it was evicted.
+    [[nodiscard]] bool registered() const noexcept { return mine() && core_.registered(); }
+    /// Tells the writer at once how far this reader is; by itself it does so each 1/64 of the ring and when it finds
+    /// nothing to read.
+    void acknowledge() noexcept {
+        if (mine()) core_.move();
+    }
+    /// How the first registration went, as enrol() returns it.
+    [[nodiscard]] result joined() const noexcept { return joined_; }
+    [[nodiscard]] std::uint32_t slot() const noexcept { return slot_; }
+    /// Messages it was told were lost.
+    [[nodiscard]] std::uint64_t lost() const noexcept { return core_.lost(); }
+    [[nodiscard]] std::uint64_t sequence() const noexcept { return core_.reader().sequence(); }
+    [[nodiscard]] std::uint64_t epoch() const noexcept { return core_.reader().epoch(); }
+    [[nodiscard]] std::uint64_t message_bytes_max() const noexcept {
+        return core_.reader().view().geometry().message_max();
+    }
+    [[nodiscard]] std::optional<errc> fault() const noexcept {
+        return corrupt_ ? std::optional(errc::corrupt) : segment_->fault();
+    }
+    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
+
+ private:
+    [[nodiscard]] static peers open(const segment& from, const broadcast_registration& how, const memory::trust& whom) {
+        if (how.policy != broadcast_policy::block && how.policy != broadcast_policy::drop &&
+            how.policy != broadcast_policy::evict)
+            throw error(errc::invalid_argument, from.uri(), "a registered reader's policy is block, drop or evict");
+        static_cast<void>(detail::broadcast_geometry_of(from));
+        return peers::open(from, whom);
+    }
+    [[nodiscard]] static std::uint32_t claim(peers& table, const std::string& subject) {
+        if (const auto slot = table.claim()) return *slot;
+        throw error(errc::no_space, subject,
+                    "all " + std::to_string(table.size()) +
+                        " places for registered readers are taken; end one, read without registration, or recreate "
+                        "the ring with more");
+    }
+    [[nodiscard]] bool mine() const noexcept { return table_ != nullptr && guard_.same_process(); }
+    template <class Look>
+    broadcast_read next(Look&& look) {
+        if (!mine()) [[unlikely]]
+            return {outcome::read_only, 0, false, 0, 0};
+        const broadcast_read got = core_.next(std::forward<Look>(look));
+        if (got.status == outcome::corrupt) corrupt_ = true;
+        return got;
+    }
+
+    std::shared_ptr<const segment> segment_;
+    std::unique_ptr<peers> table_;  // at one address: the core points into its mapping
+    std::uint32_t slot_ = 0;
+    memory::fork_guard guard_;
+    layout::broadcast_hold_core core_;
+    result joined_{};
+    bool corrupt_ = false;
+};
+
+}  // namespace holdfast

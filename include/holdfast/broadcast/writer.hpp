@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// writer.hpp - makes a broadcast ring and publishes to it. See broadcast.hpp.
+#pragma once
+
+#include <time.h>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "holdfast/broadcast/reader.hpp"
+#include "holdfast/broadcast/reliable_reader.hpp"
+#include "holdfast/layout/broadcast_write.hpp"
+#include "holdfast/peers.hpp"
+#include "holdfast/segment.hpp"
+
+namespace holdfast {
+
+struct broadcast_options {
+    std::uint64_t capacity_bytes = 4 << 20;  ///< of the ring, rounded up to a power of two from 2048; four times the
+                                             ///< longest message at least
+    std::uint32_t registered_readers = 0;    ///< how many there may be at once
+    std::string schema;                      ///< canonical schema text of the messages, may be empty
+    create_options segment{};
+};
+
+/// What is known of one registered reader.
+struct broadcast_reader_report {
+    std::uint32_t slot = 0;
+    bool alive = false;                      ///< its process holds the slot
+    std::optional<broadcast_policy> policy;  ///< nothing: not registered, or evicted
+    std::uint64_t registered_ns = 0;         ///< Unix time
+    std::uint64_t sequence = 0;              ///< of its next message, as it last said
+    std::uint64_t behind_bytes = 0;          ///< from its place to the tail
+    std::uint64_t received = 0, lost = 0;    ///< messages, as it last said
+    std::uint64_t blocked_ns = 0;            ///< how long it held the writer up, in all
+    std::uint64_t blocked = 0;               ///< how often
+    bool evicted = false;                    ///< its patience ran out
+};
+
+/// Publishes messages. Holds the segment's lease: one writer at a time. Never waits. Move-only.
+class broadcast_writer {
+ public:
+    /// Throws: invalid_argument; as segment::create.
+    [[nodiscard]] static broadcast_writer create(std::string_view uri, const broadcast_options& options) {
+        const auto geometry =
+            layout::broadcast_geometry::make(options.capacity_bytes, options.registered_readers, std::string(uri));
+        segment_spec spec;
+        spec.kind = container_kind::broadcast;
+        spec.container_version = broadcast_layout_version;
+        spec.schema = options.schema;
+        std::ranges::copy(geometry.words(), spec.geometry.begin());
+        spec.body_bytes = geometry.body_bytes();
+        spec.peer_slots = geometry.readers;
+        return broadcast_writer(segment::create(uri, spec, options.segment, [&](std::span<std::byte> body) {
+            layout::broadcast_write_core::format(body, geometry, unix_ns());
+        }));
+    }
+
+    /// Takes over an existing ring. After a crash: bounded recovery, a walk over a stride and a batch.
+    /// Throws: as segment::attach (writer_alive while another lives); kind_mismatch, version_mismatch,
+    /// geometry_mismatch, corrupt.
+    [[nodiscard]] static broadcast_writer attach(std::string_view uri, const attach_options& options = {}) {
+        return broadcast_writer(segment::attach(uri, access::read_write, options), options.trust);
+    }
+
+    /// Copies a message into the ring and publishes it, with all that was staged before.
+    /// Returns: ok with the number of messages published; too_large with the largest possible; full (a registered
+    /// reader is in the way); read_only (inherited by fork). Nothing changes unless it is ok.
+    /// Cost: the copy; each stride a line more, and a line for each slot of registered readers.
+    result publish(std::span<const std::byte> message, std::uint16_t type = 0) {
+        const result staged = append(message, type);
+        return staged ? core_.commit() : staged;
+    }
+
+    /// Publishes several messages at once: readers see all of them or none, also after a crash. Together they may span
+    /// half the ring. Returns: as publish; then also what was staged before is dropped unless it is ok.
+    template <std::ranges::input_range Messages>
+        requires std::convertible_to<std::ranges::range_reference_t<Messages>, std::span<const std::byte>>
+    result publish_batch(Messages&& messages, std::uint16_t type = 0) {
+        for (auto&& message : messages) {
+            if (const result staged = append(message, type); !staged) {
+                core_.discard();
+                return staged;
+            }
+        }
+        return commit();
+    }
+
+    /// Opens room for a message of up to `bytes` bytes, to be filled in place; drops an earlier claim. Nothing of it is
+    /// visible before commit. Returns: ok with the bytes, 8-byte aligned; too_large, full, read_only as publish.
+    ///
+    /// Plain stores are fine: a reader that was overrun may still be looking there and will find out by itself.
+    [[nodiscard]] broadcast_claim claim(std::uint64_t bytes) {
+        if (!writable()) return {outcome::read_only, 0, {}};
+        auto slots = table();
+        return core_.claim(bytes, slots);
+    }
+    /// Makes the first `bytes` bytes claimed the next message of a batch, which commit() publishes.
+    /// Returns: ok; not_claimed; read_only.
+    outcome stage(std::uint64_t bytes, std::uint16_t type = 0) noexcept {
+        return writable() ? core_.stage(bytes, type) : outcome::read_only;
+    }
+    /// Copies a message into the batch that commit() publishes. Returns: as publish, but for ok: bytes.
+    result append(std::span<const std::byte> message, std::uint16_t type = 0) {
+        if (!writable()) return {outcome::read_only, 0};
+        auto slots = table();
+        return core_.append(message, type, slots);
+    }
+    /// Stages the first `bytes` bytes claimed and publishes the batch.
+    /// Returns: ok with the messages published; not_claimed; read_only.
+    result commit(std::uint64_t bytes, std::uint16_t type = 0) noexcept {
+        const outcome staged = stage(bytes, type);
+        return staged == outcome::ok ? core_.commit() : result{staged, 0};
+    }
+    /// Publishes what is staged, all at once; an open claim is dropped. Nothing staged is ok with 0 messages.
+    result commit() noexcept {
+        if (!writable()) return {outcome::read_only, 0};
+        return core_.staged() == 0 ? result{outcome::ok, 0} : core_.commit();
+    }
+    /// Drops the claim and what is staged; none of it was ever visible.
+    void discard() noexcept { core_.discard(); }
+
+    /// Appends to the ring as to a container. Throws: no_space (full, too_large), read_only.
+    void push_back(std::span<const std::byte> message) {
+        const result done = publish(message);
+        if (done) return;
+        throw error(done.status == outcome::read_only ? errc::read_only : errc::no_space, segment_->uri(),
+                    done.status == outcome::too_large
+                        ? "the message is longer than a quarter of the ring; make the ring larger"
+                        : "the ring takes no message now (" + std::string(outcome_name(done.status)) +
+                              "); use publish() and look at its answer");
+    }
+    using value_type = std::span<const std::byte>;  ///< for std::back_inserter
+
+    /// The number of the message last published; 0 before the first.
+    [[nodiscard]] std::uint64_t sequence() const noexcept { return core_.published(); }
+    [[nodiscard]] std::uint64_t message_bytes_max() const noexcept { return core_.view().geometry().message_max(); }
+    [[nodiscard]] std::uint64_t capacity_bytes() const noexcept { return core_.view().geometry().capacity; }
+
+    /// Who is registered, and who held the writer up. Cost: a line and a system call for each slot.
+    [[nodiscard]] std::vector<broadcast_reader_report> registered_readers() const {
+        std::vector<broadcast_reader_report> all;
+        for (std::uint32_t i = 0; peers_ && i < peers_->size(); ++i)
+            if (const auto report = report_on(i)) all.push_back(*report);
+        return all;
+    }
+
+    /// A reader of this very mapping, which it keeps alive.
+    [[nodiscard]] broadcast_reader reader(const broadcast_start& start = broadcast_start::oldest()) const {
+        return broadcast_reader(segment_, start);
+    }
+    /// A registered reader in this process, on this very mapping.
+    [[nodiscard]] broadcast_reliable_reader reliable_reader(const broadcast_registration& how = {}) const {
+        return broadcast_reliable_reader(segment_, how);
+    }
+
+    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
+
+    /// Takes over a segment attached read-write by other means (descriptors). Throws: as attach; read_only.
+    explicit broadcast_writer(segment from, const memory::trust& whom = {})
+        : segment_(std::make_shared<segment>(std::move(from))) {
+        if (!segment_->writable())
+            throw error(errc::read_only, segment_->uri(), "a ring's writer needs the segment attached read-write");
+        const auto geometry = detail::broadcast_geometry_of(*segment_);
+        if (segment_->info().peer_slots > 0) peers_ = peers::open(*segment_, whom);
+        core_ = layout::broadcast_write_core(segment_->body(), geometry, {unix_ns, monotonic_ns}, segment_->uri());
+    }
+
+ private:
+    [[nodiscard]] bool writable() const noexcept { return segment_ != nullptr && segment_->writable(); }
+    [[nodiscard]] detail::broadcast_peer_slots table() const noexcept {
+        return detail::broadcast_peer_slots(peers_ ? &*peers_ : nullptr);
+    }
+    [[nodiscard]] static std::uint64_t unix_ns() noexcept { return detail::clock_ns(CLOCK_REALTIME); }
+    [[nodiscard]] static std::uint64_t monotonic_ns() noexcept { return detail::clock_ns(CLOCK_MONOTONIC); }
+
+    [[nodiscard]] std::optional<broadcast_reader_report> report_on(std::uint32_t index) const {
+        // Relaxed throughout: a report that may be mixed while its reader moves.
+        constexpr auto relaxed = std::memory_order_relaxed;
+        const layout::broadcast_slot& slot = detail::broadcast_slot_in(*peers_, index);
+        const layout::broadcast_report& noted = core_.view().report(index);
+        const std::uint64_t held = slot.held.load(relaxed), policy = layout::broadcast_held_policy(held);
+        broadcast_reader_report report;
+        report.slot = index;
+        report.alive = peers_->alive(index);
+        if (!report.alive && held == 0) return std::nullopt;
+        if (policy >= 1 && policy <= 3) report.policy = static_cast<broadcast_policy>(policy);
+        report.registered_ns = slot.registered_ns.load(relaxed);
+        report.sequence = slot.sequence.load(relaxed);
+        const std::uint64_t position = layout::broadcast_held_position(held);
+        if (report.policy && position <= core_.tail()) report.behind_bytes = core_.tail() - position;
+        report.received = slot.received.load(relaxed);
+        report.lost = slot.lost.load(relaxed);
+        if (noted.registered_ns.load(relaxed) != report.registered_ns) return report;
+        report.blocked_ns = noted.blocked_ns.load(relaxed);
+        report.blocked = noted.blocked.load(relaxed);
+        report.evicted = noted.evicted.load(relaxed) != 0;
+        return report;
+    }
+
+    std::shared_ptr<segment> segment_;
+    std::optional<peers> peers_;
+    layout::broadcast_write_core core_;
+};
+
+}  // namespace holdfast

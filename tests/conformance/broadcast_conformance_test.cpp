@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a broadcast ring must do alike in every kind of memory: one writer, readers of both sorts, recovery, refusals.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "holdfast/broadcast.hpp"
+#include "support/broadcast_bench.hpp"
+#include "support/memory_kinds.hpp"
+#include "support/process.hpp"
+#include "support/segment_tools.hpp"
+
+namespace {
+
+using holdfast::access;
+using holdfast::broadcast_options;
+using holdfast::broadcast_policy;
+using holdfast::broadcast_reader;
+using holdfast::broadcast_registration;
+using holdfast::broadcast_reliable_reader;
+using holdfast::broadcast_start;
+using holdfast::broadcast_writer;
+using holdfast::errc;
+using holdfast::outcome;
+using holdfast::segment;
+using holdfast::test::child_process;
+using holdfast::test::is_message;
+using holdfast::test::memory_place;
+using holdfast::test::message_of;
+using holdfast::test::refusal_of;
+
+constexpr std::size_t bytes_max = 300;
+
+broadcast_options ring_of(std::uint64_t capacity, std::uint32_t readers = 0) {
+    broadcast_options options;
+    options.capacity_bytes = capacity;
+    options.registered_readers = readers;
+    return options;
+}
+outcome publish(broadcast_writer& writer) {
+    return writer.publish(message_of(writer.sequence() + 1, bytes_max)).status;
+}
+/// Reads one message and says what is wrong with it, if anything.
+template <class Reader>
+std::string read_one(Reader& reader) {
+    std::vector<std::byte> out;
+    const std::uint64_t expected = reader.sequence();
+    const auto got = reader.read(out);
+    if (!got) return "message " + std::to_string(expected) + ": " + std::string(outcome_name(got.status));
+    return got.sequence == expected && is_message(out, expected, bytes_max) ? "" : "another message than published";
+}
+
+class Everywhere : public ::testing::TestWithParam<std::string> {
+ protected:
+    memory_place place{GetParam()};
+};
+class Shareable : public Everywhere {
+ protected:
+    std::shared_ptr<const segment> again(const broadcast_writer& writer) {
+        return std::make_shared<const segment>(place.attach_again(writer.underlying(), access::read_only));
+    }
+};
+
+TEST_P(Everywhere, AReaderOnTheWritersMappingGetsEachMessage) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(10'000));
+    EXPECT_EQ(writer.capacity_bytes(), 16384U);
+    broadcast_reader reader = writer.reader();
+    std::vector<std::byte> out;
+    EXPECT_EQ(reader.read(out).status, outcome::empty);
+    for (int i = 0; i < 1000; ++i) {
+        ASSERT_EQ(publish(writer), outcome::ok);
+        ASSERT_EQ(read_one(reader), "");
+    }
+    const std::vector<std::byte> longest(static_cast<std::size_t>(writer.message_bytes_max()) + 1);
+    EXPECT_EQ(writer.publish(longest).status, outcome::too_large);
+    EXPECT_TRUE(reader.verify().empty());
+    EXPECT_EQ(reader.fault(), std::nullopt);
+}
+
+TEST_P(Everywhere, TheReaderKeepsTheMappingAliveWithoutTheWriter) {
+    auto writer = std::make_unique<broadcast_writer>(broadcast_writer::create(place.uri(), ring_of(4096)));
+    ASSERT_EQ(publish(*writer), outcome::ok);
+    broadcast_reader reader = writer->reader();
+    writer.reset();
+    EXPECT_EQ(read_one(reader), "");
+}
+
+TEST_P(Everywhere, ABatchOfSpansAppearsAtOnceOrNotAtAll) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096));
+    auto reader = writer.reader();
+    std::vector<std::vector<std::byte>> messages;
+    for (std::uint64_t i = 1; i <= 5; ++i) messages.push_back(message_of(i, bytes_max));
+    ASSERT_EQ(writer.publish_batch(messages).count, 5U);
+    for (int i = 0; i < 5; ++i) ASSERT_EQ(read_one(reader), "");
+    messages.assign(3, std::vector<std::byte>(900));
+    EXPECT_EQ(writer.publish_batch(messages).status, outcome::too_large);
+    std::vector<std::byte> out;
+    EXPECT_EQ(reader.read(out).status, outcome::empty);
+    EXPECT_EQ(writer.commit().count, 0U) << "a refused batch leaves nothing staged";
+}
+
+TEST_P(Everywhere, MessagesAreBuiltInPlaceAndSeenInPlace) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096));
+    auto reader = writer.reader();
+    for (std::uint8_t i = 0; i < 100; ++i) {
+        const auto room = writer.claim(200);
+        ASSERT_TRUE(room);
+        ASSERT_EQ(room.bytes.size(), 200U);
+        std::memset(room.bytes.data(), i, 100);
+        ASSERT_EQ(writer.commit(100, i).count, 1U);
+        bool same = false;
+        const auto got = reader.visit([&](std::span<const std::byte> bytes, std::uint16_t type) {
+            same = bytes.size() == 100 && bytes[99] == std::byte{i} && type == i;
+        });
+        ASSERT_TRUE(got && same);
+    }
+}
+
+TEST_P(Everywhere, TheRingIsAContainerToAppendTo) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096));
+    auto reader = writer.reader();
+    const std::array<std::vector<std::byte>, 2> messages{message_of(1, bytes_max), message_of(2, bytes_max)};
+    auto into = std::back_inserter(writer);
+    for (const auto& message : messages) *into++ = message;
+    EXPECT_EQ(read_one(reader), "");
+    EXPECT_EQ(read_one(reader), "");
+    EXPECT_EQ(refusal_of([&] { writer.push_back(std::vector<std::byte>(2000)); }), errc::no_space);
+}
+
+TEST_P(Everywhere, AnotherKindOfContainerIsRefused) {
+    holdfast::segment_spec spec;
+    spec.kind = holdfast::container_kind::raw;
+    spec.body_bytes = 100'000;
+    const auto raw =
+        std::make_shared<const segment>(segment::create(place.uri(), spec, {}, [](std::span<std::byte>) {}));
+    EXPECT_EQ(refusal_of([&] { const broadcast_reader reader(raw); }), errc::kind_mismatch);
+}
+
+TEST_P(Everywhere, AHeaderThatContradictsItsSizeIsRefused) {
+    holdfast::segment_spec spec;
+    spec.kind = holdfast::container_kind::broadcast;
+    const auto geometry = holdfast::layout::broadcast_geometry::make(4096, 0, "x");
+    std::ranges::copy(geometry.words(), spec.geometry.begin());
+    spec.body_bytes = geometry.body_bytes() - 4096;
+    const auto bad =
+        std::make_shared<const segment>(segment::create(place.uri(), spec, {}, [](std::span<std::byte>) {}));
+    EXPECT_EQ(refusal_of([&] { const broadcast_reader reader(bad); }), errc::geometry_mismatch);
+}
+
+TEST_P(Everywhere, ARingThatWasNeverMadeIsCorruptNotEmpty) {
+    holdfast::segment_spec spec;
+    spec.kind = holdfast::container_kind::broadcast;
+    const auto geometry = holdfast::layout::broadcast_geometry::make(4096, 0, "x");
+    std::ranges::copy(geometry.words(), spec.geometry.begin());
+    spec.body_bytes = geometry.body_bytes();
+    auto bad = segment::create(place.uri(), spec, {}, [](std::span<std::byte>) {});
+    EXPECT_EQ(refusal_of([&] { const broadcast_writer writer(std::move(bad)); }), errc::corrupt);
+}
+
+TEST_P(Everywhere, AForkedChildCannotPublish) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096));
+    ASSERT_EQ(publish(writer), outcome::ok);
+    child_process child([&]() -> std::string {
+        if (publish(writer) != outcome::read_only) return "published";
+        if (writer.claim(100).status != outcome::read_only) return "claimed";
+        if (writer.stage(0) != outcome::read_only) return "staged";
+        if (writer.commit(0).status != outcome::read_only) return "committed";
+        if (writer.commit().status != outcome::read_only) return "committed a batch";
+        return {};
+    });
+    EXPECT_TRUE(child.wait().success()) << child.wait().text();
+    EXPECT_EQ(publish(writer), outcome::ok);
+    EXPECT_EQ(writer.sequence(), 2U);
+}
+
+TEST_P(Shareable, ASecondMappingGetsEachMessage) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096));
+    broadcast_reader reader(again(writer));
+    for (int i = 0; i < 500; ++i) {
+        ASSERT_EQ(publish(writer), outcome::ok);
+        ASSERT_EQ(read_one(reader), "");
+    }
+}
+
+TEST_P(Shareable, ASecondWriterIsRefusedWhileTheFirstLives) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096));
+    EXPECT_EQ(refusal_of([&] { (void)place.attach_again(writer.underlying(), access::read_write); }),
+              errc::writer_alive);
+}
+
+TEST_P(Shareable, ABlockingReaderLosesNothingAndTheWriterIsTold) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096, 2));
+    broadcast_reliable_reader reader(again(writer));
+    std::uint64_t refused = 0;
+    for (std::uint64_t i = 0; i < 2000; ++i) {
+        outcome done;
+        while ((done = publish(writer)) == outcome::full) {
+            ++refused;
+            for (int n = 0; n < 5; ++n) ASSERT_EQ(read_one(reader), "");
+        }
+        ASSERT_EQ(done, outcome::ok);
+    }
+    while (reader.sequence() <= writer.sequence()) ASSERT_EQ(read_one(reader), "");
+    EXPECT_GT(refused, 0U);
+    EXPECT_EQ(reader.lost(), 0U);
+    const auto reports = writer.registered_readers();
+    ASSERT_EQ(reports.size(), 1U);
+    EXPECT_TRUE(reports[0].alive);
+    EXPECT_EQ(reports[0].policy, broadcast_policy::block);
+    EXPECT_GT(reports[0].blocked, 0U);
+    EXPECT_FALSE(reports[0].evicted);
+}
+
+TEST_P(Shareable, AReaderThatDropsNeverHoldsTheWriterUp) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096, 2));
+    broadcast_reliable_reader reader(again(writer), {.start = {}, .policy = broadcast_policy::drop});
+    for (std::uint64_t i = 0; i < 500; ++i) ASSERT_EQ(publish(writer), outcome::ok);
+    std::vector<std::byte> out;
+    const auto got = reader.read(out);
+    ASSERT_EQ(got.status, outcome::lapped);
+    EXPECT_EQ(reader.sequence(), 1 + got.count);
+    EXPECT_EQ(writer.registered_readers().at(0).lost, got.count);
+}
+
+TEST_P(Shareable, AReaderWithoutPatienceIsEvictedAndMayComeBack) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096, 1));
+    const broadcast_registration how{.start = {}, .policy = broadcast_policy::evict, .patience_ns = 0};
+    broadcast_reliable_reader reader(again(writer), how);
+    EXPECT_TRUE(reader.registered());
+    for (std::uint64_t i = 0; i < 500; ++i) ASSERT_EQ(publish(writer), outcome::ok);
+    EXPECT_FALSE(reader.registered());
+    EXPECT_TRUE(writer.registered_readers().at(0).evicted);
+    EXPECT_EQ(writer.registered_readers().at(0).policy, std::nullopt);
+    std::vector<std::byte> out;
+    const auto got = reader.read(out);
+    ASSERT_EQ(got.status, outcome::lapped);
+    EXPECT_EQ(reader.sequence(), 1 + got.count);
+    EXPECT_EQ(reader.enrol(how).status, outcome::ok);
+    EXPECT_TRUE(reader.registered());
+    EXPECT_EQ(read_one(reader), "");
+}
+
+TEST_P(Shareable, AReaderThatLeavesHoldsNobodyUp) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096, 1));
+    auto reader = std::make_unique<broadcast_reliable_reader>(again(writer));
+    EXPECT_EQ(refusal_of([&] { const broadcast_reliable_reader second(again(writer)); }), errc::no_space);
+    while (publish(writer) == outcome::ok) continue;
+    reader.reset();
+    for (std::uint64_t i = 0; i < 500; ++i) ASSERT_EQ(publish(writer), outcome::ok);
+    EXPECT_TRUE(writer.registered_readers().empty());
+}
+
+TEST_P(Shareable, AForkedChildCannotUseItsParentsRegistration) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096, 1));
+    auto reader = std::make_unique<broadcast_reliable_reader>(again(writer));
+    child_process child([&]() -> std::string {
+        std::vector<std::byte> out;
+        if (reader->read(out).status != outcome::read_only) return "the child may read";
+        if (reader->enrol({}).status != outcome::read_only) return "the child may register";
+        reader.reset();  // must leave the parent's slot and lock alone
+        return {};
+    });
+    ASSERT_TRUE(child.wait().success()) << child.wait().text();
+    EXPECT_TRUE(reader->registered());
+    while (publish(writer) == outcome::ok) continue;
+    EXPECT_EQ(read_one(*reader), "");
+}
+
+TEST_P(Shareable, WithoutRoomForRegisteredReadersNobodyRegisters) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096));
+    EXPECT_EQ(refusal_of([&] { const broadcast_reliable_reader reader(again(writer)); }), errc::not_found);
+}
+
+INSTANTIATE_TEST_SUITE_P(Broadcast, Everywhere, ::testing::ValuesIn(holdfast::test::every_kind),
+                         holdfast::test::kind_case_name);
+INSTANTIATE_TEST_SUITE_P(Broadcast, Shareable, ::testing::ValuesIn(holdfast::test::shareable_kinds),
+                         holdfast::test::kind_case_name);
+
+}  // namespace
