@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "workload/segment_suite.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "workload/memory_pool.hpp"
+#include "workload/run_names.hpp"
 #include "workload/segment_own.hpp"
 
 namespace holdfast::workload {
@@ -25,16 +24,11 @@ constexpr std::size_t quick_sizes = 2;
     return mebibytes > 0 ? std::to_string(mebibytes) + " MiB" : std::to_string(bytes / kibibyte) + " KiB";
 }
 
-/// A name that no other run uses.
-[[nodiscard]] std::string fresh_name() {
-    static std::atomic<unsigned> count{0};
-    return "holdfast-bench-" + std::to_string(::getpid()) + "-" + std::to_string(++count);
-}
-
 class segment_size {
  public:
-    segment_size(const std::vector<segment_kind>& kinds, std::uint64_t bytes, recorder& to)
-        : kinds_(kinds), bytes_(bytes), to_(to) {}
+    segment_size(const std::vector<segment_kind>& kinds, std::uint64_t bytes, std::optional<run_names>& names,
+                 recorder& to)
+        : kinds_(kinds), bytes_(bytes), names_(names), to_(to) {}
 
     void run() {
         measure("make and remove", &segment_subject::create_and_remove, false);
@@ -46,12 +40,13 @@ class segment_size {
         experiment e;
         e.name = std::string(title) + ", " + bytes_text(bytes_);
         if (!to_.wants(e.name)) return;
+        if (!names_) names_.emplace("segment");
         std::vector<std::unique_ptr<segment_subject>> segments;
         for (const segment_kind& kind : kinds_) {
             const auto& only = to_.options().only;
             const bool ours = &kind == &kinds_.front();
             if (!ours && !only.empty() && std::find(only.begin(), only.end(), kind.name) == only.end()) continue;
-            segments.push_back(kind.make(fresh_name(), bytes_));
+            segments.push_back(kind.make(names_->prefix() + "-" + std::to_string(segments.size()), bytes_));
             segment_subject* const s = segments.back().get();
             s->create();  // verified once before anything is timed
             s->attach(1);
@@ -63,6 +58,7 @@ class segment_size {
 
     const std::vector<segment_kind>& kinds_;
     const std::uint64_t bytes_;
+    std::optional<run_names>& names_;
     recorder& to_;
 };
 
@@ -79,6 +75,7 @@ suite segment_suite(std::vector<segment_kind> kinds) {
     s.description = "named shared memory of 64 KiB to 256 MiB: made and removed, attached to by name";
     s.run = [kinds = std::move(kinds)](recorder& to) {
         for (const segment_kind& kind : kinds) to.version(kind.name, kind.version);
+        std::optional<run_names> names;  // once something is made
         const std::size_t count = to.options().quick ? quick_sizes : std::size(sizes);
         for (std::size_t i = 0; i < count; ++i) {
             // The pages of all subjects are there at once, and as much again is left to everybody else.
@@ -87,7 +84,7 @@ suite segment_suite(std::vector<segment_kind> kinds) {
                         "only " + std::to_string(there >> 20) + " MiB of memory are available");
                 continue;
             }
-            segment_size(kinds, sizes[i], to).run();
+            segment_size(kinds, sizes[i], names, to).run();
         }
     };
     return s;

@@ -132,20 +132,25 @@ class BenchHttp(unittest.TestCase):
             self.assertIn(text, done.stdout + done.stderr)
 
     def test_a_signal_ends_it_without_leftovers(self):
-        before = left_behind()
         self.peer("hyper_peer")
-        process = subprocess.Popen([BENCH, "http", "-time", "60000", "--only", "hyper", "--filter", "fixed answer, 64"],
-                                   env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            wait_until("three servers run", lambda: len([p for p in descendants(process.pid)]) >= 4, 60)
-            started = descendants(process.pid)
-            process.send_signal(signal.SIGTERM)
-            self.assertEqual(process.wait(timeout=60), -signal.SIGTERM)
-        finally:
-            process.kill()
-            process.wait()
-        self.assertEqual([pid for pid in started if pathlib.Path(f"/proc/{pid}/exe").exists() and self.is_ours(pid)], [])
-        self.assertEqual(left_behind(), before)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            before = left_behind()
+            process = subprocess.Popen([BENCH, "http", "-time", "60000", "--only", "hyper", "--filter", "fixed answer, 64"],
+                                       env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                       preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # tests may run where it is ignored
+            try:
+                wait_until("three servers and the helper run", lambda: len(descendants(process.pid)) >= 5, 60)
+                started = descendants(process.pid)
+                self.assertNotEqual(left_behind(), before)
+                process.send_signal(number)
+                self.assertEqual(process.wait(timeout=60), -number)
+            finally:
+                process.kill()
+                process.wait()
+            gone = lambda: not [pid for pid in started if self.is_ours(pid)] and left_behind() == before
+            if number == signal.SIGKILL:  # then others do it
+                wait_until("servers and files are gone", gone, 60)
+            self.assertTrue(gone(), number)
 
     def is_ours(self, pid):
         """Not a process that was given the same number since."""

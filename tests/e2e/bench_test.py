@@ -78,6 +78,34 @@ class Bench(unittest.TestCase):
         self.assertEqual(judged.returncode, 0, judged.stderr)
         self.assertIn("0 better, 0 worse", judged.stdout)
 
+    def test_segments_of_a_run_that_a_signal_ends_go_at_once(self):
+        """Whoever is told to end, or killed; by itself and under the script of `./dev bench`."""
+        wrapper = self.folder / "program"
+        wrapper.write_text(f'#!/usr/bin/env bash\nexec "{PROGRAM}" bench "$@"\n')
+        wrapper.chmod(0o755)
+        registry = self.folder / "registry"
+        environment = {**os.environ, "HOLDFAST_BENCH_PROGRAM": str(wrapper), "HOLDFAST_REGISTRY": str(registry)}
+        for command in ([PROGRAM, "bench"], [str(SOURCE / "bench/run")]):
+            for number in (signal.SIGINT, signal.SIGKILL):
+                before = set(pathlib.Path("/dev/shm").glob("holdfast-segment-*"))
+                process = subprocess.Popen([*command, "segment", "--time", "60000", "--filter", "attach, read a word, detach, 64 KiB"], env=environment, start_new_session=True,
+                                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                           preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+                self.addCleanup(process.wait)
+                self.addCleanup(process.kill)
+                made = lambda: {path for path in pathlib.Path("/dev/shm").glob("holdfast-segment-*") if path not in before}
+                wait_until("segments are there", lambda: any(path.name[-1].isdigit() for path in made()))
+                runs = {path.name[:len("holdfast-segment-XXXXXX")] for path in made()}
+                process.send_signal(number)
+                process.wait(60)
+                # SIGKILL of the script leaves the program to its own devices: it is ended by hand.
+                if command[0] != PROGRAM and number == signal.SIGKILL:
+                    for pid in Script.members(process.pid):
+                        os.kill(pid, signal.SIGKILL)
+                wait_until(f"nothing is left of {runs}",
+                           lambda: not [path for run in runs for path in pathlib.Path("/dev/shm").glob(run + "*")])
+                self.assertEqual([entry.name for entry in registry.glob("*")], [])
+
     def look(self, page):
         """The page in a real browser: it complains of nothing, asks nobody, and is as wide as its window."""
         try:
@@ -127,6 +155,19 @@ class Script(unittest.TestCase):
             return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
         except OSError:
             return False
+
+    @staticmethod
+    def members(session):
+        """Processes of a session."""
+        found = []
+        for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[3]) == session and fields[0] not in "ZX":
+                found.append(int(stat.parent.name))
+        return found
 
     def pids(self, folder):
         wait_until("the program runs", lambda: (folder / "pids").exists() and len((folder / "pids").read_text().split()) == 2)
