@@ -29,6 +29,7 @@ constexpr std::uint64_t fits_in_last_cache = 1'000'000;
 enum class experiment_kind : std::uint8_t {
     find_hit,
     find_mixed,
+    find_miss,
     find_chained,
     find_batched,
     cover,
@@ -42,6 +43,7 @@ struct plan {
 };
 constexpr plan plans[] = {{"find hit, independent", experiment_kind::find_hit},
                           {"find, half of the keys absent, independent", experiment_kind::find_mixed},
+                          {"find miss, independent", experiment_kind::find_miss},
                           {"find hit, dependent", experiment_kind::find_chained},
                           {"find hit, batches of 16", experiment_kind::find_batched},
                           {"find the covering range, independent", experiment_kind::cover},
@@ -146,6 +148,7 @@ class data_set {
             const std::size_t at = choose.below(size_.records);
             const K key = records_.keys[at];
             hits_.push_back(key);
+            misses_.push_back(absent_[choose.below(size_.records)]);
             const bool miss = choose.below(2) == 0;
             mixed_.push_back(miss ? absent_[choose.below(size_.records)] : key);
             mixed_hits_.push_back(miss ? 0 : 1);
@@ -161,6 +164,7 @@ class data_set {
             switch (p.kind) {
                 case experiment_kind::find_hit: add(e, c, hits_, &sorted_index_subject<K>::find); break;
                 case experiment_kind::find_mixed: add_mixed(e, c); break;
+                case experiment_kind::find_miss: add(e, c, misses_, &sorted_index_subject<K>::find, false); break;
                 case experiment_kind::find_chained: add(e, c, hits_, &sorted_index_subject<K>::find_chained); break;
                 case experiment_kind::find_batched: add(e, c, hits_, &sorted_index_subject<K>::find_batched); break;
                 case experiment_kind::cover:
@@ -188,14 +192,17 @@ class data_set {
         if (size_.records > 100'000) s.batch = questions.size() / 4;
     }
 
-    void add(experiment& e, const contender& c, keys questions, loop body) const {
+    /// `present`: all of the keys are there, or none.
+    void add(experiment& e, const contender& c, keys questions, loop body, bool present = true) const {
         perf_test::subject s;
         s.name = c.name;
-        s.run = [index = c.index.get(), body, questions, name = c.name, at = std::size_t{0}](std::uint64_t n) mutable {
+        s.run = [index = c.index.get(), body, questions, present, name = c.name,
+                 at = std::size_t{0}](std::uint64_t n) mutable {
             while (n > 0) {
                 const std::size_t part = std::min<std::size_t>(n, questions.size() - at);
-                if ((index->*body)(questions.subspan(at, part)) != part)
-                    throw std::runtime_error(name + " did not find a key that is there");
+                if ((index->*body)(questions.subspan(at, part)) != (present ? part : 0))
+                    throw std::runtime_error(
+                        name + (present ? " did not find a key that is there" : " found a key that is not there"));
                 at = (at + part) % questions.size();
                 n -= part;
             }
@@ -265,7 +272,7 @@ class data_set {
     const set_size size_;
     recorder& to_;
     index_records<K> records_;
-    std::vector<K> absent_, hits_, mixed_, covered_;
+    std::vector<K> absent_, hits_, misses_, mixed_, covered_;
     std::vector<char> mixed_hits_;
     std::vector<contender> contenders_;
 };

@@ -87,7 +87,7 @@ TEST(SortedIndexSuite, RunsEveryExperimentItNames) {
     holdfast::test::trial_recorder list({.quick = true, .filter = "2e3 keys", .only = {}});
     list.list_only = true;
     s.run(list);
-    EXPECT_EQ(list.asked.size(), 18U) << "nine for each width of keys";
+    EXPECT_EQ(list.asked.size(), 20U) << "ten for each width of keys";
 
     holdfast::test::trial_recorder all({.quick = true, .filter = "2e3 keys", .only = {}}, 70'000);
     s.run(all);
@@ -96,8 +96,28 @@ TEST(SortedIndexSuite, RunsEveryExperimentItNames) {
         EXPECT_TRUE(list.asked.contains(name)) << name;
         EXPECT_THAT(subjects, ElementsAre("holdfast", "std::lower_bound", "std::map")) << name;
     }
+    EXPECT_TRUE(all.ran.contains("find miss, independent, 2e3 keys of 32 bits, 4 KiB pages"));
     EXPECT_THAT(all.added["memory of a record, 2e3 keys of 64 bits, 4 KiB pages std::lower_bound"],
                 testing::DoubleEq(24));
+}
+
+/// Finds keys that are not there, but only once the suite has checked it: in the timed loop.
+template <class K>
+struct invents_later : binary_search_index<K> {
+    using binary_search_index<K>::binary_search_index;
+    bool find(K wanted, index_value<K>& out) {
+        const bool found = binary_search_index<K>::find(wanted, out);
+        misses += found ? 0 : 1;
+        return found || misses > 100'000;
+    }
+    std::uint64_t misses = 0;
+};
+
+TEST(SortedIndexSuite, AMissThatIsFoundInTheTimedLoopEndsIt) {
+    const suite s = sorted_index_suite({index_kind_of<invents_later>()});
+    holdfast::test::trial_recorder all({.quick = true, .filter = "find miss, independent, 2e3 keys", .only = {}},
+                                       500'000);
+    EXPECT_THROW(s.run(all), std::runtime_error);
 }
 
 }  // namespace
