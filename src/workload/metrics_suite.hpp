@@ -3,6 +3,7 @@
 // processes that record at once.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "workload/metrics_subject.hpp"
@@ -15,5 +16,9 @@ namespace holdfast::workload {
 
 /// A suite over these kinds, the first of which the others are compared with.
 [[nodiscard]] suite metrics_suite(std::vector<metrics_kind> kinds);
+
+/// What the suite says of its target for a record. `reading_ns`: the same loop without the record; it is told, and not
+/// taken off, because a user pays it.
+[[nodiscard]] std::string record_target_text(double record_ns, double reading_ns);
 
 }  // namespace holdfast::workload

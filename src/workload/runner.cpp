@@ -30,7 +30,7 @@ class name_collector final : public recorder {
     }
     void run(const experiment&) override {}
     void add(std::string_view, std::string_view, const std::vector<std::string>&,
-             const std::vector<std::vector<double>>&, bool) override {}
+             const std::vector<std::vector<double>>&, bool, const sample_context&) override {}
     void skip(std::string_view, std::string_view) override {}
     void version(std::string_view, std::string_view) override {}
     void note(std::string_view) override {}
@@ -101,13 +101,17 @@ class timing_recorder final : public recorder {
     }
 
     void add(std::string_view name, std::string_view unit, const std::vector<std::string>& subjects,
-             const std::vector<std::vector<double>>& samples, bool higher_is_better) override {
-        if (subjects.size() != samples.size())
-            throw error(errc::invalid_argument, std::string(name), "needs the samples of each subject and of no other");
+             const std::vector<std::vector<double>>& samples, bool higher_is_better,
+             const sample_context& context) override {
+        if (subjects.size() != samples.size() ||
+            (!context.warnings.empty() && context.warnings.size() != subjects.size()))
+            throw error(errc::invalid_argument, std::string(name),
+                        "needs the samples and the marks of each subject and of no other");
         experiment_report done{.suite = suite_,
                                .name = std::string(name),
                                .unit = std::string(unit),
-                               .higher_is_better = higher_is_better};
+                               .higher_is_better = higher_is_better,
+                               .published = context.published};
         perf_test::interleaved_result found;
         bool paired = true;
         for (std::size_t i = 0; i < subjects.size(); ++i) {
@@ -115,6 +119,7 @@ class timing_recorder final : public recorder {
             perf_test::result one;
             one.name = subjects[i];
             one.samples = samples[i];
+            if (!context.warnings.empty()) one.warnings = context.warnings[i];
             const bool finite =
                 std::all_of(one.samples.begin(), one.samples.end(), [](double x) { return std::isfinite(x); });
             if (one.samples.empty())

@@ -32,6 +32,12 @@ struct experiment {
     std::vector<published_figure> published;
 };
 
+/// What belongs to numbers that were taken elsewhere.
+struct sample_context {
+    std::vector<published_figure> published = {};
+    std::vector<std::vector<perf_test::warning>> warnings = {};  ///< [subject], marks on its samples; empty: none
+};
+
 /// What the user asked for.
 struct run_options {
     bool quick = false;             ///< sizes and times cut so that the whole suite ends within about a minute
@@ -51,7 +57,8 @@ class recorder {
     /// Notes numbers that were taken elsewhere (another process, another clock): samples[i] belongs to subjects[i],
     /// rounds are paired if all have equally many. higher_is_better: the samples are rates.
     virtual void add(std::string_view experiment_name, std::string_view unit, const std::vector<std::string>& subjects,
-                     const std::vector<std::vector<double>>& samples, bool higher_is_better) = 0;
+                     const std::vector<std::vector<double>>& samples, bool higher_is_better,
+                     const sample_context& context = {}) = 0;
     /// A subject that could not run, and why; printed and kept in the file.
     virtual void skip(std::string_view subject, std::string_view reason) = 0;
     /// Version of a subject or of something it stands on.

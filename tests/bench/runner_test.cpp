@@ -15,6 +15,7 @@
 namespace holdfast::workload {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -120,6 +121,24 @@ TEST(BenchRunner, UnequalCountsAreNotPaired) {
     EXPECT_NEAR(r.ratio, 210.0 / 104.5, 1e-9);
     EXPECT_LT(r.range.low, r.ratio);
     EXPECT_GT(r.range.high, r.ratio);
+}
+
+TEST(BenchRunner, NumbersFromElsewhereKeepTheirPublishedFiguresAndMarks) {
+    suite one;
+    one.name = "added";
+    one.run = [](recorder& to) {
+        to.add("x", "us", {"ours", "peer"}, {{1, 2}, {3, 4}}, false,
+               {.published = {{"paper", 5, "us", "somewhere, 2020"}}, .warnings = {{}, {{"disturbed", "others ran"}}}});
+    };
+    const report all = run(one);
+    const experiment_report& e = all.experiments.front();
+    ASSERT_EQ(e.published.size(), 1U);
+    EXPECT_EQ(e.published.front().subject, "paper");
+    EXPECT_TRUE(e.subjects.front().warnings.empty());
+    ASSERT_EQ(e.subjects.back().warnings.size(), 1U);
+    EXPECT_THAT(table_text(e, false), AllOf(HasSubstr("[disturbed]"), HasSubstr("published, another machine [1]")));
+    one.run = [](recorder& to) { to.add("x", "us", {"ours", "peer"}, {{1}, {2}}, false, {.warnings = {{}}}); };
+    EXPECT_EQ(run(one).failures.size(), 1U) << "marks of one subject of two";
 }
 
 TEST(BenchRunner, NumbersThatAreNoneAreSkippedWithTheReason) {

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The methods of the metrics suite answer what is asked before anything of them is timed.
+// The methods of the metrics suite answer what is asked before anything of them is timed, and its targets are judged by
+// the worst number, not by a mean.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "support/seed.hpp"
+#include "support/trial_recorder.hpp"
 #include "workload/latency_shapes.hpp"
 #include "workload/metrics_suite.hpp"
+#include "workload/quantile_errors.hpp"
 
 namespace {
 
@@ -65,6 +71,50 @@ TEST(LatencyShapes, QuantilesOfKnownDistributions) {
     EXPECT_NEAR(quantile(shape::two_modes, 0.5), 20e3, 200);
     EXPECT_GT(quantile(shape::two_modes, 0.99), 500e3);
     EXPECT_EQ(workload::draw_latencies(shape::bursts, 1000, 7), workload::draw_latencies(shape::bursts, 1000, 7));
+}
+
+// A level that is off is not made good by two that are right.
+TEST(QuantileErrors, TheWorstLevelCounts) {
+    workload::quantile_errors errors;
+    errors.add({0.0, -0.1, 0.3});
+    errors.add({0.1, 0.0, -0.4});
+    EXPECT_EQ(errors.worst_of_trials(), (std::vector{0.3, 0.4}));
+    EXPECT_NEAR(errors.worst_rms().rms, std::sqrt((0.09 + 0.16) / 2), 1e-12);
+    EXPECT_STREQ(errors.worst_rms().level, "p99.9");
+}
+
+/// Exact but at p99.9, which it makes 0.3 % too great.
+class wrong_at_the_top final : public workload::quantile_method {
+ public:
+    void record(std::span<const std::uint64_t> values) override {
+        all_.insert(all_.end(), values.begin(), values.end());
+    }
+    double quantile(double q) override { return workload::sample_quantile(all_, q) * (q > 0.995 ? 1.003 : 1.0001); }
+    std::size_t bytes() const override { return 10'000; }
+
+ private:
+    std::vector<std::uint64_t> all_;
+};
+
+TEST(MetricsSuite, JudgesItsTargetsByTheWorst) {
+    const workload::suite s = workload::metrics_suite(
+        {{"ours", "1", true, [](double, std::size_t) { return std::make_unique<wrong_at_the_top>(); }}});
+    holdfast::test::trial_recorder errors({.quick = true, .filter = "latencies, uniform", .only = {}});
+    s.run(errors);
+    EXPECT_THAT(errors.notes,
+                testing::ElementsAre("target: root mean square error at most 0.2 % at each level of each shape: "
+                                     "0.300 % at worst, p99.9 of uniform (missed)"));
+    EXPECT_NEAR(errors.added["error of p90, p99 and p99.9, a million latencies, uniform ours"], 0.3, 0.001);
+    holdfast::test::trial_recorder memory({.quick = true, .filter = "memory after", .only = {}});
+    s.run(memory);
+    EXPECT_THAT(memory.notes, testing::ElementsAre("target: at most 9 KiB a shard: 10000 bytes (missed)"));
+    EXPECT_EQ(memory.published, 1U);
+}
+
+TEST(MetricsSuite, ARecordIsJudgedWithTheReadingOfItsValue) {
+    EXPECT_THAT(workload::record_target_text(1.6, 0.3),
+                testing::HasSubstr("1.60 ns (missed), of which reading and adding up takes 0.30 ns"));
+    EXPECT_THAT(workload::record_target_text(1.5, 0.3), testing::HasSubstr("1.50 ns (met)"));
 }
 
 }  // namespace

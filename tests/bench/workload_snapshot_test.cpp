@@ -106,6 +106,7 @@ TEST(SnapshotSuite, RunsEveryExperimentItNames) {
     holdfast::test::trial_recorder all({.quick = true, .filter = "16 bytes", .only = {"std::shared_mutex and a copy"}});
     s.run(all);
     EXPECT_EQ(all.ran.size(), 5U);
+    EXPECT_EQ(all.published, 1U);
     for (const auto& [name, subjects] : all.ran)
         EXPECT_THAT(subjects, ElementsAre("holdfast", "std::shared_mutex and a copy")) << name;
 }

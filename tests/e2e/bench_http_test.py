@@ -98,6 +98,8 @@ class BenchHttp(unittest.TestCase):
         for ratio in found["ratios"]:
             self.assertEqual(ratio["subject"], OURS[0])
             self.assertTrue(0 < ratio["low"] <= ratio["ratio"] <= ratio["high"], ratio)
+        self.assertEqual({(figure["name"], figure["subject"]) for figure in found["published"]},
+                         {("http: fixed answer, 64 clients: requests", "http-kit, 10 connections")})
         # Whoever is not measured is named with the reason.
         skipped = {entry["subject"]: entry["text"] for entry in found["skipped"]}
         self.assertEqual(skipped["hyper"], "no Rust in this test")

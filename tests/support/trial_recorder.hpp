@@ -35,7 +35,8 @@ class trial_recorder : public workload::recorder {
         published += e.published.size();
     }
     void add(std::string_view name, std::string_view unit, const std::vector<std::string>& subjects,
-             const std::vector<std::vector<double>>& samples, bool) override {
+             const std::vector<std::vector<double>>& samples, bool, const workload::sample_context& context) override {
+        published += context.published.size();
         ran[std::string(name)] = subjects;
         for (std::size_t i = 0; i < subjects.size(); ++i)
             added[std::string(name) + " " + subjects[i]] = samples.at(i).at(0);

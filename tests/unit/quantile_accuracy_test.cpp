@@ -9,40 +9,47 @@
 #include "support/scale.hpp"
 #include "support/seed.hpp"
 #include "workload/latency_shapes.hpp"
+#include "workload/quantile_errors.hpp"
 
 namespace {
 
 namespace workload = holdfast::workload;
 
-// The promise of the metrics: at a million samples the root of the mean squared error is at most 0.2 % on each shape,
-// and no
-// error is ever beyond a bucket's width, 1.6 %.
-TEST(QuantileAccuracy, RootMeanSquareIsWithinTwoTenthsOfAPercent) {
-    holdfast::test::seeded_random random;
-    const std::uint64_t trials = holdfast::test::scaled(3);
-    for (const auto shape : workload::latency_shapes) {
-        double squares[3] = {0, 0, 0};
-        constexpr double levels[3] = {0.9, 0.99, 0.999};
-        for (std::uint64_t trial = 0; trial < trials; ++trial) {
-            auto samples = workload::draw_latencies(shape, 1'000'000, random());
-            holdfast::histogram_counts counts;
-            for (const std::uint64_t sample : samples) counts.record(sample);
-            for (std::size_t i = 0; i < 3; ++i) {
-                const double exact = workload::sample_quantile(samples, levels[i]);
-                const double error = counts.quantile(levels[i])->estimate / exact - 1;
-                EXPECT_LE(std::abs(error), 1.0 / 64) << workload::name_of(shape) << " " << levels[i];
-                squares[i] += error * error;
-            }
-        }
-        for (std::size_t i = 0; i < 3; ++i) {
-            const double rms = 100 * std::sqrt(squares[i] / static_cast<double>(trials));
-            // A few trials estimate it to within a factor only; the bound closes in on 0.2 as they become many.
-            EXPECT_LE(rms, 0.2 * (1 + 2 / std::sqrt(static_cast<double>(trials))))
-                << workload::name_of(shape) << " " << levels[i];
-            RecordProperty(std::string(workload::name_of(shape)) + "_" + std::to_string(levels[i]),
-                           std::to_string(rms));
-        }
+constexpr std::size_t samples_a_trial = 1'000'000;
+
+/// Off the quantiles of one draw, in percent.
+workload::quantile_errors::percents errors_of(workload::latency_shape shape, std::uint64_t seed) {
+    auto samples = workload::draw_latencies(shape, samples_a_trial, seed);
+    holdfast::histogram_counts counts;
+    for (const std::uint64_t sample : samples) counts.record(sample);
+    workload::quantile_errors::percents off{};
+    for (std::size_t i = 0; i < off.size(); ++i) {
+        const double q = workload::error_levels[i].q;
+        off[i] = 100 * (counts.quantile(q)->estimate / workload::sample_quantile(samples, q) - 1);
     }
+    return off;
+}
+
+// The promise of the metrics: at a million samples the root of the mean squared error is at most 0.2 % at each level of
+// each shape (0.11 % is the worst). The same draws each time, because a root from eight trials is itself known to 25 %.
+TEST(QuantileAccuracy, RootMeanSquareIsWithinTwoTenthsOfAPercent) {
+    const std::uint64_t trials = holdfast::test::scaled(8);
+    for (const auto shape : workload::latency_shapes) {
+        workload::quantile_errors errors;
+        for (std::uint64_t trial = 0; trial < trials; ++trial) errors.add(errors_of(shape, 100 + trial));
+        const auto worst = errors.worst_rms();
+        EXPECT_LE(worst.rms, 0.2) << workload::name_of(shape) << ", " << worst.level << ", " << trials << " trials";
+        RecordProperty(std::string(workload::name_of(shape)) + "_" + worst.level, std::to_string(worst.rms));
+    }
+}
+
+// And whatever is drawn, no error is ever beyond a bucket's width, 1.6 %.
+TEST(QuantileAccuracy, NoErrorIsBeyondABucket) {
+    holdfast::test::seeded_random random;
+    for (const auto shape : workload::latency_shapes)
+        for (std::uint64_t trial = 0; trial < holdfast::test::scaled(1); ++trial)
+            for (const double percent : errors_of(shape, random()))
+                EXPECT_LE(std::abs(percent), 100.0 / 64) << workload::name_of(shape);
 }
 
 }  // namespace
