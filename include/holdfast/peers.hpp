@@ -65,6 +65,16 @@ class peers {
         return std::nullopt;
     }
 
+    /// Takes one given slot and leaves its bytes as they are, for a role whose state outlives its holders; it is given
+    /// up with this object. Returns: false when another holds it.
+    [[nodiscard]] bool hold(std::uint32_t slot) noexcept {
+        if (slot >= slots_ || claimed_by_us(slot) ||
+            !memory::try_lock(file_.get(), memory::lock_mode::exclusive, layout::peer_slot_offset(slot)))
+            return false;
+        ours_[slot / 64] |= std::uint64_t{1} << (slot % 64);
+        return true;
+    }
+
     /// Gives back a slot that claim() returned: zeroes it, then frees the lock.
     void release(std::uint32_t slot) noexcept {
         if (slot >= slots_ || !claimed_by_us(slot)) return;
