@@ -15,6 +15,7 @@
 #include "holdfast/metrics/tail_tracker.hpp"
 #include "holdfast/outcome.hpp"
 #include "holdfast/peers.hpp"
+#include "holdfast/queue.hpp"
 #include "holdfast/record.hpp"
 #include "holdfast/segment.hpp"
 #include "holdfast/snapshot.hpp"

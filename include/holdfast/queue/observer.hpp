@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// observer.hpp - looks at a queue without taking part: occupancy, counts, damage. See queue.hpp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "holdfast/layout/queue_layout.hpp"
+#include "holdfast/layout/queue_verify.hpp"
+#include "holdfast/peers.hpp"
+#include "holdfast/queue/place.hpp"
+#include "holdfast/segment.hpp"
+
+namespace holdfast {
+
+/// Looks at a queue of either form. Takes no role and stores nothing. Threads: one at a time.
+class queue_observer {
+ public:
+    /// Throws: as segment::attach; kind_mismatch, version_mismatch, geometry_mismatch.
+    [[nodiscard]] static queue_observer attach(std::string_view uri, const attach_options& options = {}) {
+        return queue_observer(std::make_shared<const segment>(segment::attach(uri, access::read_only, options)),
+                              options.trust);
+    }
+    explicit queue_observer(std::shared_ptr<const segment> from, const memory::trust& whom = {})
+        : segment_(std::move(from)) {
+        segment_->require(container_kind::queue, queue_layout_version);
+        geometry_ = layout::queue_geometry::parse(segment_->info().geometry, segment_->bytes().size(), segment_->uri());
+        if (segment_->name().kind == memory::kind::heap) {
+            consumer_ =
+                reinterpret_cast<const layout::queue_side*>(segment_->bytes().data() + layout::queue_consumer_offset);
+            return;
+        }
+        try {
+            if (segment_->info().peer_slots != layout::queue_peer_slots) return;
+            table_.emplace(peers::open(*segment_, whom));
+            consumer_ = reinterpret_cast<const layout::queue_side*>(table_->slot(layout::queue_consumer_slot).data());
+        } catch (const error& refusal) {
+            blind_ = refusal;  // not ours to read, or not there: the producer's side is still worth a look
+        }
+    }
+
+    [[nodiscard]] const layout::queue_geometry& geometry() const noexcept { return geometry_; }
+    [[nodiscard]] queue_side_stats producer() const noexcept {
+        return detail::stats_of(
+            *reinterpret_cast<const layout::queue_side*>(segment_->bytes().data() + layout::queue_producer_offset),
+            geometry_);
+    }
+    /// Nothing when the consumer's side cannot be seen: refusal() says why.
+    [[nodiscard]] std::optional<queue_side_stats> consumer() const noexcept {
+        return consumer_ != nullptr ? std::optional(detail::stats_of(*consumer_, geometry_)) : std::nullopt;
+    }
+    [[nodiscard]] const std::optional<error>& refusal() const noexcept { return blind_; }
+    /// Messages waiting; nothing when the consumer's side cannot be seen. A snapshot of two moving numbers.
+    [[nodiscard]] std::optional<std::uint64_t> size() const noexcept {
+        const auto taken = consumer();
+        if (!taken) return std::nullopt;
+        const std::uint64_t put = producer().messages;
+        return put > taken->messages ? put - taken->messages : 0;
+    }
+    [[nodiscard]] std::optional<bool> producer_alive() const noexcept {
+        return table_ ? std::optional(table_->alive(layout::queue_producer_slot)) : std::nullopt;
+    }
+    [[nodiscard]] std::optional<bool> consumer_alive() const noexcept {
+        return table_ ? std::optional(table_->alive(layout::queue_consumer_slot)) : std::nullopt;
+    }
+    /// What is damaged. Cost: one load a message.
+    [[nodiscard]] layout::queue_verification verify() const {
+        return layout::verify_queue(segment_->bytes(), geometry_, consumer_);
+    }
+    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
+
+ private:
+    std::shared_ptr<const segment> segment_;
+    layout::queue_geometry geometry_;
+    std::optional<peers> table_;
+    const layout::queue_side* consumer_ = nullptr;
+    std::optional<error> blind_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+// typed.hpp - a queue of records of one type: a ring by index, for throughput. See queue.hpp.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "holdfast/layout/queue_elements.hpp"
+#include "holdfast/layout/queue_layout.hpp"
+#include "holdfast/memory/fork_guard.hpp"
+#include "holdfast/outcome.hpp"
+#include "holdfast/queue/consumer.hpp"
+#include "holdfast/queue/place.hpp"
+#include "holdfast/record.hpp"
+#include "holdfast/segment.hpp"
+
+namespace holdfast {
+
+namespace detail {
+
+/// Refuses a queue whose elements are not T, or T with more fields at its end. Throws: schema_mismatch.
+template <class T>
+void require_queue_element(const segment& from, const layout::queue_geometry& geometry, bool writes) {
+    std::string why = "its elements have no schema";
+    if (!from.info().schema.empty()) {
+        const container_schema stored = container_schema::parse(from.info().schema);
+        if (!stored.key && stored.value) {
+            const schema_relation relation = compare(*stored.value, schema_of<T>(), why);
+            const bool fits = relation == schema_relation::same ||
+                              (relation == schema_relation::stored_has_more_fields_at_end && !writes);
+            if (fits && geometry.stride >= layout::ring_round_up(sizeof(T))) return;
+            if (fits) why = "its slots are smaller than the record";
+        } else {
+            why = "its elements are not single records: " + from.info().schema;
+        }
+    }
+    throw error(errc::schema_mismatch, from.uri(), why + "; use the program's version that fits, or recreate it");
+}
+
+}  // namespace detail
+
+/// A queue of records of type T.
+template <record T>
+class queue {
+ public:
+    class producer;
+    class consumer;
+
+    struct options {
+        std::uint64_t capacity = 4096;  ///< elements; rounded up to a power of two
+        bool rings = true;              ///< as queue_options::rings
+        create_options segment{};
+    };
+    /// An element, or why there is none.
+    struct element {
+        outcome status = outcome::empty;
+        T value{};
+        [[nodiscard]] explicit operator bool() const noexcept { return status == outcome::ok; }
+    };
+    /// A slot to be filled in place. Valid until commit, discard or the next claim.
+    struct claim {
+        outcome status = outcome::ok;
+        T* value = nullptr;
+        [[nodiscard]] explicit operator bool() const noexcept { return status == outcome::ok; }
+    };
+};
+
+/// Puts elements in. Holds the segment's lease: one producer at a time. Move-only. Threads: one at a time.
+/// After a crash: what was pushed is there, a batch whole or not at all.
+template <record T>
+class queue<T>::producer {
+ public:
+    using value_type = T;
+
+    /// Throws: invalid_argument; as segment::create.
+    [[nodiscard]] static producer create(std::string_view uri, const options& wanted = {}) {
+        const auto geometry =
+            layout::queue_geometry::of_elements(wanted.capacity, sizeof(T), wanted.rings, std::string(uri));
+        segment_spec spec = detail::queue_spec(geometry);
+        spec.schema = container_schema{std::nullopt, schema_of<T>()}.text();
+        return producer(segment::create(uri, spec, wanted.segment, [](std::span<std::byte>) {}));
+    }
+    /// Throws: as segment::attach; kind_mismatch, version_mismatch, geometry_mismatch, schema_mismatch, corrupt.
+    [[nodiscard]] static producer attach(std::string_view uri, const attach_options& options = {}) {
+        return producer(segment::attach(uri, access::read_write, options), options.trust);
+    }
+    /// Takes over a segment attached read-write by other means (descriptors). Throws: as attach; read_only.
+    explicit producer(segment from, const memory::trust& whom = {})
+        : segment_(std::make_shared<segment>(std::move(from))) {
+        if (!segment_->writable())
+            throw error(errc::read_only, segment_->uri(), "a queue's producer needs the segment attached read-write");
+        const auto geometry = detail::queue_geometry_of(*segment_, layout::queue_form::elements);
+        detail::require_queue_element<T>(*segment_, geometry, true);
+        rings_ = geometry.rings;
+        place_.emplace(detail::queue_place::of_producer(*segment_, whom));
+        core_ = layout::queue_element_write_core(segment_->body(), geometry, place_->consumer(), segment_->uri());
+    }
+    producer(producer&&) noexcept = default;
+    producer& operator=(producer&& other) noexcept {
+        if (this == &other) return *this;
+        std::destroy_at(this);  // the old place goes before the mapping that it lies in
+        std::construct_at(this, std::move(other));
+        return *this;
+    }
+    ~producer() = default;
+
+    /// Returns: ok; full; corrupt; read_only. Cost: a copy of T and one store; one line transfer when it looks full.
+    result try_push(const T& value) noexcept { return try_push(std::span<const T>(&value, 1)); }
+
+    /// Puts all of `values` in, visible at once, or none.
+    /// Returns: ok and their number; full; too_large (more than the ring has); corrupt; read_only.
+    result try_push(std::span<const T> values) noexcept {
+        if (const outcome room = room_for(values.size()); room != outcome::ok)
+            return {room, room == outcome::too_large ? core_.capacity() : 0};
+        copy_in(values);
+        claimed_ = false;
+        core_.publish(values.size());
+        detail::ring_if_asleep(core_, rings_);
+        return {outcome::ok, values.size()};
+    }
+
+    /// A slot to be filled in place; drops an earlier claim. Its bytes are those of some earlier element.
+    [[nodiscard]] claim try_claim() noexcept {
+        claimed_ = false;
+        if (const outcome room = room_for(1); room != outcome::ok) return {room, nullptr};
+        claimed_ = true;
+        return {outcome::ok, reinterpret_cast<T*>(core_.slot(0))};
+    }
+    /// Publishes the claimed slot. Returns: ok; not_claimed; read_only.
+    result commit() noexcept {
+        if (!writable()) return {outcome::read_only, 0};
+        if (!claimed_) return {outcome::not_claimed, 0};
+        claimed_ = false;
+        core_.publish(1);
+        detail::ring_if_asleep(core_, rings_);
+        return {outcome::ok, 1};
+    }
+    void discard() noexcept { claimed_ = false; }
+
+    /// Puts an element in or throws, for std::back_inserter. Throws: no_space, read_only, corrupt.
+    void push_back(const T& value) {
+        const result put = try_push(value);
+        if (put) return;
+        throw error(put.status == outcome::full        ? errc::no_space
+                    : put.status == outcome::read_only ? errc::read_only
+                                                       : errc::corrupt,
+                    segment_ ? segment_->uri() : std::string("queue"),
+                    detail::concat("the element was not taken: ", outcome_name(put.status),
+                                   "; wait for room, or make the queue larger"));
+    }
+
+    /// Waits until `count` slots and an eighth of the ring are free.
+    /// Returns: ok; timed_out; reader_gone; too_large; corrupt; read_only.
+    result wait_room(std::uint64_t count, std::chrono::nanoseconds timeout) noexcept {
+        if (!writable()) return {outcome::read_only, 0};
+        if (count > core_.capacity()) return {outcome::too_large, core_.capacity()};
+        const std::uint64_t needed = core_.head_needed(count);
+        if (needed == 0) return core_.fault() ? result{outcome::corrupt, 0} : result{};
+        const layout::queue_side& other = core_.consumer();
+        // Acquire: R2 is repeated by the push; this is only a look.
+        const auto ready = [&] { return other.position.load(std::memory_order_acquire) >= needed; };
+        return {detail::outcome_of(detail::wait_on(other, core_.side(), needed, *place_, rings_, timeout, ready),
+                                   outcome::reader_gone),
+                0};
+    }
+
+    [[nodiscard]] std::uint64_t capacity() const noexcept { return core_.capacity(); }
+    [[nodiscard]] queue_side_stats stats() const noexcept {
+        return detail::stats_of(core_.side(), {layout::queue_form::elements, core_.capacity(), core_.stride(), rings_});
+    }
+    [[nodiscard]] bool consumer_alive() const noexcept { return place_->other_lives(); }
+    [[nodiscard]] std::optional<errc> fault() const noexcept {
+        const auto damage = core_.fault();
+        return damage ? damage : segment_->fault();
+    }
+    /// The consumer of this very mapping, in this process. Throws: no_space while another consumer lives; corrupt.
+    [[nodiscard]] typename queue<T>::consumer make_consumer(delivery how = delivery::at_least_once) const {
+        return typename queue<T>::consumer(segment_, {.how = how});
+    }
+    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
+
+ private:
+    [[nodiscard]] bool writable() const noexcept { return segment_ != nullptr && segment_->writable(); }
+    [[nodiscard]] outcome room_for(std::uint64_t count) noexcept {
+        if (!writable()) return outcome::read_only;
+        if (count > core_.capacity()) return outcome::too_large;
+        const outcome room = core_.room(count);
+        if (room == outcome::full) layout::add_one(core_.side().refused);
+        return room;
+    }
+    // Plain copies: the slots are ours until W1, R2 has shown that the consumer is done with them.
+    void copy_in(std::span<const T> values) noexcept {
+        if (core_.stride() != sizeof(T)) {
+            for (std::size_t i = 0; i < values.size(); ++i) std::memcpy(core_.slot(i), &values[i], sizeof(T));
+            return;
+        }
+        const std::size_t first = std::min<std::size_t>(values.size(), core_.contiguous());
+        if (first != 0) std::memcpy(core_.slot(0), values.data(), first * sizeof(T));
+        if (first != values.size())
+            std::memcpy(core_.slot(first), values.data() + first, (values.size() - first) * sizeof(T));
+    }
+
+    std::shared_ptr<segment> segment_;
+    std::optional<detail::queue_place> place_;
+    layout::queue_element_write_core core_;
+    bool claimed_ = false;
+    bool rings_ = true;
+};
+
+/// Takes elements out. One consumer at a time. Move-only. Threads: one at a time.
+/// After a crash: its successor goes on at the oldest element not released.
+template <record T>
+class queue<T>::consumer {
+ public:
+    /// Throws: as queue_consumer::attach; schema_mismatch.
+    [[nodiscard]] static consumer attach(std::string_view uri, const queue_consumer_options& options = {}) {
+        return consumer(std::make_shared<const segment>(segment::attach(uri, access::read_only, options.segment)),
+                        options);
+    }
+    explicit consumer(std::shared_ptr<const segment> from, const queue_consumer_options& options = {})
+        : segment_(std::move(from)), how_(options.how) {
+        const auto geometry = detail::queue_geometry_of(*segment_, layout::queue_form::elements);
+        detail::require_queue_element<T>(*segment_, geometry, false);
+        rings_ = geometry.rings;
+        guard_ = memory::fork_guard::make(segment_->uri());
+        place_.emplace(
+            detail::queue_place::of_consumer(*segment_, options.segment.trust, options.segment.lease_timeout_ns));
+        core_ = layout::queue_element_read_core(segment_->bytes(), geometry, place_->consumer(), segment_->uri());
+    }
+    consumer(consumer&&) noexcept = default;
+    consumer& operator=(consumer&& other) noexcept {
+        if (this == &other) return *this;
+        std::destroy_at(this);  // the old place goes before the mapping that it lies in
+        std::construct_at(this, std::move(other));
+        return *this;
+    }
+    ~consumer() = default;
+
+    /// A copy of the oldest element, which stays until pop(). Acknowledges what try_pop() gave.
+    /// Returns: ok; empty; corrupt; read_only (inherited by fork).
+    [[nodiscard]] element front() noexcept {
+        element out;
+        if (!ours()) {
+            out.status = outcome::read_only;
+            return out;
+        }
+        acknowledge();
+        out.status = core_.ready(1).status;
+        front_ = out.status == outcome::ok;
+        if (front_) out.value = value_at(0);
+        return out;
+    }
+    /// Releases the element that front() gave. False when it gave none.
+    bool pop() noexcept {
+        if (!ours() || !std::exchange(front_, false)) return false;
+        core_.pass(1);
+        acknowledge();
+        return true;
+    }
+    /// Takes the oldest element; when it is released: see delivery.
+    element try_pop() noexcept {
+        const element found = front();
+        if (!found) return found;
+        front_ = false;
+        core_.pass(1);
+        if (how_ == delivery::at_most_once) acknowledge();
+        return found;
+    }
+    /// Copies up to out.size() elements to the front of `out` and releases them together, as try_pop() would.
+    /// Returns: ok and their number; else as front(), when there was none.
+    result try_pop(std::span<T> out) noexcept {
+        if (!ours()) return {outcome::read_only, 0};
+        acknowledge();
+        front_ = false;
+        if (out.empty()) return {};
+        const result there = core_.ready(out.size());
+        if (!there) return there;
+        copy_out(out.first(static_cast<std::size_t>(there.count)));
+        core_.pass(there.count);
+        if (how_ == delivery::at_most_once) acknowledge();
+        return there;
+    }
+    /// Releases what try_pop() gave: the caller is done with it.
+    void acknowledge() noexcept {
+        if (ours() && core_.release()) detail::ring_if_asleep(core_, rings_);
+    }
+    /// Waits until there is an element. Returns: as queue_consumer::wait.
+    result wait(std::chrono::nanoseconds timeout) noexcept {
+        if (!ours()) return {outcome::read_only, 0};
+        acknowledge();
+        const auto ready = [&] { return core_.ready(1).status != outcome::empty; };
+        return {detail::outcome_of(detail::wait_on(core_.producer(), core_.side(), 1, *place_, rings_, timeout, ready),
+                                   outcome::writer_gone),
+                0};
+    }
+
+    [[nodiscard]] std::uint64_t capacity() const noexcept { return core_.capacity(); }
+    [[nodiscard]] queue_side_stats stats() const noexcept {
+        return detail::stats_of(core_.side(), {layout::queue_form::elements, core_.capacity(), core_.stride(), rings_});
+    }
+    [[nodiscard]] bool producer_alive() const noexcept { return place_->other_lives(); }
+    [[nodiscard]] std::optional<errc> fault() const noexcept {
+        const auto damage = core_.fault();
+        return damage ? damage : segment_->fault();
+    }
+    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
+
+ private:
+    [[nodiscard]] bool ours() const noexcept { return segment_ != nullptr && guard_.same_process(); }
+    [[nodiscard]] T value_at(std::uint64_t ahead) const noexcept {
+        std::array<std::byte, sizeof(T)> bytes;
+        std::memcpy(bytes.data(), core_.slot(ahead), sizeof(T));
+        return detail::record_of<T>(bytes);
+    }
+    // Plain copies: the slots are ours until W2, R1 has shown that they are whole.
+    void copy_out(std::span<T> out) const noexcept {
+        if (detail::has_boolean(detail::facts_for<T>()) || core_.stride() != sizeof(T)) {
+            for (std::size_t i = 0; i < out.size(); ++i) out[i] = value_at(i);
+            return;
+        }
+        const std::size_t first = std::min<std::size_t>(out.size(), core_.contiguous());
+        std::memcpy(out.data(), core_.slot(0), first * sizeof(T));
+        if (first != out.size()) std::memcpy(out.data() + first, core_.slot(first), (out.size() - first) * sizeof(T));
+    }
+
+    std::shared_ptr<const segment> segment_;
+    memory::fork_guard guard_;
+    std::optional<detail::queue_place> place_;
+    layout::queue_element_read_core core_;
+    delivery how_ = delivery::at_least_once;
+    bool front_ = false;  // front() gave an element that pop() may release
+    bool rings_ = true;
+};
+
+}  // namespace holdfast

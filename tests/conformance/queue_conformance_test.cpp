@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a queue must do alike in every kind of memory: one producer, one consumer, takeover, refusals, waiting.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "holdfast/queue.hpp"
+#include "support/memory_kinds.hpp"
+#include "support/process.hpp"
+#include "support/queue_bench.hpp"
+#include "support/segment_tools.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using holdfast::access;
+using holdfast::delivery;
+using holdfast::errc;
+using holdfast::outcome;
+using holdfast::outcome_name;
+using holdfast::queue;
+using holdfast::queue_consumer;
+using holdfast::queue_consumer_options;
+using holdfast::queue_message;
+using holdfast::queue_observer;
+using holdfast::queue_options;
+using holdfast::queue_producer;
+using holdfast::segment;
+using holdfast::test::child_process;
+using holdfast::test::is_message;
+using holdfast::test::memory_place;
+using holdfast::test::message_of;
+using holdfast::test::refusal_of;
+using holdfast::test::type_of;
+
+queue_options ring_of(std::uint64_t bytes, bool rings = true) {
+    queue_options options;
+    options.capacity_bytes = bytes;
+    options.rings = rings;
+    return options;
+}
+
+class Everywhere : public ::testing::TestWithParam<std::string> {
+ protected:
+    memory_place place{GetParam()};
+};
+class Shareable : public Everywhere {
+ protected:
+    std::shared_ptr<const segment> again(const queue_producer& producer) {
+        return std::make_shared<const segment>(place.attach_again(producer.underlying(), access::read_only));
+    }
+};
+
+TEST_P(Everywhere, MessagesComeOutInOrderAndCountsAreExact) {
+    auto producer = queue_producer::create(place.uri(), ring_of(2000));
+    EXPECT_EQ(producer.capacity_bytes(), 2048U);
+    EXPECT_EQ(producer.message_bytes_max(), 1016U);
+    queue_consumer consumer = producer.consumer();
+    std::vector<std::byte> out(consumer.message_bytes_max());
+    EXPECT_EQ(consumer.try_pop(out).status, outcome::empty);
+    std::uint64_t bytes = 0;
+    for (std::uint64_t i = 0; i < 500; ++i) {
+        const auto message = message_of(i, i % 900);
+        ASSERT_TRUE(producer.try_push(message, type_of(i)));
+        bytes += message.size();
+        if (i % 2 == 0) {
+            ASSERT_TRUE(is_message(consumer.front(), i, i % 900));
+            ASSERT_TRUE(consumer.pop());
+            ASSERT_FALSE(consumer.pop());
+        } else {
+            ASSERT_TRUE(is_message(consumer.try_pop(out), i, i % 900));
+        }
+    }
+    consumer.acknowledge();
+    EXPECT_EQ(producer.stats().messages, 500U);
+    EXPECT_EQ(producer.stats().bytes, bytes);
+    EXPECT_EQ(consumer.stats().messages, 500U);
+    EXPECT_EQ(consumer.stats().bytes, bytes);
+    EXPECT_EQ(consumer.stats().position, producer.stats().position);
+    EXPECT_EQ(producer.fault(), std::nullopt);
+    EXPECT_EQ(consumer.fault(), std::nullopt);
+}
+
+TEST_P(Everywhere, ABufferTooSmallSaysWhatIsNeededAndTakesNothing) {
+    auto producer = queue_producer::create(place.uri(), ring_of(1024));
+    queue_consumer consumer = producer.consumer();
+    ASSERT_TRUE(producer.try_push(message_of(1, 100), type_of(1)));
+    std::vector<std::byte> out(99);
+    EXPECT_EQ(consumer.try_pop(out).status, outcome::too_small);
+    EXPECT_EQ(consumer.try_pop(out).count, 100U);
+    out.resize(100);
+    EXPECT_TRUE(is_message(consumer.try_pop(out), 1, 100));
+}
+
+TEST_P(Everywhere, WorksWithRangesAndBackInserter) {
+    auto producer = queue_producer::create(place.uri(), ring_of(4096));
+    queue_consumer consumer = producer.consumer();
+    std::vector<std::vector<std::byte>> messages;
+    for (std::uint64_t i = 0; i < 10; ++i) messages.push_back(message_of(i, 10 * i));
+    std::ranges::copy(messages, std::back_inserter(producer));
+    std::size_t i = 0;
+    for (const queue_message& message : consumer.messages())
+        ASSERT_TRUE(std::ranges::equal(message.bytes, messages[i++]));
+    EXPECT_EQ(i, 10U);
+    ASSERT_EQ(producer.try_push_all(messages, 3).count, 10U);
+    i = 0;
+    EXPECT_EQ(consumer.drain(4, [&](const queue_message& m) { i += m.type; }).count, 4U);
+    EXPECT_EQ(i, 12U);
+    EXPECT_EQ(consumer.drain(100, [&](const queue_message&) {}).count, 6U);
+    EXPECT_EQ(consumer.drain(100, [&](const queue_message&) {}).status, outcome::empty);
+    EXPECT_EQ(producer.stats().messages, consumer.stats().messages);
+    const std::vector<std::vector<std::byte>> too_many(6, message_of(1, 1000));
+    EXPECT_EQ(producer.try_push_all(too_many).status, outcome::too_large);
+    EXPECT_EQ(consumer.front().status, outcome::empty) << "a batch that does not fit leaves nothing";
+    EXPECT_EQ(refusal_of([&] {
+                  for (const auto& message : too_many) producer.push_back(message);
+              }),
+              errc::no_space);
+}
+
+TEST_P(Everywhere, WhatUseThrowsInADrainPassesThroughAndKeepsTheMessage) {
+    auto producer = queue_producer::create(place.uri(), ring_of(1024));
+    queue_consumer consumer = producer.consumer();
+    for (std::uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(producer.try_push(message_of(i, 8), type_of(i)));
+    unsigned seen = 0;
+    EXPECT_THROW(consumer.drain(9, [&](const queue_message&) { return ++seen == 2 ? throw 1 : void(); }), int);
+    EXPECT_EQ(consumer.stats().messages, 1U);
+    EXPECT_TRUE(is_message(consumer.front(), 1, 8));
+}
+
+TEST_P(Everywhere, OneConsumerAtATimeAndItsSuccessorGoesOn) {
+    auto producer = queue_producer::create(place.uri(), ring_of(1024));
+    auto first = std::make_unique<queue_consumer>(producer.consumer());
+    EXPECT_TRUE(producer.consumer_alive());
+    EXPECT_TRUE(first->producer_alive());
+    EXPECT_EQ(refusal_of([&] { (void)producer.consumer(); }), errc::no_space);
+    for (std::uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(producer.try_push(message_of(i, 20), type_of(i)));
+    std::vector<std::byte> out(100);
+    ASSERT_TRUE(first->front());
+    ASSERT_TRUE(first->pop());                            // 0: released
+    ASSERT_TRUE(is_message(first->try_pop(out), 1, 20));  // released by the next look
+    ASSERT_TRUE(is_message(first->try_pop(out), 2, 20));  // not acknowledged
+    first.reset();
+    EXPECT_FALSE(producer.consumer_alive());
+    queue_consumer second = producer.consumer(delivery::at_most_once);
+    ASSERT_TRUE(is_message(second.try_pop(out), 2, 20)) << "at least once: the last one copied comes again";
+    ASSERT_TRUE(is_message(second.try_pop(out), 3, 20));
+    second = queue_consumer(std::move(second));
+    {
+        queue_consumer third(std::move(second));
+        EXPECT_EQ(second.front().status, outcome::read_only);  // NOLINT: a moved-from handle says so
+        ASSERT_TRUE(is_message(third.try_pop(out), 4, 20));
+    }
+    queue_consumer fourth = producer.consumer();
+    EXPECT_EQ(fourth.front().status, outcome::empty) << "at most once: never again";
+    EXPECT_EQ(fourth.stats().messages, 5U);
+}
+
+TEST_P(Everywhere, WaitingEndsByDeadlineByDeathOrAtOnce) {
+    for (const bool rings : {true, false}) {
+        memory_place here{GetParam()};
+        auto producer = std::make_unique<queue_producer>(queue_producer::create(here.uri(), ring_of(256, rings)));
+        queue_consumer consumer = producer->consumer();
+        EXPECT_EQ(consumer.wait(0ns).status, outcome::timed_out);
+        EXPECT_EQ(consumer.wait(2ms).status, outcome::timed_out);
+        ASSERT_TRUE(producer->try_push(message_of(1, 8)));
+        EXPECT_TRUE(consumer.wait(10s));
+        EXPECT_TRUE(producer->wait_room(100, 10s));
+        EXPECT_EQ(producer->wait_room(10'000, 10s).status, outcome::too_large);
+        while (producer->try_push(message_of(1, 8))) {
+        }
+        EXPECT_EQ(producer->wait_room(8, 2ms).status, outcome::timed_out);
+        while (consumer.front()) consumer.pop();
+        EXPECT_TRUE(producer->wait_room(8, 10s));
+        ASSERT_TRUE(producer->try_push(message_of(2, 8), type_of(2)));
+        producer.reset();
+        EXPECT_TRUE(consumer.wait(10s)) << "what the dead left is delivered first";
+        EXPECT_TRUE(is_message(consumer.front(), 2, 8));
+        consumer.pop();
+        EXPECT_EQ(consumer.wait(10s).status, outcome::writer_gone);
+        EXPECT_FALSE(consumer.producer_alive());
+    }
+}
+
+TEST_P(Everywhere, AnotherKindOrFormIsRefused) {
+    {
+        auto elements = queue<std::uint64_t>::producer::create(place.uri(), {.capacity = 8});
+        const auto shared = std::shared_ptr<const segment>(std::shared_ptr<void>(), &elements.underlying());
+        EXPECT_EQ(refusal_of([&] { const queue_consumer no(shared); }), errc::kind_mismatch);
+        EXPECT_EQ(refusal_of([&] { const queue<std::uint32_t>::consumer no(shared); }), errc::schema_mismatch);
+        EXPECT_EQ(refusal_of([&] { const queue<std::uint64_t>::consumer yes(shared); }), std::nullopt);
+    }
+    memory_place other{GetParam()};
+    holdfast::segment_spec spec;
+    spec.body_bytes = 100'000;
+    const auto raw =
+        std::make_shared<const segment>(segment::create(other.uri(), spec, {}, [](std::span<std::byte>) {}));
+    EXPECT_EQ(refusal_of([&] { const queue_consumer no(raw); }), errc::kind_mismatch);
+}
+
+TEST_P(Everywhere, AForkedChildCanNeitherPutNorTake) {
+    auto producer = queue_producer::create(place.uri(), ring_of(1024));
+    queue_consumer consumer = producer.consumer();
+    ASSERT_TRUE(producer.try_push(message_of(1, 8), type_of(1)));
+    child_process child([&]() -> std::string {
+        if (producer.try_push(message_of(2, 8)).status != outcome::read_only) return "pushed";
+        if (producer.begin_batch()) return "opened a batch";
+        if (producer.commit_batch().status != outcome::read_only) return "committed";
+        if (consumer.front().status != outcome::read_only) return "looked";
+        if (consumer.pop()) return "popped";
+        if (consumer.wait(1s).status != outcome::read_only) return "waited";
+        return {};
+    });
+    EXPECT_TRUE(child.wait().success()) << child.wait().text();
+    EXPECT_TRUE(is_message(consumer.front(), 1, 8));
+}
+
+TEST_P(Everywhere, AnObserverSeesBothSides) {
+    auto producer = queue_producer::create(place.uri(), ring_of(1024));
+    queue_consumer consumer = producer.consumer();
+    for (std::uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(producer.try_push(message_of(i, 20)));
+    ASSERT_TRUE(consumer.front() && consumer.pop());
+    const queue_observer observer(std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.underlying()));
+    EXPECT_EQ(observer.size(), 4U);
+    EXPECT_EQ(observer.producer().messages, 5U);
+    EXPECT_EQ(observer.consumer()->messages, 1U);
+    const auto seen = observer.verify();
+    EXPECT_TRUE(seen.found.empty());
+    EXPECT_EQ(seen.messages, 4U);
+}
+
+struct tick {
+    std::uint64_t sequence;
+    double price;
+    bool bid;
+    char symbol[6];
+};
+struct longer_tick {
+    std::uint64_t sequence;
+    double price;
+    bool bid;
+    char symbol[6];
+    std::uint32_t venue;
+};
+
+TEST_P(Everywhere, RecordsComeOutInOrderOneByOneAndInBatches) {
+    auto producer = queue<tick>::producer::create(place.uri(), {.capacity = 50});
+    EXPECT_EQ(producer.capacity(), 64U);
+    auto consumer = producer.make_consumer();
+    EXPECT_EQ(consumer.front().status, outcome::empty);
+    EXPECT_FALSE(consumer.pop());
+    std::uint64_t in = 0, out = 0;
+    for (unsigned round = 0; round < 300; ++round) {
+        std::vector<tick> batch(round % 40);
+        for (tick& t : batch) t = {in++, 0.5, true, {'A', 'B'}};
+        const auto put = producer.try_push(batch);
+        if (!put) {
+            ASSERT_EQ(put.status, outcome::full);
+            in -= batch.size();
+        }
+        if (auto slot = producer.try_claim()) {
+            *slot.value = {in, 0.25, false, {}};
+            if (round % 2 == 0) {
+                producer.discard();
+                ASSERT_EQ(producer.commit().status, outcome::not_claimed);
+            } else {
+                ASSERT_TRUE(producer.commit());
+                ++in;
+            }
+        }
+        if (consumer.front()) {
+            ASSERT_EQ(consumer.front().value.sequence, out++);
+            ASSERT_TRUE(consumer.pop());
+        }
+        if (const auto one = consumer.try_pop()) {
+            ASSERT_EQ(one.value.sequence, out++);
+        }
+        std::vector<tick> taken(round % 50);
+        const auto got = consumer.try_pop(taken);
+        for (std::uint64_t i = 0; got && i < got.count; ++i) ASSERT_EQ(taken[i].sequence, out++);
+    }
+    EXPECT_GT(out, 1000U);
+    while (consumer.try_pop()) ++out;
+    EXPECT_EQ(in, out);
+    EXPECT_EQ(producer.stats().messages, in);
+    EXPECT_EQ(consumer.stats().messages, in);
+    EXPECT_EQ(producer.try_push(std::vector<tick>(65)).status, outcome::too_large);
+    EXPECT_EQ(producer.wait_room(65, 1s).status, outcome::too_large);
+    std::vector<tick> all(64);
+    std::ranges::copy(all, std::back_inserter(producer));
+    EXPECT_EQ(refusal_of([&] { producer.push_back(all[0]); }), errc::no_space);
+    EXPECT_EQ(producer.wait_room(1, 2ms).status, outcome::timed_out);
+    EXPECT_TRUE(consumer.wait(10s));
+}
+
+TEST_P(Everywhere, ARecordWithMoreFieldsServesOldConsumers) {
+    auto producer = queue<longer_tick>::producer::create(place.uri(), {.capacity = 8});
+    producer.push_back({7, 0.25, true, {'x'}, 9});
+    const auto shared = std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.underlying());
+    queue<tick>::consumer old(shared);
+    EXPECT_EQ(old.front().value.sequence, 7U);
+    EXPECT_EQ(old.front().value.price, 0.25);
+}
+
+TEST_P(Shareable, ASecondMappingTakesWhatTheFirstPuts) {
+    auto producer = queue_producer::create(place.uri(), ring_of(1024));
+    queue_consumer consumer(again(producer));
+    for (std::uint64_t i = 0; i < 200; ++i) {
+        ASSERT_TRUE(producer.try_push(message_of(i, i % 100), type_of(i)));
+        ASSERT_TRUE(is_message(consumer.front(), i, i % 100));
+        ASSERT_TRUE(consumer.pop());
+    }
+    EXPECT_EQ(refusal_of([&] { const queue_consumer second(again(producer)); }), errc::no_space);
+    EXPECT_EQ(refusal_of([&] { (void)place.attach_again(producer.underlying(), access::read_write); }),
+              errc::writer_alive);
+}
+
+// Both sides sleep and wake each other, across processes and mappings.
+TEST_P(Shareable, TwoProcessesWakeEachOther) {
+    constexpr std::uint64_t messages = 5000;
+    auto producer = queue_producer::create(place.uri(), ring_of(256));
+    child_process reader([&]() -> std::string {
+        queue_consumer consumer(again(producer));
+        for (std::uint64_t i = 0; i < messages; ++i) {
+            if (const auto came = consumer.wait(60s); !came) return std::string(outcome_name(came.status));
+            if (!is_message(consumer.front(), i, i % 50)) return "another message";
+            consumer.pop();
+        }
+        return {};
+    });
+    for (std::uint64_t i = 0; i < messages; ++i) {
+        holdfast::result room{outcome::reader_gone, 0};  // at first: the child is not there yet
+        for (int tries = 0; !room && tries < 600; ++tries) room = producer.wait_room(i % 50, 60s);
+        ASSERT_TRUE(room) << outcome_name(room.status);
+        ASSERT_TRUE(producer.try_push(message_of(i, i % 50), type_of(i)));
+    }
+    EXPECT_TRUE(reader.wait().success()) << reader.wait().text();
+}
+
+INSTANTIATE_TEST_SUITE_P(Queue, Everywhere, ::testing::ValuesIn(holdfast::test::every_kind),
+                         holdfast::test::kind_case_name);
+INSTANTIATE_TEST_SUITE_P(Queue, Shareable, ::testing::ValuesIn(holdfast::test::shareable_kinds),
+                         holdfast::test::kind_case_name);
+
+}  // namespace
