@@ -82,7 +82,7 @@ measured paired_ratio_of(const result& a, const result& b, double confidence) {
     return {.value = found.estimate, .range = {found.lower, found.upper}, .void_reason = {}};
 }
 
-double confidence_of(std::string text) {
+double percentage_of(std::string text) {
     std::erase(text, ' ');
     return part_of(text);
 }

@@ -23,6 +23,16 @@ TEST(Good, MeasuresThreeTimes) {
     (void)holdfast::perf_test::run("named", [] { PERF_USE(calls += 3); });
 }
 
+void adds(int times) {
+    for (; times > 0; --times) holdfast::perf_test::do_not_optimize(calls);
+}
+PERF_TEST(Good, Works) { adds(100); }
+const auto hundred = [] { adds(100); };
+const auto thousand = [] { adds(1000); };
+
+TEST(Regression, None) { EXPECT_PERF_NOT_SLOWER(hundred, hundred); }
+TEST(Regression, TenTimes) { EXPECT_PERF_NOT_SLOWER(hundred, thousand, 50 %); }
+
 PERF_TEST(Bad, NeverReturns) {
     for (;;) holdfast::perf_test::do_not_optimize(calls);
 }

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program of performance tests as its users run it: flags, exit codes, and every way in which a test goes wrong."""
+import csv
+import io
 import json
 import os
 import pathlib
@@ -97,6 +99,69 @@ class Counting(unittest.TestCase):
         self.assertEqual(ran.returncode, 1)
         self.assertIn("choose from", ran.stdout)
         self.assertEqual(run("-time=20", f"-pin={min(os.sched_getaffinity(0))}", test="Good.Adds").returncode, 0)
+
+
+class Regression(unittest.TestCase):
+    """What fails a build and what does not."""
+
+    def test_in_turn(self):
+        ran = run("-time=200", test="Regression.None")
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        self.assertRegex(ran.stdout, r"in turn: hundred against hundred: (same|too noisy|faster)")
+        ran = run("-time=200", test="Regression.TenTimes")
+        self.assertEqual(ran.returncode, 1, ran.stdout + ran.stderr)
+        self.assertRegex(ran.stdout, r"in turn: thousand against hundred: slower: .* all beyond 50 %")
+        self.assertIn("Expected: thousand is not slower than hundred", ran.stdout)
+
+    def test_the_alarms_that_the_guide_counts(self):
+        """docs/perf_test_noise.md: none of the 900 comparisons of a thing with itself, judged at 1 in 2000."""
+        lines = (pathlib.Path(os.environ["HOLDFAST_SOURCE"]) / "studies/ab_noise/epyc-2cpu-busy.csv").read_text().splitlines()
+        rows = [dict(zip(lines[0].split(","), line.split(","))) for line in lines[1:]]
+        same = [row for row in rows if float(row["slow_down"]) == 0]
+        self.assertEqual(len(same), 900)
+        self.assertEqual([row for row in same if float(row["p_value"]) < 0.0005], [])
+
+    def test_against_a_baseline(self):
+        with tempfile.TemporaryDirectory() as folder:
+            base = f"{folder}/base.json"
+            self.assertEqual(run("-time=50", f"--perf_json={base}", test="Good.Works").returncode, 0)
+            against = ("-time=50", f"--perf_baseline={base}")
+            ran = run(*against, test="Good.Works")
+            if "simdjson" in ran.stderr:
+                self.skipTest("needs a build with simdjson")
+            self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+            self.assertRegex(ran.stdout, r"baseline: Good\.Works: (same|too noisy|faster|slower)")
+
+            found = json.loads(pathlib.Path(base).read_text())
+            found["results"][0]["time"]["median"] /= 100
+            del found["results"][0]["time"]["median_95"]
+            pathlib.Path(base).write_text(json.dumps(found))
+            told = run(*against, test="Good.Works")
+            self.assertEqual(told.returncode, 0, "a regression is told, and fails the program only if asked")
+            self.assertIn("baseline: Good.Works: slower", told.stdout)
+            failed = run(*against, "--perf_fail_on_regression", test="Good.Works")
+            self.assertEqual(failed.returncode, 1, failed.stdout + failed.stderr)
+            self.assertIn("Good.Works: slower", failed.stdout)
+            refused = run("-time=50", "--perf_fail_on_regression", test="Good.Works")
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn("needs --perf_baseline", refused.stderr)
+
+
+class Files(unittest.TestCase):
+    def test_one_run_writes_them_all(self):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = {kind: pathlib.Path(folder) / f"results.{kind}" for kind in ("json", "csv", "html")}
+            ran = run("-time=20", *(f"--perf_{kind}={path}" for kind, path in paths.items()), test="Good.Adds:Good.Works")
+            self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+            texts = {kind: path.read_text() for kind, path in paths.items()}
+        names = [one["full_name"] for one in json.loads(texts["json"])["results"]]
+        self.assertEqual(names, ["Good.Adds", "Good.Works"])
+        rows = list(csv.DictReader(io.StringIO(texts["csv"])))
+        self.assertEqual(len(rows), 2)
+        self.assertGreater(float(rows[1]["count"]), 0)
+        self.assertTrue(texts["html"].lower().startswith("<!doctype html>"), texts["html"][:100])
+        for name in ("Adds", "Works"):
+            self.assertTrue(f">{name}</h3>" in texts["html"], f"no card of {name}")
 
 
 class Rate(unittest.TestCase):

@@ -133,6 +133,86 @@ TEST(PerfTestAssertions, CallablesAreComparedInTurn) {
     perf::session::get().configure({});
 }
 
+// Times as measure_ab would have found them in rounds: what is judged is known.
+perf::comparison rounds_apart(double factor, double noise, const perf::compare_options& judged) {
+    std::vector<double> base, now;
+    for (int i = 0; i < 400; ++i) {
+        base.push_back(100 * (1 + noise * ((i * 7919) % 100 - 50) / 50));
+        now.push_back(100 * factor * (1 + noise * ((i * 104729) % 100 - 50) / 50));
+    }
+    return perf::compare_paired(base, now, judged);
+}
+
+TEST(PerfTestAssertions, OnlyWhatIsShownToBeSlowerIsARegression) {
+    const auto judged = [](double factor, double noise, const char* percent = "") {
+        perf::detail::verdicts_of_this_pass = 0;
+        return perf::detail::not_slower("before", "now",
+                                        rounds_apart(factor, noise, perf::detail::judged_here(percent)));
+    };
+    EXPECT_TRUE(judged(1, 0.01));
+    EXPECT_TRUE(judged(0.5, 0.01)) << "faster is no alarm";
+    EXPECT_TRUE(judged(1.025, 0.01)) << "below the limit of 3 %";
+    EXPECT_TRUE(judged(1.1, 0.9)) << "too noisy is no alarm";
+    EXPECT_TRUE(judged(1.1, 0.01, "20 %"));
+    EXPECT_FALSE(judged(1.1, 0.01));
+    EXPECT_FALSE(judged(1.1, 0.01, "5 %"));
+    EXPECT_FALSE(judged(1.025, 0.001, "0.01"));
+    const std::string text = judged(1.1, 0.01).message();
+    EXPECT_NE(text.find("Expected: now is not slower than before, actual: slower: +10"), std::string::npos) << text;
+    EXPECT_THROW((void)perf::detail::judged_here("5"), perf::usage_error);
+}
+
+TEST(PerfTestAssertions, ManyVerdictsOfAProgramAreOneFamily) {
+    perf::detail::verdicts_of_this_pass = 0;
+    double all = 0;
+    for (int i = 0; i < 1000; ++i) all += perf::detail::judged_here("").alpha;
+    EXPECT_LE(all, perf::compare_options{}.alpha);
+    EXPECT_GT(all, 0.99 * perf::compare_options{}.alpha);
+    perf::detail::verdicts_of_this_pass = 0;
+    EXPECT_EQ(perf::detail::judged_here("").alpha, 0.5 * perf::compare_options{}.alpha);
+    std::vector<std::string> arguments{"program", "-min_effect=7%"};
+    perf::session::get().configure(perf::parse_flags(arguments, perf::unknown_arguments::refuse));
+    EXPECT_DOUBLE_EQ(perf::detail::judged_here("").min_effect, 0.07);
+    EXPECT_DOUBLE_EQ(perf::detail::judged_here("5 %").min_effect, 0.05) << "the assertion's own limit";
+    perf::session::get().configure({});
+}
+
+TEST(PerfTestAssertions, ARegressionIsFoundInTurn) {
+    const auto adds = [](int times) {
+        return [times] {
+            std::uint64_t sum = 0;
+            for (int i = 0; i < times; ++i) perf::do_not_optimize(sum += 1);
+        };
+    };
+    const auto few = adds(100), many = adds(500);
+    const auto nothing = [] {};
+    // A subject does its operations itself, and may use up what it made ready.
+    std::vector<int> inputs;
+    std::uint64_t made = 0;
+    const perf::subject prepared{.name = "prepared",
+                                 .run =
+                                     [&](std::uint64_t operations) {
+                                         for (; operations > 0; --operations, inputs.pop_back()) many();
+                                     },
+                                 .prepare =
+                                     [&] {
+                                         inputs.assign(500, 1);
+                                         ++made;
+                                     },
+                                 .batch = 500};
+    std::vector<std::string> arguments{"program", "-time=200"};
+    perf::session::get().configure(perf::parse_flags(arguments, perf::unknown_arguments::refuse));
+    EXPECT_PERF_NOT_SLOWER(many, few);
+    EXPECT_PERF_NOT_SLOWER(many, few, 5 %);
+    EXPECT_NONFATAL_FAILURE(EXPECT_PERF_NOT_SLOWER(few, many), "Expected: many is not slower than few, actual: slower");
+    EXPECT_NONFATAL_FAILURE(EXPECT_PERF_NOT_SLOWER(few, prepared), "prepared is not slower than few");
+    EXPECT_GT(made, 20U);
+    EXPECT_NONFATAL_FAILURE(EXPECT_PERF_NOT_SLOWER(few, nothing), "nothing: nothing of the body is left to measure");
+    const auto aborting = [] { perf::detail::abort_loop(); };
+    EXPECT_NONFATAL_FAILURE(EXPECT_PERF_NOT_SLOWER(few, aborting), "the body asked to stop (PERF_ABORT)");
+    perf::session::get().configure({});
+}
+
 TEST(PerfTestAssertions, AssertEndsTheTest) {
     bool reached = false;
     const auto inner = [&] {

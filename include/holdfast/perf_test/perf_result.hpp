@@ -61,7 +61,9 @@ using PerfResult = perf_result;
 /// The same from samples of the same rounds (measure_interleaved), which cancels what the machine did meanwhile.
 [[nodiscard]] measured paired_ratio_of(const result& a, const result& b, double confidence = 0.95);
 
-/// "95 %", "99.9%" or "0.95" as a part. Throws: usage_error for anything that is no confidence.
-[[nodiscard]] double confidence_of(std::string text);
+/// "5 %", "99.9%" or "0.95" as a part. Throws: usage_error for what is not above 0 and below 1.
+[[nodiscard]] double percentage_of(std::string text);
+/// The same: a confidence is such a part.
+[[nodiscard]] inline double confidence_of(std::string text) { return percentage_of(std::move(text)); }
 
 }  // namespace holdfast::perf_test

@@ -6,9 +6,12 @@
 //   const auto calls = PERF_LATENCY { server.answer(request); };
 //   EXPECT_PERF_LT(calls.p99(), 5us);
 //   EXPECT_PERF_RATIO(ours, theirs, < 0.8, 95 %);            fails unless that is shown with 95 % confidence
+//   EXPECT_PERF_NOT_SLOWER(before, now, 5 %);                fails only if `now` is shown to be slower by more than 5 %
 //
 // A limit is a budget: it is broken only when noise cannot explain it, so a busy machine breaks no build. A ratio is a
 // claim: it holds only when noise cannot explain it; where it is neither shown nor refuted, the message says so.
+// NOT_SLOWER is for builds: its chance of a false alarm is 1 in 1000 for all of them in a program together, and where
+// nothing can be told it passes and says so.
 // A result of which nothing is left (the compiler removed the body) satisfies none of them.
 // EXPECT_PERF_RATIO takes two results, or two callables, which are then run in turn: use that where the ratio matters.
 // Of the command line, -time, -seed, -timeout and -pin hold for what is run in turn; the other flags do not.
@@ -208,6 +211,38 @@ inline testing::AssertionResult shows(const char* a_text, const char* b_text, co
                                        << (possible ? "neither shown nor refuted; measure longer (-time)" : "refuted");
 }
 
+/// How the next EXPECT_PERF_NOT_SLOWER judges. The k-th of a pass over the tests is wrong with a chance of at most
+/// alpha / (k (k + 1)): together alpha, however many there are.
+inline compare_options judged_here(const char* percent_text) {
+    init_from_process();
+    compare_options judged;
+    judged.min_effect = *percent_text == '\0' ? session::get().flags().output.min_effect : percentage_of(percent_text);
+    const double k = ++verdicts_of_this_pass;
+    judged.alpha /= k * (k + 1);
+    return judged;
+}
+
+/// A regression is alarmed of only if it is shown.
+inline testing::AssertionResult not_slower(const char* base_text, const char* now_text, const comparison& change) {
+    if (change.outcome != verdict::slower) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << "Expected: " << now_text << " is not slower than " << base_text
+                                       << ", actual: " << change.text;
+}
+
+struct not_slower_check {
+    const char* percent_text;
+
+    template <comparable_in_turn Base, comparable_in_turn Now>
+    testing::AssertionResult operator()(const char* base_text, const char* now_text, const Base& base,
+                                        const Now& now) const {
+        const compare_options judged = judged_here(percent_text);
+        const found_in_turn found = measure_in_turn(in_turn(base_text, base), in_turn(now_text, now), judged);
+        if (!found.void_reason.empty()) return testing::AssertionFailure() << found.void_reason;
+        std::printf("%11s: %s against %s: %s\n", "in turn", now_text, base_text, found.ab.change.text.c_str());
+        return not_slower(base_text, now_text, found.ab.change);
+    }
+};
+
 /// A predicate for EXPECT_PRED_FORMAT2.
 struct ratio_check {
     ratio_claim claim;
@@ -249,3 +284,10 @@ struct ratio_check {
 /// Time of a over time of b: EXPECT_PERF_RATIO(ours, theirs, < 0.8, 95 %);
 #define EXPECT_PERF_RATIO(a, b, claim, confidence) HOLDFAST_PERF_RATIO(EXPECT, a, b, claim, confidence)
 #define ASSERT_PERF_RATIO(a, b, claim, confidence) HOLDFAST_PERF_RATIO(ASSERT, a, b, claim, confidence)
+
+#define HOLDFAST_PERF_NOT_SLOWER(how, base, now, ...) \
+    how##_PRED_FORMAT2((::holdfast::perf_test::detail::not_slower_check{#__VA_ARGS__}), base, now)
+/// Two callables (or subjects), timed in turn: EXPECT_PERF_NOT_SLOWER(before, now); slower by up to -min_effect, 3 %
+/// unless said otherwise, is not slower. A part behind them is a limit of this assertion alone: ..., now, 5 %);
+#define EXPECT_PERF_NOT_SLOWER(base, now, ...) HOLDFAST_PERF_NOT_SLOWER(EXPECT, base, now __VA_OPT__(, ) __VA_ARGS__)
+#define ASSERT_PERF_NOT_SLOWER(base, now, ...) HOLDFAST_PERF_NOT_SLOWER(ASSERT, base, now __VA_OPT__(, ) __VA_ARGS__)

@@ -52,11 +52,15 @@ class failure_listener : public testing::EmptyTestEventListener {
     }
 };
 
+/// How many verdicts (EXPECT_PERF_NOT_SLOWER) this pass over the tests has come to: they are one family.
+inline int verdicts_of_this_pass = 0;
+
 /// Prepares the session before the first test and closes it after the last.
 class session_listener : public testing::EmptyTestEventListener {
     void OnTestProgramStart(const testing::UnitTest& /*unused*/) override { init_from_process(); }
 
     void OnTestIterationEnd(const testing::UnitTest& tests, int /*iteration*/) override {
+        verdicts_of_this_pass = 0;
         if (tests.test_to_run_count() == 0 && tests.total_test_count() > 0 &&
             std::getenv("GTEST_TOTAL_SHARDS") == nullptr) {
             ADD_FAILURE() << "no test was selected of the " << tests.total_test_count()
