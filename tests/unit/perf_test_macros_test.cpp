@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <map>
 #include <queue>
 #include <string>
 #include <vector>
@@ -82,6 +83,48 @@ TYPED_PERF_TEST_P_OPT(PerfTestTypedPattern, PushAndPop, any_rate, short_time) {
 }
 REGISTER_TYPED_PERF_TEST_SUITE_P(PerfTestTypedPattern, OrdinaryTestOfTheSameFixture, PushAndPop);
 INSTANTIATE_TYPED_PERF_TEST_SUITE_P(Queues, PerfTestTypedPattern, QueueTypes);
+
+// The names for sources that spell out that their suites are of performance tests, and the older ones with CASE.
+class PerfTestSpelledOut : public PerfTestParameter {};
+INSTANTIATE_PERF_TEST_SUITE_P(Sizes, PerfTestSpelledOut, testing::Values(2, 3));
+INSTANTIATE_PERF_TEST_CASE_P(OlderSizes, PerfTestSpelledOut, testing::Values(4));
+PERF_TEST_P_OPT(PerfTestSpelledOut, SeesItsParameter, any_rate, short_time) { PERF_USE(calls_ += GetParam() > 1); }
+
+template <class T>
+class PerfTestTypedSpelledOut : public PerfTestTyped<T> {};
+TYPED_PERF_TEST_SUITE(PerfTestTypedSpelledOut, QueueTypes);
+TYPED_PERF_TEST_OPT(PerfTestTypedSpelledOut, Push, any_rate, short_time) {
+    this->queue_.push(TypeParam());
+    this->queue_.pop();
+}
+template <class T>
+class PerfTestTypedOlder : public PerfTestTyped<T> {};
+TYPED_PERF_TEST_CASE(PerfTestTypedOlder, QueueTypes);
+TYPED_PERF_TEST_OPT(PerfTestTypedOlder, Push, any_rate, short_time) {
+    this->queue_.push(TypeParam());
+    this->queue_.pop();
+}
+template <class T>
+class PerfTestTypedPatternOlder : public PerfTestTyped<T> {};
+TYPED_PERF_TEST_CASE_P(PerfTestTypedPatternOlder);
+TYPED_PERF_TEST_P_OPT(PerfTestTypedPatternOlder, Push, any_rate, short_time) {
+    this->queue_.push(TypeParam());
+    this->queue_.pop();
+}
+REGISTER_TYPED_PERF_TEST_CASE_P(PerfTestTypedPatternOlder, Push);
+INSTANTIATE_TYPED_PERF_TEST_CASE_P(Queues, PerfTestTypedPatternOlder, QueueTypes);
+
+TEST(PerfTestNames, EachIsInGoogleTestsList) {
+    std::map<std::string, int> tests;
+    const testing::UnitTest& all = *testing::UnitTest::GetInstance();
+    for (int i = 0; i < all.total_test_suite_count(); ++i)
+        tests[all.GetTestSuite(i)->name()] = all.GetTestSuite(i)->total_test_count();
+    EXPECT_EQ(tests["Sizes/PerfTestSpelledOut"], 2);
+    EXPECT_EQ(tests["OlderSizes/PerfTestSpelledOut"], 1);
+    for (const char* const suite :
+         {"PerfTestTypedSpelledOut/", "PerfTestTypedOlder/", "Queues/PerfTestTypedPatternOlder/"})
+        for (const char* const type : {"0", "1"}) EXPECT_EQ(tests[std::string(suite) + type], 1) << suite << type;
+}
 
 // A fixture under another name than its own.
 using PerfTestAlias = PerfTestParameter;
