@@ -39,6 +39,10 @@ class Bench(unittest.TestCase):
         self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], [suite["name"] for suite in listed])
         self.assertIn("    find miss, independent, 1e4 entries", self.run_program("hash_table", "--list").stdout)
 
+    def test_adapters_of_peers_are_tested_or_said_to_be_missing(self):
+        registered = (BUILD / "bench" / "CTestTestfile.cmake").read_text()
+        self.assertRegex(registered, r"bench_peers_test|add_test\(\[=*\[bench\.peers")
+
     def test_refuses_nonsense_before_the_run(self):
         self.refused("no suite none; there are: ", "none")
         self.refused("no experiment holds", "hash_table", "--filter", "nothing has this name")
