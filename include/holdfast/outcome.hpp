@@ -25,6 +25,9 @@ enum class outcome : std::uint8_t {
     not_claimed,  ///< commit without a claim, or of more than was claimed
     read_only,    ///< the handle may not do this: inherited by fork, or moved from
     corrupt,      ///< bytes break an invariant; the handle's fault() says so from now on
+    stale,        ///< the handle names nothing: it was freed or replaced, or never given out. Nothing was changed
+    contended,    ///< the writer was at work each time the reader looked: no damage; try again
+    no_memory,    ///< this process lacks memory for the bookkeeping of the operation. Nothing was changed
 };
 
 /// The name of an outcome, for messages and logs; empty for a number that is none.
@@ -42,6 +45,9 @@ enum class outcome : std::uint8_t {
         case outcome::not_claimed: return "not claimed";
         case outcome::read_only: return "read-only";
         case outcome::corrupt: return "corrupt";
+        case outcome::stale: return "stale";
+        case outcome::contended: return "contended";
+        case outcome::no_memory: return "no memory";
     }
     return {};
 }
