@@ -2,6 +2,7 @@
 // holdfast.hpp - the whole core: every container and metric, the segment beneath them, and the errors.
 #pragma once
 
+#include "holdfast/block_store.hpp"
 #include "holdfast/broadcast.hpp"
 #include "holdfast/error.hpp"
 #include "holdfast/hash_table.hpp"

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// recover.hpp - what the next writer does before its first operation.
+//
+// After any kill there are at most two stores to make: the old value of a replacement that was committed is taken out,
+// and an operation that is done is marked complete. Everything else that a kill can leave is right as it is (the table
+// in write.hpp). Cost: one record, whatever the capacity. Killed between its stores, it is done again or has nothing
+// left to do.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "holdfast/block_store/view.hpp"
+
+namespace holdfast {
+
+/// What the next writer found and finished.
+struct block_store_recovery {
+    bool replacement_finished = false;  ///< the writer was killed in a replacement; its old value is gone now
+    bool counts_rebuilt = false;  ///< the record of the last operation was damaged, not by a crash; the counts were
+                                  ///< taken anew from the units, and verify() goes on to say so
+};
+
+namespace detail {
+
+/// What a writer goes on from.
+struct block_counts {
+    std::uint64_t operation = 0;
+    std::uint64_t units = 0;
+    std::uint64_t values = 0;
+    std::uint64_t serial = 0;
+    std::uint64_t flags = 0;
+};
+
+/// Takes a value out: one store. W2, pairs with R2 in block_view::still. Release: the record that counts it is there.
+inline void retire(const block_view<std::byte>& view, std::uint64_t handle) noexcept {
+    store_release<std::uint64_t>(view.word_at(view.index_of(handle)), handle & ~layout::block_live_bit);
+}
+
+/// Marks an operation complete. From here on a word that says otherwise is damage. W3, release: behind all its stores.
+inline void complete(const block_view<std::byte>& view, std::uint64_t operation) noexcept {
+    store_release<std::uint64_t>(view.selector_at(), 2 * operation + 1);
+}
+
+/// The counts as the units have them. For a damaged record only: what is missing from the units stays missing.
+[[nodiscard]] inline block_counts count_units(const block_view<std::byte>& view) noexcept {
+    block_counts counts;
+    for (std::uint64_t i = 0; i < view.units(); ++i) {
+        const std::uint64_t word = view.word(i);
+        // Freed handles too, and those of operations that were killed: none of their serials is given out again.
+        if (view.is_handle(word | layout::block_live_bit))
+            counts.serial = std::max(counts.serial, view.serial_of(word));
+        if (!view.in_use(i)) continue;
+        ++counts.units;
+        if (view.index_of(word) == i) ++counts.values;
+    }
+    return counts;
+}
+
+/// Requires: the caller is the only writer. Idempotent.
+[[nodiscard]] inline block_counts recover(const block_view<std::byte>& view, block_store_recovery& done) noexcept {
+    block_state s = view.look();
+    const bool plausible = s.sound && s.units() <= view.units() && s.values() <= s.units();
+    if (!plausible) {
+        block_counts counts = count_units(view);
+        counts.operation = s.operation();
+        counts.flags = block_record::rebuilt_flag;
+        done.counts_rebuilt = true;
+        return counts;
+    }
+    if (s.replacing()) {
+        retire(view, s.record.word[block_record::take]);
+        s.take_gone = true;
+        done.replacement_finished = true;
+    }
+    if (s.is_done() && !s.is_complete()) complete(view, s.operation());
+    return {s.operation(), s.units(), s.values(), s.record.word[block_record::serial],
+            s.record.word[block_record::flags]};
+}
+
+}  // namespace detail
+}  // namespace holdfast

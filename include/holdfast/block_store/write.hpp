@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// write.hpp - the one writer of a block store: a value is prepared in free units, committed by one store, and freed by
+// one store.
+//
+// Invariants
+// (I1) A unit is in use if and only if its word is a handle and the unit it names carries the same word. So every unit
+//      of a value comes with the one store that commits it and goes with the one store that frees it.
+// (I2) While a handle stands, nothing of its value changes: neither its units, nor their words, nor its bytes.
+// (I3) A serial is recorded before a unit carries it, so a killed writer's successor never gives it out again: units
+//      stamped for a value that was never committed name nobody.
+// (I4) The record in force describes the last operation; with the two words that it names, or once the operation is
+//      marked complete without them, it says how many units and values there are, at any instant.
+// (I5) Which units are free, and which are claimed for the value in preparation, the writer knows privately
+//      (free_map.hpp). A claim leaves no trace outside units that are free.
+//
+// Stores of each operation, in order
+//   prepare   P1 bytes, payload and run headers in free units
+//   commit    C1 bytes and checksum in the head | C2 the record not in force | C3 selector | C4 handle into the words
+//             of all units but the first | C5 handle into the word of the first = commit | C6 selector: complete
+//   free      F1 the record not in force | F2 selector | F3 word of the first unit without bit 63 = commit
+//             | C6 selector: complete
+//   replace   prepare, then C1 | C2, which also names the old value | C3 | C4 | C5 = commit | F3 on the old value
+//             | C6 selector: complete
+//   discard   nothing
+//
+// Synchronisation (store here -> load in view.hpp)
+//   W1 word (C5)            -> R1 word       whoever finds a handle finds its value whole
+//   W2 word (F3), fence P0  -> R2 still      bytes of the next value are never taken for those of the last
+//   W3 selector (C3, F2,C6) -> R3 look       a record is read whole, or the selector is seen to have moved on
+//
+// Killed after  state                                         repaired by
+//   P1, C1      bytes in free units, which nobody can reach   nobody must: they are free
+//   C2, F1      a record that is not in force                 nobody: the next operation writes it again
+//   C3          the record in force brings a value that is    nobody: the counts are those before it; its serial is
+//               not there                                     used up
+//   C4          free units carry the handle of no value       nobody: they are free by (I1)
+//   C5          done; in a replacement the old value is       nobody; in a replacement the next attach stores F3. Until
+//               still there beside the new one                then both are counted, and both can be read
+//   F2          the record in force takes a value that is     nobody: the counts are those before it
+//               still there
+//   F3          done                                          -
+//   C6          done, and said so: only now would a change of the words named in the record show as damage
+// An operation that is done and not marked complete, the next attach marks. The repairs are single stores and may
+// themselves be killed (recover.hpp). No unit is ever lost, so used + free = capacity holds
+// by the way units are counted, and the used ones are those of values that somebody can read and free.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+#include <vector>
+
+#include "holdfast/block_store/free_map.hpp"
+#include "holdfast/block_store/read.hpp"
+#include "holdfast/block_store/recover.hpp"
+
+namespace holdfast::detail {
+
+/// The writer over bytes.
+class block_writer_core {
+ public:
+    using view = block_view<std::byte>;
+
+    block_writer_core() = default;
+    /// Takes over the body: zeroed, or left by a writer that died at any instruction.
+    /// Requires: `v` on a validated geometry; no other writer. Throws: std::bad_alloc (one bit a unit).
+    explicit block_writer_core(const view& v)
+        : view_(v), reader_(v.as_const()), counts_(detail::recover(v, recovery_)), free_(v.as_const()) {
+        runs_.reserve(runs_reserved);
+    }
+
+    [[nodiscard]] const block_reader_core& reader() const noexcept { return reader_; }
+    [[nodiscard]] const block_store_recovery& recovery() const noexcept { return recovery_; }
+    [[nodiscard]] std::uint64_t units_used() const noexcept { return counts_.units; }
+    [[nodiscard]] std::uint64_t values() const noexcept { return counts_.values; }
+
+    /// Claims units for a value of `bytes`; drops an earlier claim.
+    outcome prepare(std::uint64_t bytes) noexcept {
+        discard();
+        if (bytes > view_.geometry().value_bytes_max()) return outcome::too_large;
+        if (view_.geometry().units_for(bytes) > view_.units() - counts_.units) return outcome::full;
+        outcome status = claim_whole(bytes) ? outcome::ok : claim_pieces(bytes);
+        if (status == outcome::ok && claimed_units() > view_.units() - counts_.units) {
+            reader_.latch(errc::corrupt);  // the words call more units free than the count does
+            status = outcome::corrupt;
+        }
+        if (status != outcome::ok) {
+            discard();
+            return status;
+        }
+        // P0, pairs with the fence of R2: all words through which readers could still be looking at these units have
+        // changed (W2) before a byte here does. Weaker: a reader could mix in new bytes and find the old handle.
+        std::atomic_thread_fence(std::memory_order_release);
+        for (std::size_t i = 0; i < runs_.size(); ++i)
+            shared_store<std::uint64_t>(
+                view_.unit(runs_[i].first) + (i == 0 ? layout::block_head_run_offset : std::size_t{0}), run_word(i));
+        bytes_ = bytes;
+        return outcome::ok;
+    }
+
+    /// Runs fill(piece, offset) over the claimed bytes, in order. Plain stores into them are fine.
+    template <class Fill>
+    outcome fill(Fill&& fill) {
+        if (runs_.empty()) return outcome::not_claimed;
+        for_each_claimed([&](const run& r) { fill(r.payload, r.payload_from); });
+        return outcome::ok;
+    }
+
+    /// Copies `from` to byte `at` of the claimed ones.
+    outcome write(std::uint64_t at, std::span<const std::byte> from) noexcept {
+        if (runs_.empty() || at > bytes_ || from.size() > bytes_ - at) return outcome::not_claimed;
+        const std::uint64_t end = at + from.size();
+        for_each_claimed([&](const run& r) {
+            const std::uint64_t first = std::max(at, r.payload_from);
+            const std::uint64_t last = std::min<std::uint64_t>(end, r.payload_from + r.payload.size());
+            if (first < last)
+                copy_to_shared(r.payload.data() + (first - r.payload_from), from.data() + (first - at),
+                               static_cast<std::size_t>(last - first));
+        });
+        return outcome::ok;
+    }
+
+    /// Makes the claimed bytes a value. With `replaced`, that value goes as this one comes.
+    block_result commit(std::uint64_t replaced = 0) noexcept {
+        if (runs_.empty()) return {outcome::not_claimed, 0};
+        std::uint64_t taken = 0;
+        if (replaced != 0) {
+            const outcome status = measure(replaced, taken);
+            if (status != outcome::ok) return {status, 0};
+        }
+        const std::uint64_t added = claimed_units();
+        const std::uint64_t serial = counts_.serial < view_.serial_max() ? counts_.serial + 1 : 1;
+        const std::uint64_t head = runs_.front().first;
+        const std::uint64_t handle = view_.handle(head, serial);
+        seal(handle);                                               // C1
+        counts_.serial = serial;                                    // (I3)
+        begin(handle, replaced, added, taken);                      // C2, C3
+        stamp(handle);                                              // C4
+        store_release<std::uint64_t>(view_.word_at(head), handle);  // C5, W1
+        counts_.units += added;
+        ++counts_.values;
+        runs_.clear();
+        if (replaced != 0) take_out(replaced, taken);  // F3
+        complete(view_, counts_.operation);            // C6, W3
+        return {outcome::ok, handle};
+    }
+
+    /// Gives the claimed units back.
+    void discard() noexcept {
+        for (const piece& p : runs_) free_.give(p.first, p.units);
+        runs_.clear();
+    }
+
+    /// Frees the value. A handle that names none is `stale`.
+    outcome free(std::uint64_t handle) noexcept {
+        std::uint64_t taken = 0;
+        const outcome status = measure(handle, taken);
+        if (status != outcome::ok) return status;
+        begin(0, handle, 0, taken);          // F1, F2
+        take_out(handle, taken);             // F3
+        complete(view_, counts_.operation);  // C6, W3
+        return outcome::ok;
+    }
+
+ private:
+    using run = block_run<std::byte>;
+    struct piece {
+        std::uint32_t first = 0;
+        std::uint32_t units = 0;
+    };
+    static constexpr std::size_t runs_reserved = 1024;  // 8 KiB: values in fewer runs cost no allocation
+    // A value goes in one run if one that is long enough is among so many free runs from the cursor on. More would make
+    // the search in a scattered store dearer than the scattered value.
+    static constexpr unsigned runs_looked_at_max = 64;
+
+    [[nodiscard]] std::uint64_t run_word(std::size_t i) const noexcept {
+        const bool last = i + 1 == runs_.size();
+        return layout::block_run_word(runs_[i].units, last ? layout::block_no_run : runs_[i + 1].first);
+    }
+    [[nodiscard]] static constexpr std::uint64_t header_of(std::size_t i) noexcept {
+        return i == 0 ? layout::block_head_bytes : layout::block_run_bytes;
+    }
+    [[nodiscard]] std::uint64_t units_of(std::uint64_t bytes) const noexcept {
+        const std::uint64_t unit = view_.geometry().unit_bytes;
+        return (bytes + unit - 1) / unit;
+    }
+
+    [[nodiscard]] std::uint64_t claimed_units() const noexcept {
+        std::uint64_t units = 0;
+        for (const piece& p : runs_) units += p.units;
+        return units;
+    }
+
+    /// The claim as the writer knows it privately: what a peer scribbles over run headers meanwhile does not count.
+    template <class Use>
+    void for_each_claimed(Use&& use) {
+        std::uint64_t from = 0;
+        for (std::size_t i = 0; i < runs_.size(); ++i) {
+            const std::uint64_t take = std::min(bytes_ - from, view_.bytes_of(runs_[i].units) - header_of(i));
+            use(run{runs_[i].first, runs_[i].units, run_word(i),
+                    std::span(view_.unit(runs_[i].first) + header_of(i), static_cast<std::size_t>(take)), from});
+            from += take;
+        }
+    }
+
+    void claim(std::uint64_t first, std::uint64_t units) {
+        runs_.push_back({static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(units)});
+        free_.take(first, units);
+        cursor_ = first + units < view_.units() ? first + units : 0;
+    }
+
+    /// Claims one run for all of it, the next that is long enough. Next fit: units just freed are used again last,
+    /// which gives readers the longest grace, and neighbours in time become neighbours in place.
+    bool claim_whole(std::uint64_t bytes) noexcept {
+        const std::uint64_t wanted = view_.geometry().units_for(bytes);
+        unsigned looked_at = 0;
+        for (const auto& [from, to] : arcs()) {
+            for (std::uint64_t at = free_.next_free(from, to); at < to; at = free_.next_free(at, to)) {
+                const std::uint64_t length = free_.run_length(at, wanted);
+                if (length == wanted) {
+                    claim(at, wanted);
+                    return true;
+                }
+                if (++looked_at == runs_looked_at_max) return false;
+                at += length;
+            }
+        }
+        return false;
+    }
+
+    /// Claims whatever is free from the cursor on, until it suffices.
+    outcome claim_pieces(std::uint64_t bytes) noexcept try {
+        std::uint64_t left = bytes;
+        for (const auto& [from, to] : arcs()) {
+            for (std::uint64_t at = free_.next_free(from, to); at < to; at = free_.next_free(at, to)) {
+                const std::uint64_t header = header_of(runs_.size());
+                const std::uint64_t units = std::min(free_.run_length(at, units_of(left + header)), to - at);
+                claim(at, units);
+                const std::uint64_t room = view_.bytes_of(units) - header;
+                if (left <= room) return outcome::ok;
+                left -= room;
+            }
+        }
+        return outcome::full;
+    } catch (const std::bad_alloc&) {
+        return outcome::no_memory;
+    }
+
+    struct arc {
+        std::uint64_t from, to;
+    };
+    /// From the cursor to the end, then from the start to the cursor.
+    [[nodiscard]] std::array<arc, 2> arcs() const noexcept { return {arc{cursor_, view_.units()}, arc{0, cursor_}}; }
+
+    void seal(std::uint64_t handle) noexcept {
+        std::byte* head = view_.unit(runs_.front().first);
+        std::uint64_t sum = block_sum_begin(handle, bytes_);
+        for_each_claimed([&](const run& r) { sum = block_sum_run(sum, r); });
+        shared_store<std::uint64_t>(head, bytes_);
+        shared_store<std::uint64_t>(head + layout::block_head_checksum_offset, sum);
+    }
+
+    /// Release: a process that dies right after any of these stores leaves all those before it (C3 before C4).
+    void stamp(std::uint64_t handle) noexcept {
+        bool head = true;
+        for (const piece& p : runs_) {
+            for (std::uint64_t i = p.first + (head ? 1U : 0U); i < std::uint64_t{p.first} + p.units; ++i)
+                store_release<std::uint64_t>(view_.word_at(i), handle);
+            head = false;
+        }
+    }
+
+    /// Writes the record that is not in force and puts it in force. Release throughout, W3: a reader that meets a word
+    /// of this record finds the selector moved on from the operation that had its place.
+    void begin(std::uint64_t add, std::uint64_t take, std::uint64_t add_units, std::uint64_t take_units) noexcept {
+        block_record record{
+            {add, take, counts_.units, counts_.values, add_units | take_units << 32, counts_.serial, counts_.flags, 0}};
+        ++counts_.operation;
+        record.word[block_record::sum] = record.sum_as(counts_.operation);
+        std::byte* at = view_.record_at(counts_.operation);
+        for (std::size_t i = 0; i < layout::block_record_words; ++i)
+            store_release<std::uint64_t>(at + 8 * i, record.word[i]);
+        store_release<std::uint64_t>(view_.selector_at(), 2 * counts_.operation);
+    }
+
+    /// How many units a value has. Returns: stale, or corrupt if its runs lead into units that are not its own: such a
+    /// value is left alone, so that damage does not spread.
+    [[nodiscard]] outcome measure(std::uint64_t handle, std::uint64_t& units) const noexcept {
+        if (!reader_.contains(handle)) return outcome::stale;
+        units = 0;
+        bool own = true;
+        const bool whole = view_.for_each_run(view_.index_of(handle), [&](const run& r) {
+            for (std::uint64_t i = r.first; own && i < r.first + r.units; ++i) own = view_.word(i) == handle;
+            units += own ? r.units : 0;
+        });
+        if (whole && own && units <= counts_.units && counts_.values != 0) return outcome::ok;
+        reader_.latch(errc::corrupt);
+        return outcome::corrupt;
+    }
+
+    void take_out(std::uint64_t handle, std::uint64_t units) noexcept {
+        const std::uint64_t head = view_.index_of(handle);
+        retire(view_, handle);  // F3, W2
+        counts_.units -= units;
+        --counts_.values;
+        // The words are asked once more: a peer that changed the runs since measure() cannot make us hand out units of
+        // other values.
+        view_.for_each_run(head, [&](const run& r) {
+            for (std::uint64_t i = r.first; i < r.first + r.units; ++i)
+                if (i == head || view_.word(i) == handle) free_.give(i, 1);
+        });
+    }
+
+    view view_;
+    block_reader_core reader_;
+    block_store_recovery recovery_;
+    block_counts counts_;
+    block_free_map free_;
+    std::vector<piece> runs_;   // of the claim in preparation; empty = none
+    std::uint64_t bytes_ = 0;   // of it
+    std::uint64_t cursor_ = 0;  // where the last claim ended
+};
+
+}  // namespace holdfast::detail

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// block_store_layout.hpp - the bytes of a block store behind the segment header, and the numbers ("geometry") that
+// describe them.
+//
+// Body, layout v1 (little-endian; offsets from the start of the body, which is 4096-aligned)
+//   offset        bytes               field     written by
+//   0             8                   selector  the writer: 2n = operation n began, 2n + 1 = and is complete; 0 = none
+//   64            2 * 64              records   the writer: operation n is described by record n % 2
+//   4096          units * 8           words     the writer: one per unit, see "Word"
+//   units_offset  units * unit_bytes  units     the writer: values
+//   all else up to units_offset: zero
+//
+// Record of operation n                          Word of a unit, and handle of a value
+//    0  8  add         handle it brings, or 0       bits 0..i-1  first unit of the value; i = index_bits
+//    8  8  take        handle it takes, or 0        bits i..61   serial of the value, never 0
+//   16  8  units       in use before it             bit  62      zero; kept for claims of many writers
+//   24  8  values      there before it              bit  63      1
+//   32  4  add_units   units of `add`               0: never used. bit 63 clear: the handle of a value that was
+//   36  4  take_units  units of `take`              freed and had its first unit here
+//   40  8  serial      the last one given to a value
+//   48  8  flags       bit 0: the counts were rebuilt over a damaged record
+//   56  8  sum         of the words above and n
+//
+// First run of a value, in its first unit         Further runs
+//    0  8  bytes                                     0  4  units of this run
+//    8  4  units of this run                         4  4  first unit of the next run, 0xffffffff = last
+//   12  4  first unit of the next run                8     payload
+//   16  8  checksum
+//   24     payload
+//
+// (I1) The geometry words in the segment header never change. They are input: copied once, checked against the size of
+//      the body, and only the checked copy is used.
+// (I2) A unit is in use if and only if bit 63 of its word is set and the unit that the word names carries the same
+//      word. (The first unit of a value names itself.)
+// (I3) The runs of a value cover exactly the units that carry its handle; the last run ends in the unit that holds its
+//      last byte. A value of no bytes has one unit.
+// (I4) A zero-filled body is an empty store.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace holdfast::layout {
+
+inline constexpr std::uint32_t block_store_version = 1;
+
+inline constexpr std::size_t block_selector_offset = 0;
+inline constexpr std::size_t block_records_offset = 64;
+inline constexpr std::size_t block_record_bytes = 64;
+inline constexpr std::size_t block_record_words = block_record_bytes / 8;
+inline constexpr std::uint64_t block_words_offset = 4096;
+
+inline constexpr std::size_t block_head_bytes = 24;  ///< before the payload of a value's first run
+inline constexpr std::size_t block_run_bytes = 8;    ///< before the payload of its further runs
+inline constexpr std::size_t block_head_run_offset = 8;
+inline constexpr std::size_t block_head_checksum_offset = 16;
+inline constexpr std::uint64_t block_no_run = 0xffffffff;
+
+inline constexpr std::uint64_t block_live_bit = std::uint64_t{1} << 63;
+inline constexpr std::uint64_t block_claim_bit = std::uint64_t{1} << 62;
+
+inline constexpr std::uint64_t block_unit_bytes_min = 64;
+inline constexpr std::uint64_t block_unit_bytes_max = 65536;
+inline constexpr std::uint64_t block_units_max = 0xffffffff;  ///< so that block_no_run names none of them
+
+/// The word of a run: how many units, and where the next one starts.
+[[nodiscard]] constexpr std::uint64_t block_run_word(std::uint64_t units, std::uint64_t next) noexcept {
+    return units | next << 32;
+}
+[[nodiscard]] constexpr std::uint64_t block_run_units(std::uint64_t run) noexcept { return run & 0xffffffff; }
+[[nodiscard]] constexpr std::uint64_t block_run_next(std::uint64_t run) noexcept { return run >> 32; }
+
+/// The numbers of one store. Made by plan_block_store() or, checked, by read_block_store_geometry().
+struct block_store_geometry {
+    std::uint64_t units = 0;
+    std::uint64_t unit_bytes = 0;  ///< a power of two
+
+    [[nodiscard]] constexpr unsigned unit_shift() const noexcept {
+        return static_cast<unsigned>(std::countr_zero(unit_bytes));
+    }
+    /// Bits of a handle that name a unit; those above, up to 61, are the serial.
+    [[nodiscard]] constexpr unsigned index_bits() const noexcept {
+        return std::max(1U, static_cast<unsigned>(std::bit_width(units - 1)));
+    }
+    [[nodiscard]] constexpr std::uint64_t units_offset() const noexcept {
+        return (block_words_offset + units * 8 + 4095) / 4096 * 4096;
+    }
+    [[nodiscard]] constexpr std::uint64_t body_bytes() const noexcept { return units_offset() + units * unit_bytes; }
+    /// Of a value that fills the whole store.
+    [[nodiscard]] constexpr std::uint64_t value_bytes_max() const noexcept {
+        return units * unit_bytes - block_head_bytes;
+    }
+    /// What a value takes in one run. Requires: bytes <= value_bytes_max().
+    [[nodiscard]] constexpr std::uint64_t units_for(std::uint64_t bytes) const noexcept {
+        return (bytes + block_head_bytes + unit_bytes - 1) >> unit_shift();
+    }
+    /// What it takes at most, when every run is one unit: so many free units always suffice.
+    [[nodiscard]] constexpr std::uint64_t units_for_at_worst(std::uint64_t bytes) const noexcept {
+        const std::uint64_t first = unit_bytes - block_head_bytes, further = unit_bytes - block_run_bytes;
+        return bytes <= first ? 1 : 1 + (bytes - first + further - 1) / further;
+    }
+    friend constexpr bool operator==(const block_store_geometry&, const block_store_geometry&) = default;
+};
+
+/// What a store is to hold, as its creator asks for it.
+struct block_store_request {
+    std::uint64_t bytes = 0;        ///< room for values with their headers; rounded up to whole units
+    std::uint64_t value_bytes = 0;  ///< size of a typical value; chooses the unit
+    std::uint64_t unit_bytes = 0;   ///< 0: chosen by value_bytes
+};
+
+/// The unit that wastes least for values of that size: half a unit at the end of each, and a word for each unit.
+[[nodiscard]] constexpr std::uint64_t best_unit_bytes(std::uint64_t value_bytes) noexcept {
+    const std::uint64_t whole = std::min(value_bytes, std::uint64_t{1} << 40) + block_head_bytes;
+    const auto waste = [&](std::uint64_t unit) { return unit / 2 + 8 * whole / unit; };
+    std::uint64_t unit = block_unit_bytes_min;
+    while (unit < block_unit_bytes_max && waste(2 * unit) < waste(unit)) unit *= 2;
+    return unit;
+}
+
+/// Why the request cannot be met, or nullptr.
+[[nodiscard]] constexpr const char* check(const block_store_request& request) noexcept {
+    const std::uint64_t unit = request.unit_bytes != 0 ? request.unit_bytes : best_unit_bytes(request.value_bytes);
+    if (!std::has_single_bit(unit) || unit < block_unit_bytes_min || unit > block_unit_bytes_max)
+        return "a unit must have 64 to 65536 bytes, a power of two";
+    if (request.bytes == 0) return "the store has no bytes; ask for the room that all values take together";
+    if (request.bytes > block_units_max * unit) return "more than 2^32 - 1 units; take larger units or several stores";
+    return nullptr;
+}
+
+/// Requires: check(request) == nullptr.
+[[nodiscard]] constexpr block_store_geometry plan_block_store(const block_store_request& request) noexcept {
+    const std::uint64_t unit = request.unit_bytes != 0 ? request.unit_bytes : best_unit_bytes(request.value_bytes);
+    return {(request.bytes + unit - 1) / unit, unit};
+}
+
+/// The geometry as the segment header keeps it. The offsets follow from the first two words and are there to be
+/// checked, and read by people.
+[[nodiscard]] constexpr std::array<std::uint64_t, 16> geometry_words_of(const block_store_geometry& g) noexcept {
+    return {g.units, g.unit_bytes, block_words_offset, g.units_offset(), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+}
+
+/// Reads and checks untrusted geometry words against the size of the body. After success every word and unit lies
+/// inside the body. Returns: nullptr and the geometry, or what is wrong.
+[[nodiscard]] constexpr const char* read_block_store_geometry(const std::array<std::uint64_t, 16>& words,
+                                                              std::uint64_t body_bytes,
+                                                              block_store_geometry& out) noexcept {
+    // Single numbers first: after them no product or sum can overflow 64 bits.
+    if (words[0] == 0 || words[0] > block_units_max) return "the number of units is out of range";
+    if (!std::has_single_bit(words[1]) || words[1] < block_unit_bytes_min || words[1] > block_unit_bytes_max)
+        return "the unit size is out of range";
+    const block_store_geometry g{words[0], words[1]};
+    if (words != geometry_words_of(g)) return "the offsets do not follow from units and unit size";
+    if (g.body_bytes() != body_bytes) return "the units do not end where the body ends";
+    out = g;
+    return nullptr;
+}
+
+static_assert(block_head_bytes % 8 == 0 && block_run_bytes % 8 == 0, "payloads are 8-aligned");
+static_assert(block_head_bytes < block_unit_bytes_min);
+static_assert(block_records_offset + 2 * block_record_bytes <= block_words_offset);
+
+}  // namespace holdfast::layout
