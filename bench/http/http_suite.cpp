@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <optional>
 #include <utility>
 
@@ -26,6 +27,7 @@ struct workload_line {
     [[nodiscard]] std::string server_time() const { return name + ": server time a request"; }
     [[nodiscard]] std::string p50() const { return name + ": p50 at half load"; }
     [[nodiscard]] std::string p99() const { return name + ": p99 at half load"; }
+    [[nodiscard]] std::string p999() const { return name + ": p99.9 at half load"; }
 };
 
 constexpr const char* libreactor_source =
@@ -116,6 +118,7 @@ class suite_run {
         const double seconds = quick_ ? 0.42 : std::max(to.options().seconds, 0.35);
         round_.duration = std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9 / rounds));
         round_.warm_up = std::chrono::milliseconds(quick_ ? 15 : 50);
+        if (quick_) round_.latency_requests = 2'000;
         round_.spin = std::ranges::none_of(client_cores_, [&](unsigned core) {
             return std::ranges::find(site_.server_cores, core) != site_.server_cores.end();
         });
@@ -146,7 +149,10 @@ class suite_run {
     [[nodiscard]] bool wants_throughput(const workload_line& line) {
         return wants(line.requests(), line.server_time());
     }
-    [[nodiscard]] bool wants_latency(const workload_line& line) { return wants(line.p50(), line.p99()); }
+    [[nodiscard]] bool wants_latency(const workload_line& line) {
+        const bool highest = wants(line.p999());  // as in wants()
+        return wants(line.p50(), line.p99()) || highest;
+    }
     [[nodiscard]] bool wants(const std::string& name) { return to_.wants(name); }
     [[nodiscard]] bool wants(const std::string& one, const std::string& other) {
         const bool first = wants(one);  // both are asked: who lists the experiments hears of both
@@ -209,7 +215,8 @@ class suite_run {
         const throughput_samples found = measure_throughput(all, line.shape, exchanges, throughput_rounds);
         if (wants(line.requests()))
             to_.add(line.requests(), "requests/s", names, found.requests_per_second, true,
-                    {.published = published_requests(line)});
+                    {.published = published_requests(line),
+                     .warnings = marks(std::vector(names.size(), found.held_up), held_up_limit(0))});
         if (wants(line.server_time())) to_.add(line.server_time(), "us", names, found.cpu_us, false);
         note_limits(line, names, found);
         if (wants_latency(line)) measure_latencies(line, all, names, exchanges, found);
@@ -226,10 +233,19 @@ class suite_run {
             if (capacity.back() < capacity[slowest]) slowest = capacity.size() - 1;
         }
         const latency_samples latency = measure_latency(all, line.shape, exchanges, round_, capacity[slowest] / 2);
-        if (wants(line.p50()))
-            to_.add(line.p50(), "us", names, latency.p50_us, false, {.published = published_latency(line, 203)});
-        if (wants(line.p99()))
-            to_.add(line.p99(), "us", names, latency.p99_us, false, {.published = published_latency(line, 265)});
+        const auto add = [&](const std::string& name, const samples& us, double level, double published_us) {
+            if (!wants(name)) return;
+            to_.add(name, "us", names, us, false,
+                    {.published = published_us > 0 ? published_latency(line, published_us)
+                                                   : std::vector<workload::published_figure>(),
+                     .warnings = marks(latency.held_up, held_up_limit(level))});
+        };
+        add(line.p50(), latency.p50_us, 0.5, 203);
+        add(line.p99(), latency.p99_us, 0.99, 265);
+        add(line.p999(), latency.p999_us, 0.999, 0);
+        if (latency.requests_least < round_.latency_requests)
+            to_.note(line.name + ": a turn had as few as " + std::to_string(latency.requests_least) +
+                     " requests; its p99.9 is one of the greatest of these and no more");
         to_.note(line.name + ": latency at " + std::to_string(static_cast<long>(latency.rate_hz)) +
                  " requests/s, half of what " + names[slowest] + ", the slowest here, can do");
         if (latency.late * line.shape.pipeline * 100 > latency.requests)
@@ -238,10 +254,25 @@ class suite_run {
                      " % of the requests; the latencies are too long by that");
     }
 
+    /// Of subjects that waited for the processor more than `limit` of the time, which a client without a core of its
+    /// own always does.
+    [[nodiscard]] std::vector<std::vector<perf_test::warning>> marks(const std::vector<double>& held_up,
+                                                                     double limit) const {
+        std::vector<std::vector<perf_test::warning>> all(held_up.size());
+        for (std::size_t i = 0; i < held_up.size() && round_.spin; ++i) {
+            if (held_up[i] <= limit) continue;
+            char share[32];
+            std::snprintf(share, sizeof share, "%.2g", held_up[i] * 100);
+            all[i].push_back({"disturbed", "other programs kept client or server from running for " +
+                                               std::string(share) + " % of the time"});
+        }
+        return all;
+    }
+
     /// Says what the reader must know of requests/s: that others ran here too, or that the client was the slower end.
     void note_limits(const workload_line& line, const std::vector<std::string>& names,
                      const throughput_samples& found) {
-        if (round_.spin && found.held_up > 0.02) {
+        if (round_.spin && found.held_up > held_up_limit(0)) {
             to_.note(line.name + ": other programs kept client or server from running for " +
                      std::to_string(static_cast<int>(found.held_up * 100)) +
                      " % of the time; only the server time a request means much then");

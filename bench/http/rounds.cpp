@@ -46,6 +46,26 @@ double median_of(std::vector<double> values) {
     return values[values.size() / 2];
 }
 
+/// How long client and server were ready to run in a window and something else ran.
+class hold_up {
+ public:
+    explicit hold_up(const contestant& who) : server_(*who.server.process) {}
+    void mark() {  // at the begin of the window, and at its end
+        client_ns_ = own_waited_ns() - client_ns_;
+        server_ns_ = server_.waited_ns() - server_ns_;
+    }
+    /// Of the one that waited longer, over the window.
+    [[nodiscard]] double share(double seconds) const {
+        return static_cast<double>(std::max(client_ns_, server_ns_)) * 1e-9 / seconds;
+    }
+
+ private:
+    const child_process& server_;
+    std::uint64_t client_ns_ = 0, server_ns_ = 0;
+};
+
+constexpr double latency_seconds_max = 3;
+
 }  // namespace
 
 double percentile_of(std::vector<std::uint32_t>& values, double level) {
@@ -62,36 +82,52 @@ throughput_samples measure_throughput(const std::vector<contestant>& all, const 
     samples busy(all.size());
     std::vector<double> held_up;
     in_turn(all, options.rounds, [&](std::size_t who, std::size_t round) {
-        std::uint64_t used = 0, client_waited = 0, server_waited = 0;
+        std::uint64_t used = 0;
+        hold_up waited(all[who]);
         const load_outcome outcome = run_load(plan_of(all[who], shape, options, round), exchanges, [&](bool begins) {
             const std::uint64_t now = all[who].server.process->cpu_ns();
             used = begins ? now : now - used;
-            client_waited = own_waited_ns() - client_waited;
-            server_waited = all[who].server.process->waited_ns() - server_waited;
+            waited.mark();
         });
         found.requests_per_second[who].push_back(static_cast<double>(outcome.answers) / outcome.seconds);
         found.cpu_us[who].push_back(static_cast<double>(used) * 1e-3 / static_cast<double>(outcome.answers));
         busy[who].push_back(static_cast<double>(used) * 1e-9 / outcome.seconds);
-        held_up.push_back(static_cast<double>(std::max(client_waited, server_waited)) * 1e-9 / outcome.seconds);
+        held_up.push_back(waited.share(outcome.seconds));
     });
     for (const auto& each : busy) found.busy.push_back(median_of(each));
     found.held_up = median_of(held_up);
     return found;
 }
 
+double held_up_limit(double level) noexcept { return std::min(0.02, 1 - level); }
+
 latency_samples measure_latency(const std::vector<contestant>& all, const workload_shape& shape,
                                 const std::vector<exchange>& exchanges, const round_options& options, double rate_hz) {
-    latency_samples found{.rate_hz = rate_hz, .p50_us = samples(all.size()), .p99_us = samples(all.size())};
+    const std::size_t count = all.size();
+    latency_samples found{.rate_hz = rate_hz,
+                          .p50_us = samples(count),
+                          .p99_us = samples(count),
+                          .p999_us = samples(count),
+                          .held_up = std::vector<double>(count)};
+    samples held_up(count);
+    const double seconds = std::min(latency_seconds_max, static_cast<double>(options.latency_requests) / rate_hz);
     in_turn(all, options.rounds, [&](std::size_t who, std::size_t round) {
         load_plan plan = plan_of(all[who], shape, options, round);
         plan.rate_hz = rate_hz;
-        plan.duration = std::max(plan.duration, std::chrono::nanoseconds(static_cast<std::int64_t>(100e9 / rate_hz)));
-        load_outcome outcome = run_load(plan, exchanges);
+        plan.duration = std::max(plan.duration, std::chrono::nanoseconds(static_cast<std::int64_t>(1e9 * seconds)));
+        hold_up waited(all[who]);
+        load_outcome outcome = run_load(plan, exchanges, [&](bool) { waited.mark(); });
+        held_up[who].push_back(waited.share(outcome.seconds));
         found.p50_us[who].push_back(percentile_of(outcome.latency_ns, 0.50) * 1e-3);
         found.p99_us[who].push_back(percentile_of(outcome.latency_ns, 0.99) * 1e-3);
+        found.p999_us[who].push_back(percentile_of(outcome.latency_ns, 0.999) * 1e-3);
         found.late += outcome.late;
+        found.requests_least = found.requests == 0
+                                   ? outcome.latency_ns.size()
+                                   : std::min<std::uint64_t>(found.requests_least, outcome.latency_ns.size());
         found.requests += outcome.latency_ns.size();
     });
+    for (std::size_t who = 0; who < count; ++who) found.held_up[who] = median_of(held_up[who]);
     return found;
 }
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct round_options {
     std::size_t rounds = 7;
     std::chrono::nanoseconds duration{200'000'000};  ///< of one subject's turn
     std::chrono::nanoseconds warm_up{50'000'000};
+    /// A turn of latency lasts until as many requests are due, three seconds at most: ten of them lie above its p99.9.
+    std::uint64_t latency_requests = 10'000;
     bool spin = true;
 };
 
@@ -41,9 +44,15 @@ struct throughput_samples {
 
 struct latency_samples {
     double rate_hz = 0;
-    samples p50_us, p99_us;
+    samples p50_us, p99_us, p999_us;
+    std::vector<double> held_up;           ///< as above, for each contestant
     std::uint64_t late = 0, requests = 0;  ///< sent too late through the client's own fault, of all
+    std::uint64_t requests_least = 0;      ///< of the turn with the fewest
 };
+
+/// The share of time held up from which a percentile is marked as disturbed: once the requests of that time are enough
+/// to be all that lie above it, and never more than 2 %.
+[[nodiscard]] double held_up_limit(double level) noexcept;
 
 /// Throws: wrong_answer and server_failed naming the subject; what run_load throws else.
 [[nodiscard]] throughput_samples measure_throughput(const std::vector<contestant>& all, const workload_shape& shape,

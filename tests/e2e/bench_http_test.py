@@ -84,7 +84,7 @@ class BenchHttp(unittest.TestCase):
         found = json.loads(file.read_text())
         self.assertIn("machine", found)
         names = {f"http: fixed answer, 64 clients: {what}" for what in
-                 ("requests", "server time a request", "p50 at half load", "p99 at half load")}
+                 ("requests", "server time a request", "p50 at half load", "p99 at half load", "p99.9 at half load")}
         self.assertEqual({result["name"] for result in found["results"]}, names)
         for result in found["results"]:
             self.assertLessEqual({"name", "subject", "unit", "median", "p05", "p95", "runs"}, set(result))
@@ -106,6 +106,23 @@ class BenchHttp(unittest.TestCase):
         self.assertEqual(measured | set(skipped), {*OURS, "nginx", "h2o", "Go net/http", "hyper"})
         self.assertEqual(found["versions"]["Go net/http"], "a peer of the test")
         self.assertEqual(left_behind(), before)
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "needs two cores: on one the client always waits for the server")
+    def test_latencies_of_a_busy_machine_are_marked(self):
+        file = self.folder / "out.json"
+        hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count())]
+        try:
+            done = self.bench("--only", "nobody", "--filter", "fixed answer, 64 clients", "--json", str(file))
+        finally:
+            for hog in hogs:
+                hog.kill()
+                hog.wait()
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        results = json.loads(file.read_text())["results"]
+        for result in results:
+            if "half load" in result["name"] or result["name"].endswith(": requests"):
+                self.assertTrue(any(mark.startswith("disturbed: other programs kept") for mark in result["warnings"]), result)
+        self.assertIn("disturbed", done.stdout)
 
     def test_a_wrong_answer_fails_the_run(self):
         before = left_behind()
