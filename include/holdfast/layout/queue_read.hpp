@@ -70,6 +70,7 @@ class queue_read_core {
         // (I2) Without it a ring scribbled full of messages would never end.
         if (found.kind == ring_word_kind::corrupt || cursor_ + found.bytes + ring_word_bytes - released_ > capacity_)
             return damaged();
+        if (cursor_ + found.bytes > plausible_ && !plausible(cursor_ + found.bytes)) return damaged();
         record_ = found.bytes;
         length_ = found.length;
         return {outcome::ok,
@@ -125,6 +126,12 @@ class queue_read_core {
         // R1, pairs with W1. Weaker would let payload bytes be read before the word that vouches for them.
         return ring_decode(word.load(std::memory_order_acquire), ring_room(cursor_, capacity_));
     }
+    /// Whether the producer can have come that far: the stored tail is one transaction behind at most. Asked once a
+    /// lap, so that a damaged word cannot have us go round over the messages of former laps for ever.
+    bool plausible(std::uint64_t end) noexcept {
+        plausible_ = producer_->position.load(std::memory_order_acquire) + capacity_;  // pairs with W3
+        return end <= plausible_;
+    }
     queue_message damaged() noexcept {
         record_ = 0;
         fault_.set(errc::corrupt);
@@ -148,6 +155,7 @@ class queue_read_core {
         if (!counter) refuse(holdfast::detail::concat("no counts belong to the queue's head ", released_));
         counter_ = *counter;
         cursor_ = released_;
+        plausible_ = tail + capacity_;
         // Relaxed: of a predecessor that sleeps no more; a producer that reads it late rings once for nobody.
         side_->waiting.store(0, std::memory_order_relaxed);
     }
@@ -156,11 +164,12 @@ class queue_read_core {
     const queue_side* producer_ = nullptr;
     const std::byte* ring_ = nullptr;
     std::uint64_t capacity_ = 0;
-    std::uint64_t released_ = 0;  // the stored head
-    std::uint64_t cursor_ = 0;    // where the next record is looked for
-    std::uint64_t record_ = 0;    // bytes of the record that front() gave; 0 = none
-    std::uint64_t length_ = 0;    // of its payload
-    queue_counts passed_;         // behind the cursor, not released
+    std::uint64_t released_ = 0;   // the stored head
+    std::uint64_t cursor_ = 0;     // where the next record is looked for
+    std::uint64_t plausible_ = 0;  // no record ends behind this
+    std::uint64_t record_ = 0;     // bytes of the record that front() gave; 0 = none
+    std::uint64_t length_ = 0;     // of its payload
+    queue_counts passed_;          // behind the cursor, not released
     queue_counter counter_;
     holdfast::detail::fault_latch fault_;
 };

@@ -49,7 +49,8 @@ class queue_walk {
         const bool sane = positions(head, tail, now.found);
         std::uint64_t end = tail;
         if (sane) end = walk(head, tail, now);
-        const auto tail_counts = queue_counter::at(producer_, end);
+        auto tail_counts = queue_counter::at(producer_, end);
+        if (end != tail && !queue_counter::at(producer_, tail)) tail_counts.reset();  // (I3)
         // Acquire, as above: what the walk loaded came before these.
         const bool quiet = producer_.position.load(std::memory_order_acquire) == tail &&
                            (consumer_ == nullptr || consumer_->position.load(std::memory_order_acquire) == head);
@@ -122,7 +123,7 @@ class queue_walk {
     const queue_side* consumer_;
     const std::byte* ring_;
     std::uint64_t capacity_;
-    std::uint64_t bytes_ = 0;
+    std::uint64_t bytes_ = 0;  // of payload in the records met
 };
 
 }  // namespace detail

@@ -242,6 +242,9 @@ class queue_write_core {
             damaged(holdfast::detail::concat("the queue's head ", head_seen_, " and tail ", start_, " contradict"));
         const auto counter = queue_counter::at(*side_, start_);
         if (!counter) damaged(holdfast::detail::concat("no counts belong to the queue's tail ", start_));
+        // The position was true before the last transaction, so the other ledger has it (I3).
+        if (start_ != stored && !queue_counter::at(*side_, stored))
+            damaged(holdfast::detail::concat("no counts belong to the queue's stored tail ", stored));
         counter_ = *counter;
         cursor_ = start_;
         // W3, pairs with the observers' acquire, in place of the predecessor.

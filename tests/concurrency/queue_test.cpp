@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// Producer and consumer as threads on one mapping (thread sanitizer sees nothing across two): everything arrives in
+// order and whole, no wake is lost, a look from outside finds no damage in a working queue.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "holdfast/queue.hpp"
+#include "support/queue_bench.hpp"
+#include "support/scale.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using holdfast::outcome;
+using holdfast::queue;
+using holdfast::queue_consumer;
+using holdfast::queue_message;
+using holdfast::queue_observer;
+using holdfast::queue_options;
+using holdfast::queue_producer;
+using holdfast::segment;
+using holdfast::memory::wait_answer;
+using holdfast::memory::wait_policy;
+using holdfast::test::is_message;
+using holdfast::test::message_of;
+using holdfast::test::push_message;
+using holdfast::test::queue_bench;
+using holdfast::test::scaled;
+using holdfast::test::type_of;
+
+#if defined(__SANITIZE_THREAD__)
+constexpr bool races_are_watched = true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+constexpr bool races_are_watched = true;
+#else
+constexpr bool races_are_watched = false;
+#endif
+#else
+constexpr bool races_are_watched = false;
+#endif
+
+queue_options ring_of(std::uint64_t bytes, bool rings) {
+    queue_options options;
+    options.capacity_bytes = bytes;
+    options.rings = rings;
+    return options;
+}
+
+class QueueConcurrency : public ::testing::TestWithParam<bool> {};
+
+TEST_P(QueueConcurrency, EverythingArrivesInOrderAndWhole) {
+    const std::uint64_t messages = scaled(200'000);
+    auto producer = queue_producer::create("heap:", ring_of(1024, GetParam()));
+    queue_consumer consumer = producer.consumer();
+    std::thread putting([&] {
+        for (std::uint64_t i = 0; i < messages;) {
+            const std::uint64_t batch = i % 5 == 0 && i + 3 <= messages ? 3 : 1;
+            if (batch > 1) producer.begin_batch();
+            bool all = true;
+            for (std::uint64_t k = 0; k < batch; ++k)
+                all = all && producer.try_push(message_of(i + k, (i + k) % 90), type_of(i + k));
+            if (batch > 1) all ? void(producer.commit_batch()) : producer.discard_batch();
+            if (all)
+                i += batch;
+            else
+                (void)producer.wait_room(batch * 100, 10s);
+        }
+    });
+    std::vector<std::byte> out(100);
+    std::uint64_t next = 0;
+    while (next < messages) {
+        const auto come = consumer.wait(60s);
+        ASSERT_TRUE(come) << outcome_name(come.status);
+        switch (next % 3) {
+            case 0:
+                ASSERT_TRUE(is_message(consumer.front(), next, next % 90)) << next;
+                consumer.pop();
+                ++next;
+                break;
+            case 1:
+                ASSERT_TRUE(is_message(consumer.try_pop(out), next, next % 90)) << next;
+                ++next;
+                break;
+            default:
+                consumer.drain(7, [&](const queue_message& m) {
+                    EXPECT_TRUE(is_message(m, next, next % 90)) << next;
+                    ++next;
+                });
+        }
+    }
+    putting.join();
+    consumer.acknowledge();
+    EXPECT_EQ(consumer.stats().messages, messages);
+    EXPECT_EQ(producer.stats().messages, messages);
+    EXPECT_EQ(consumer.fault(), std::nullopt);
+}
+
+TEST_P(QueueConcurrency, RecordsArriveInOrderAndWhole) {
+    const std::uint64_t elements = scaled(1'000'000);
+    auto producer =
+        queue<std::array<std::uint64_t, 3>>::producer::create("heap:", {.capacity = 64, .rings = GetParam()});
+    auto consumer = producer.make_consumer();
+    std::thread putting([&] {
+        std::vector<std::array<std::uint64_t, 3>> batch;
+        for (std::uint64_t i = 0; i < elements;) {
+            batch.resize(std::min<std::uint64_t>(1 + i % 20, elements - i));
+            for (std::uint64_t k = 0; k < batch.size(); ++k) batch[k] = {i + k, 2 * (i + k), ~(i + k)};
+            if (producer.try_push(batch))
+                i += batch.size();
+            else
+                (void)producer.wait_room(batch.size(), 10s);
+        }
+    });
+    std::vector<std::array<std::uint64_t, 3>> out(33);
+    for (std::uint64_t next = 0; next < elements;) {
+        ASSERT_TRUE(consumer.wait(60s));
+        const auto got = consumer.try_pop(out);
+        ASSERT_TRUE(got);
+        for (std::uint64_t k = 0; k < got.count; ++k, ++next)
+            ASSERT_EQ(out[k], (std::array<std::uint64_t, 3>{next, 2 * next, ~next}));
+    }
+    putting.join();
+    consumer.acknowledge();
+    EXPECT_EQ(consumer.stats().messages, elements);
+}
+
+INSTANTIATE_TEST_SUITE_P(Queue, QueueConcurrency, ::testing::Bool(),
+                         [](const auto& kind) { return kind.param ? "WithRings" : "Polled"; });
+
+// No spinning and a cap of half a minute: one wake lost would cost just that.
+TEST(QueueWaiting, NoWakeIsLost) {
+    queue_bench bench(64);
+    auto writer = bench.writer();
+    auto reader = bench.reader();
+    const std::uint64_t messages = scaled(30'000);
+    wait_policy patient;
+    patient.spins = 0;
+    patient.sleep_ns_max = 30'000'000'000;
+    const auto until = holdfast::memory::deadline::never();
+    const auto lives = [] { return false; };
+    const auto begin = std::chrono::steady_clock::now();
+    const auto arm = [](holdfast::layout::queue_side& own, std::uint64_t mark) {
+        return [&own, mark] {
+            own.waiting.store(mark, std::memory_order_seq_cst);
+            std::atomic_thread_fence(std::memory_order_seq_cst);
+        };
+    };
+    const auto disarm = [](holdfast::layout::queue_side& own) { return [&own] { own.waiting.store(0); }; };
+    std::thread putting([&] {
+        for (std::uint64_t i = 0; i < messages; ++i) {
+            while (!push_message(writer, i, i % 20)) {
+                const std::uint64_t needed = writer.head_needed(i % 20);
+                if (needed == 0) continue;
+                EXPECT_EQ(wait_until(
+                              writer.consumer().bell, until, patient,
+                              [&] { return writer.consumer().position.load() >= needed; }, arm(writer.side(), needed),
+                              disarm(writer.side()), lives),
+                          wait_answer::ready);
+            }
+            holdfast::detail::ring_if_asleep(writer, true);
+        }
+    });
+    for (std::uint64_t i = 0; i < messages; ++i) {
+        ASSERT_EQ(wait_until(
+                      reader.producer().bell, until, patient, [&] { return reader.front().status != outcome::empty; },
+                      arm(reader.side(), 1), disarm(reader.side()), lives),
+                  wait_answer::ready);
+        ASSERT_TRUE(is_message(reader.front(), i, i % 20));
+        reader.next();
+        reader.release();
+        holdfast::detail::ring_if_asleep(reader, true);
+    }
+    putting.join();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 25s) << "a sleeper was not woken";
+    EXPECT_GT(writer.side().rung.load() + reader.side().rung.load(), 0U);
+}
+
+TEST(QueueWaiting, ASleeperIsWokenByThePushNotByItsCap) {
+    auto producer = queue_producer::create("heap:", ring_of(1024, true));
+    queue_consumer consumer = producer.consumer();
+    std::thread putting([&] {
+        while (consumer.underlying().bytes().empty()) std::this_thread::yield();
+        const queue_observer look(std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.underlying()));
+        while (look.consumer()->parked == 0) std::this_thread::yield();  // it sleeps, or is about to
+        ASSERT_TRUE(producer.try_push(message_of(1, 8)));
+    });
+    EXPECT_TRUE(consumer.wait(60s));
+    putting.join();
+}
+
+TEST(QueueWaiting, AFullProducerIsWokenOnceAnEighthIsFree) {
+    auto producer = queue_producer::create("heap:", ring_of(4096, true));
+    queue_consumer consumer = producer.consumer();
+    std::uint64_t sent = 0;
+    while (producer.try_push(message_of(sent, 24))) ++sent;  // 32 bytes each
+    std::atomic<bool> woken{false};
+    std::thread waiting([&] {
+        EXPECT_TRUE(producer.wait_room(24, 60s));
+        woken.store(true);
+        EXPECT_GE(consumer.stats().position, 4096U / 8 - 64);
+    });
+    const queue_observer look(std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.underlying()));
+    while (look.producer().parked == 0) std::this_thread::yield();
+    unsigned taken = 0;
+    while (!woken.load() && taken < sent) {
+        if (!consumer.front()) break;
+        consumer.pop();
+        if (++taken < 10) {
+            EXPECT_EQ(consumer.stats().rung, 0U) << "woken for a single record";
+        }
+        std::this_thread::yield();
+    }
+    waiting.join();
+    EXPECT_GE(taken, 12U);
+}
+
+// Both sides work while a third looks: what it reports must not be damage, ever.
+TEST(QueueVerify, FindsNoDamageInAWorkingQueue) {
+    if (races_are_watched)
+        GTEST_SKIP() << "needs: a build without thread sanitizer (a look at freed space is a race "
+                        "in the letter, and is thrown away)";
+    auto producer = queue_producer::create("heap:", ring_of(512, true));
+    queue_consumer consumer = producer.consumer();
+    const queue_observer look(std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.underlying()));
+    std::atomic<bool> stop{false};
+    std::thread putting([&] {
+        for (std::uint64_t i = 0; !stop.load(); ++i)
+            while (!producer.try_push(message_of(i, i % 60), type_of(i)) && !stop.load())
+                (void)producer.wait_room(60, 1ms);
+    });
+    std::thread taking([&] {
+        std::uint64_t i = 0;
+        while (!stop.load()) {
+            if (!consumer.wait(1ms)) continue;
+            EXPECT_TRUE(is_message(consumer.front(), i, i % 60));
+            consumer.pop();
+            if (++i % 100 == 0) std::this_thread::sleep_for(100us);  // a moment of rest
+        }
+    });
+    std::uint64_t quiet = 0;
+    while (look.consumer()->messages < scaled(100'000)) {
+        const auto seen = look.verify();
+        ASSERT_TRUE(seen.found.empty()) << seen.found.list()[0].what;
+        quiet += seen.busy ? 0 : 1;
+    }
+    stop.store(true);
+    putting.join();
+    taking.join();
+    EXPECT_GT(quiet, 0U);
+}
+
+}  // namespace
