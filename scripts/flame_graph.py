@@ -54,6 +54,7 @@ def read_callgrind(lines):
     names, own, calls = {}, {}, {}
     current = callee = None
     call_line = False
+    column = 1  # of the cost: behind the positions, of which there are two with --dump-instr=yes
 
     def name_of(text):
         match = re.match(r"\((\d+)\)\s*(.*)", text)
@@ -65,7 +66,9 @@ def read_callgrind(lines):
 
     for line in lines:
         line = line.strip()
-        if line.startswith("fn="):
+        if line.startswith("positions:"):
+            column = len(line.split()) - 1
+        elif line.startswith("fn="):
             current = name_of(line[3:])
         elif line.startswith("cfn="):
             callee = name_of(line[4:])
@@ -73,7 +76,7 @@ def read_callgrind(lines):
             call_line = True
         elif line and current is not None and (line[0].isdigit() or line[0] in "+-*"):
             fields = line.split()
-            cost = int(fields[1]) if len(fields) > 1 and fields[1].isdigit() else 0
+            cost = int(fields[column]) if len(fields) > column and fields[column].isdigit() else 0
             if call_line:
                 calls[(current, callee)] = calls.get((current, callee), 0) + cost
                 call_line = False
