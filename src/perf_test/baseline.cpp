@@ -82,6 +82,7 @@ void baseline::read(const std::string& file, const std::string& identity) {
     const json_value::array* const results = root.elements("results");
     if (results == nullptr) refuse(file, "has no list of results; write it anew with --perf_json");
     for (const json_value& one : *results) {
+        if (one.number("pass").value_or(1) > 1) continue;  // of the same process: no run of its own
         const auto name = one.text("full_name");
         summary numbers;
         if (name && take_summary(one, numbers)) runs_.emplace_back(*name, numbers);

@@ -31,9 +31,11 @@ void take_pin(flag_values& v, std::string_view text) {
     v.test.pin.assign(cpus.begin(), cpus.end());
 }
 void take_arrival(flag_values& v, std::string_view text) {
+    v.arrival_given = true;
     v.test.arrival = word_of(text, {"fixed", "poisson"}) == 0 ? arrivals::fixed : arrivals::poisson;
 }
 void take_pace(flag_values& v, std::string_view text) {
+    v.pace_given = true;
     v.test.pace = word_of(text, {"spin", "sleep"}) == 0 ? pacing::spin : pacing::sleep;
 }
 void take_count(flag_values& v, std::string_view text) {

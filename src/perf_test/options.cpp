@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 
 namespace holdfast::perf_test {
 namespace {
@@ -22,10 +23,34 @@ double test_options::timeout() const noexcept {
     return factor * (6 * seconds * runs + 30);
 }
 
+test_options flag_values::over(test_options own) const {
+    const bool mode = test.latency || (hz_given && test.hz > 0) || !test.threads.empty() || !test.processes.empty();
+    if (mode) own.precision = 0;
+    if (hz_given) {
+        own.hz = test.hz;
+        if (test.hz == 0) own.arrival = arrivals::fixed, own.pace = pacing::spin;
+    }
+    if (seconds_given) own.seconds = test.seconds;
+    if (test.warmup_seconds) own.warmup_seconds = test.warmup_seconds;
+    if (test.timeout_seconds) own.timeout_seconds = test.timeout_seconds;
+    if (test.precision > 0) own.precision = test.precision;
+    if (test.batch != 0) own.batch = test.batch;
+    own.latency = own.latency || test.latency;
+    if (arrival_given) own.arrival = test.arrival;
+    if (pace_given) own.pace = test.pace;
+    if (!test.threads.empty()) own.threads = test.threads;
+    if (!test.processes.empty()) own.processes = test.processes;
+    if (!test.pin.empty()) own.pin = test.pin;
+    if (test.count != counting::standard) own.count = test.count;
+    if (test.seed != 0) own.seed = test.seed;
+    return own;
+}
+
 test_options flag_values::for_test(double opt_hz, double opt_milliseconds) const {
-    test_options chosen = test;
-    if (!hz_given && opt_hz >= 0) chosen.hz = opt_hz;
-    if (!seconds_given && opt_milliseconds >= 0) chosen.seconds = opt_milliseconds / 1e3;
+    test_options chosen;
+    if (opt_hz >= 0) chosen.hz = opt_hz;
+    if (opt_milliseconds >= 0) chosen.seconds = opt_milliseconds / 1e3;
+    chosen = over(std::move(chosen));
     if (!std::isfinite(opt_hz) || !(chosen.hz <= hz_max)) {
         throw usage_error("the test asks for " + std::to_string(opt_hz) + " operations a second; the most is 1e9");
     }

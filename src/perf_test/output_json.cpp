@@ -78,7 +78,10 @@ void append_numbers(json_out& out, const result& r) {
 
 void append(json_out& out, const result& r) {
     out.begin_object().member("suite", r.suite).member("name", r.name).member("parameter", r.parameter);
-    out.member("full_name", r.full_name()).member("aborted", r.aborted).member("failure", r.failure);
+    out.member("full_name", r.full_name())
+        .member("pass", r.pass)
+        .member("aborted", r.aborted)
+        .member("failure", r.failure);
     if (r.good()) append_numbers(out, r);
     out.key("warnings").begin_array();
     for (const warning& w : r.warnings) out.begin_object().member("code", w.code).member("text", w.text).end_object();

@@ -53,9 +53,11 @@ void session::configure(flag_values flags) {
 
 void session::add(const result& found) {
     results_.push_back(found);
+    result& kept = results_.back();
+    kept.pass = pass_;
     std::fputs(to_text(found, {.colour = colour_wanted()}).c_str(), stdout);
     std::fflush(stdout);
-    for (const auto& one : sinks_) one->add(found);
+    for (const auto& one : sinks_) one->add(kept);
 }
 
 std::vector<std::string> session::finish() {
@@ -69,6 +71,7 @@ std::vector<std::string> session::finish() {
             failures.emplace_back(wrong.what());
         }
     }
+    ++pass_;
     return failures;
 }
 

@@ -17,10 +17,10 @@ std::uint64_t calls = 0;
 PERF_TEST(Good, Adds) { PERF_USE(++calls); }
 PERF_TEST_OPT(Good, AsksForARate, 200, 300) { PERF_USE(++calls); }
 
-TEST(Good, MeasuresThreeTimes) {
+TEST(Good, MeasuresFourTimes) {
     [[maybe_unused]] const auto first = PERF_RUN { PERF_USE(++calls); };
     [[maybe_unused]] const auto second = PERF_RUN { PERF_USE(calls += 2); };
-    (void)holdfast::perf_test::run("named", [] { PERF_USE(calls += 3); });
+    for (int i = 0; i < 2; ++i) (void)holdfast::perf_test::run("named", [] { PERF_USE(calls += 3); });
 }
 
 void adds(int times) {

@@ -81,12 +81,23 @@ class Counting(unittest.TestCase):
     def test_measurements_of_one_test_keep_apart(self):
         with tempfile.TemporaryDirectory() as folder:
             report, results = f"{folder}/report.xml", f"{folder}/results.json"
-            ran = run("-time=20", "--perf_junit", f"--gtest_output=xml:{report}", f"--perf_json={results}", test="Good.MeasuresThreeTimes")
+            ran = run("-time=20", "--perf_junit", f"--gtest_output=xml:{report}", f"--perf_json={results}", test="Good.MeasuresFourTimes")
             self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
             properties = {p.get("name") for p in xml.etree.ElementTree.parse(report).iter("property")}
             found = json.loads(pathlib.Path(results).read_text())
         self.assertLessEqual({"perf_median_ns", "perf_2_median_ns", "perf_named_median_ns"}, properties)
-        self.assertEqual([one["name"] for one in found["results"]], ["MeasuresThreeTimes", "MeasuresThreeTimes/2", "MeasuresThreeTimes/named"])
+        self.assertEqual([one["name"] for one in found["results"]],
+                         ["MeasuresFourTimes", "MeasuresFourTimes/2", "MeasuresFourTimes/named", "MeasuresFourTimes/named/2"])
+
+    def test_passes_over_the_tests_are_no_runs_of_their_own(self):
+        with tempfile.TemporaryDirectory() as folder:
+            results = f"{folder}/results.json"
+            ran = run("-time=20", "--gtest_repeat=3", f"--perf_json={results}", test="Good.MeasuresFourTimes")
+            self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+            found = json.loads(pathlib.Path(results).read_text())["results"]
+        self.assertEqual([one["pass"] for one in found], [1] * 4 + [2] * 4 + [3] * 4)
+        self.assertEqual([one["name"] for one in found[:4]], [one["name"] for one in found[8:]])
+        self.assertEqual(len({(one["full_name"], one["pass"]) for one in found}), 12)
 
     def test_the_build_recorded_is_that_of_the_tests(self):
         with tempfile.TemporaryDirectory() as folder:

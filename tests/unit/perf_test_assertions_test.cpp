@@ -50,6 +50,44 @@ TEST(PerfTestAssertions, ANamedRunTakesOptions) {
     EXPECT_EQ(found.name, "ANamedRunTakesOptions/adding");
 }
 
+TEST(PerfTestAssertions, TheCommandLineBeatsTheOptionsOfARun) {
+    const auto measured = [](std::vector<std::string> arguments) {
+        arguments.insert(arguments.begin(), {"program", "-time=50"});
+        perf::session::get().configure(perf::parse_flags(arguments, perf::unknown_arguments::refuse));
+        const auto works = [] {
+            std::uint64_t sum = 0;
+            for (int i = 0; i < 1000; ++i) perf::do_not_optimize(sum += 1);
+        };
+        perf::test_options options;
+        options.seconds = 100;
+        const perf::perf_result found = perf::run("", options, works);
+        perf::session::get().configure({});
+        return found;
+    };
+    const auto random = measured({"-hz=1000", "-arrival=poisson", "-pace=sleep", "-seed=5"});
+    ASSERT_TRUE(random.rate);
+    EXPECT_EQ(random.rate->arrival, perf::arrivals::poisson);
+    EXPECT_EQ(random.rate->seed, 5U);
+    EXPECT_TRUE(measured({"-latency"}).latency);
+    EXPECT_EQ(measured({"-threads=1,2"}).workers.size(), 2U);
+    const auto forked = measured({"-procs=2"});
+    ASSERT_EQ(forked.workers.size(), 1U);
+    EXPECT_TRUE(forked.workers[0].processes);
+    EXPECT_EQ(measured({"-batch=7"}).batch, 7U);
+}
+
+TEST(PerfTestAssertions, EveryMeasurementOfATestHasANameOfItsOwn) {
+    perf::test_options options;
+    options.seconds = 0.001;
+    std::vector<std::string> names;
+    for (const char* const own : {"", "own", "own", "", "2", "own"}) {
+        std::uint64_t sum = 0;
+        names.push_back(perf::run(own, options, [&] { PERF_USE(++sum); }).name);
+        names.back().erase(0, std::string("EveryMeasurementOfATestHasANameOfItsOwn").size());
+    }
+    EXPECT_EQ(names, (std::vector<std::string>{"", "/own", "/own/2", "/2", "/2/2", "/own/3"}));
+}
+
 TEST(PerfTestAssertions, ALimitIsBrokenOnlyByAWholeInterval) {
     const auto about_5us = between(4900, 5000, 5100);
     EXPECT_PERF_LT(about_5us, 6us);

@@ -95,6 +95,47 @@ TEST(PerfTestFlags, CommandLineBeatsTheTestBeatsTheDefault) {
     EXPECT_EQ(parsed({"-hz=0"}).for_test(10, 200).hz, 0);
 }
 
+TEST(PerfTestFlags, TheCommandLineBeatsEveryOptionOfATest) {
+    perf::test_options own;
+    own.hz = 10;
+    own.seconds = 0.2;
+    own.warmup_seconds = 1;
+    own.timeout_seconds = 2;
+    own.precision = 0.1;
+    own.batch = 3;
+    own.arrival = arrivals::poisson;
+    own.threads = {2};
+    own.pin = {1};
+    own.seed = 4;
+    const perf::test_options kept = parsed({}).over(own);
+    EXPECT_EQ(kept.hz, 10);
+    EXPECT_EQ(kept.warmup_seconds, 1);
+    EXPECT_EQ(kept.precision, 0.1);
+    EXPECT_EQ(kept.arrival, arrivals::poisson);
+    EXPECT_EQ(kept.threads, std::vector<std::size_t>{2});
+    const perf::test_options beaten =
+        parsed({"-hz=7", "-time=90", "-warmup=5", "-timeout=6s", "-batch=9", "-arrival=fixed", "-pace=sleep",
+                "-latency", "-threads=1,4", "-procs=2", "-pin=0", "-count=perf", "-seed=8"})
+            .over(own);
+    EXPECT_EQ(beaten.hz, 7);
+    EXPECT_EQ(beaten.seconds, 0.09);
+    EXPECT_EQ(beaten.warmup_seconds, 0.005);
+    EXPECT_EQ(beaten.timeout_seconds, 6);
+    EXPECT_EQ(beaten.batch, 9U);
+    EXPECT_EQ(beaten.arrival, arrivals::fixed);
+    EXPECT_EQ(beaten.pace, pacing::sleep);
+    EXPECT_TRUE(beaten.latency);
+    EXPECT_EQ(beaten.threads, (std::vector<std::size_t>{1, 4}));
+    EXPECT_EQ(beaten.processes, std::vector<std::size_t>{2});
+    EXPECT_EQ(beaten.pin, std::vector<unsigned>{0});
+    EXPECT_EQ(beaten.count, counting::perf);
+    EXPECT_EQ(beaten.seed, 8U);
+    // What the test asks for beside what is not measured any more would only be refused.
+    EXPECT_EQ(beaten.precision, 0);
+    EXPECT_EQ(parsed({"-hz=0"}).over(own).arrival, arrivals::fixed);
+    EXPECT_EQ(parsed({"-hz=0", "-arrival=poisson"}).over({}).arrival, arrivals::poisson) << "to be refused";
+}
+
 TEST(PerfTestFlags, MinusOneOnTheCommandLineIsAsIfNotSaid) {
     const auto values = parsed({"-hz=-1", "-time=-1"});
     EXPECT_EQ(values.for_test(10, 200).hz, 10);

@@ -170,6 +170,17 @@ TEST(PerfBaseline, ComesBackFromItsFile) {
     EXPECT_TRUE(base.runs_of("Suite.Other").empty());
 }
 
+TEST(PerfBaseline, PassesOfOneProcessAreOneRun) {
+    scratch files;
+    run_record run = example();
+    for (std::uint64_t pass = 2; pass <= 5; ++pass) {
+        run.results.push_back(run.results[0]);
+        run.results.back().pass = pass;
+    }
+    const baseline base(files.file("repeated.json", to_json(run)), run.where);
+    EXPECT_EQ(base.runs_of("Suite.Fast").size(), 1U);
+}
+
 TEST(PerfBaseline, FolderIsOneRunAFile) {
     scratch files;
     const run_record run = example();

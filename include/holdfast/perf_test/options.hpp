@@ -72,9 +72,14 @@ struct output_options {
 struct flag_values {
     test_options test;  ///< what flags did not name has its default
     output_options output;
-    bool hz_given = false, seconds_given = false;  ///< hz, seconds are from the command line: they beat the test's own
+    /// These are from the command line, so that they beat the test's own also where they say the default.
+    bool hz_given = false, seconds_given = false, arrival_given = false, pace_given = false;
     bool help = false;
     std::size_t flags_given = 0;
+
+    /// I1 for one measurement whose test asks for `own`: what the command line names replaces it. A wish of the test's
+    /// own that has no sense any more goes: -hz=0 takes arrivals and pacing with it, a mode the precision.
+    [[nodiscard]] test_options over(test_options own) const;
 
     /// I1 for one test: opt_hz and opt_milliseconds are what the test says, negative if it does not.
     /// Throws: usage_error for a rate or time outside the limits.

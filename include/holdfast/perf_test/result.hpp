@@ -109,6 +109,8 @@ struct result {
     std::string suite, name, parameter;  ///< GoogleTest's names; parameter is empty for a plain test
     std::string full_name() const { return suite.empty() ? name : suite + "." + name; }
 
+    std::uint64_t pass = 1;  ///< over the tests in this process (--gtest_repeat); only the first is a run of its own
+
     std::uint64_t count = 0;      ///< operations that were run and timed
     double seconds = 0;           ///< time they took together
     std::uint64_t batch = 0;      ///< operations a batch

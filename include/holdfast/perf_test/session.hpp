@@ -6,6 +6,7 @@
 // Threads: one, the one that runs the tests.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -50,7 +51,7 @@ class session {
     [[nodiscard]] bool configured() const noexcept { return configured_; }
     [[nodiscard]] const flag_values& flags() const noexcept { return flags_; }
 
-    /// Keeps a result, prints it to stdout and gives it to the sinks.
+    /// Keeps a result with the number of the pass, prints it to stdout and gives it to the sinks.
     void add(const result& found);
     [[nodiscard]] const std::vector<result>& results() const noexcept { return results_; }
 
@@ -63,6 +64,7 @@ class session {
     flag_values flags_;
     std::vector<std::unique_ptr<sink>> sinks_;
     std::vector<result> results_;
+    std::uint64_t pass_ = 1;
     bool configured_ = false;
 };
 

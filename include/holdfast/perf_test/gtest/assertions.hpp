@@ -36,24 +36,15 @@
 namespace holdfast::perf_test {
 
 /// Measures a callable that does one operation, prints what was found, and fails the test if the body fails.
-/// The flags of the command line and the limits of test_options hold. Throws: usage_error, and what the body throws.
+/// The flags of the command line beat the options, as they beat what PERF_TEST_OPT says. A name that the test has used
+/// already gets a number. Throws: usage_error, and what the body throws.
 template <std::invocable Body>
 perf_result run(std::string_view name, test_options options, Body&& body) {
-    const test_options here = detail::options_here(options.hz, options.seconds * 1e3);
-    options.hz = here.hz;
-    options.seconds = here.seconds;
-    if (!options.warmup_seconds) options.warmup_seconds = here.warmup_seconds;
-    if (!options.timeout_seconds) options.timeout_seconds = here.timeout_seconds;
-    if (options.precision <= 0) options.precision = here.precision;
-    if (options.seed == 0) options.seed = here.seed;
-    if (options.pin.empty()) options.pin = here.pin;
+    const test_options here = detail::options_here(-1, -1);
+    options = session::get().flags().over(std::move(options));
     if (options.count == counting::callgrind) options.count = counting::standard;  // which counts whole tests
     options.suite = here.suite;
-    options.name = here.name;
-    if (!name.empty())
-        options.name.append("/").append(name);
-    else if (const int run = ++detail::runs_of_this_test; run > 1)
-        options.name.append("/").append(std::to_string(run));
+    options.name = detail::name_of_run(here.name, name);
     options.parameter = here.parameter;
     looped_body<std::remove_reference_t<Body>> runner(body);
     return perf_result(detail::measure_here(options, runner));

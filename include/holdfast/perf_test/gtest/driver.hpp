@@ -13,7 +13,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "holdfast/perf_test/engine.hpp"
 #include "holdfast/perf_test/gtest/forked.hpp"
@@ -70,19 +72,29 @@ class session_listener : public testing::EmptyTestEventListener {
     }
 };
 
-/// How many measurements without a name of their own the running test has made.
-inline int runs_of_this_test = 0;
+/// The names of the measurements that the running test has made.
+inline std::set<std::string> names_of_this_test;
 
-/// Begins their count anew. GoogleTest calls it before the test's own code.
-class run_counter : public testing::EmptyTestEventListener {
-    void OnTestStart(const testing::TestInfo& /*unused*/) override { runs_of_this_test = 0; }
+/// A name that no other measurement of this test has: Test, Test/2 for the second one, Test/own, Test/own/2.
+inline std::string name_of_run(const std::string& test, std::string_view own) {
+    std::string wanted = test;
+    if (!own.empty()) wanted.append("/").append(own);
+    std::string name = wanted;
+    for (int number = 2; !names_of_this_test.insert(name).second; ++number)
+        name = std::string(wanted).append("/").append(std::to_string(number));
+    return name;
+}
+
+/// Forgets them. GoogleTest calls it before the test's own code.
+class name_keeper : public testing::EmptyTestEventListener {
+    void OnTestStart(const testing::TestInfo& /*unused*/) override { names_of_this_test.clear(); }
 };
 
 inline bool listen() {
     auto& listeners = testing::UnitTest::GetInstance()->listeners();
     listeners.Append(new failure_listener);
     listeners.Append(new session_listener);
-    listeners.Append(new run_counter);
+    listeners.Append(new name_keeper);
     return true;
 }
 inline const bool listening = listen();
