@@ -45,6 +45,9 @@ void add_contents(text_list& list, const inspect::contents& c) {
     if (c.version) list.add("version", *c.version == 0 ? "none published yet" : count_text(*c.version));
     if (c.size)
         list.add("filled", c.capacity ? count_text(*c.size) + " of " + count_text(*c.capacity) : count_text(*c.size));
+    if (c.room_bytes)
+        list.add("room", c.used_bytes ? bytes_text(*c.used_bytes) + " of " + bytes_text(*c.room_bytes) + " used"
+                                      : bytes_text(*c.room_bytes));
     if (c.range_end) list.add("ranges", "from the key to " + *c.range_end);
 }
 

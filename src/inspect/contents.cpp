@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/contents.hpp"
 
+#include "holdfast/block_store/queries.hpp"
 #include "holdfast/broadcast/reader.hpp"
 #include "holdfast/hash_table/attach.hpp"
 #include "holdfast/snapshot.hpp"
@@ -75,6 +76,19 @@ namespace {
     return c;
 }
 
+[[nodiscard]] contents contents_of_blocks(const segment& s) {
+    const layout::block_store_geometry geometry = detail::block_store_geometry_of(s);
+    const block_store_usage usage = detail::block_reader_core({s.bytes(), geometry}).usage();
+    if (usage.status == outcome::corrupt)
+        throw error(errc::corrupt, s.uri(), "the record of the last operation is damaged; holdfast verify says more");
+    contents c;
+    c.room_bytes = geometry.units * geometry.unit_bytes;
+    if (!usage) return c;  // a writer at work each time it was looked at
+    c.size = usage.values;
+    c.used_bytes = usage.units_used * geometry.unit_bytes;
+    return c;
+}
+
 [[nodiscard]] contents contents_of_counters(const segment& s) {
     contents c;
     c.size = for_each_counter(s, [](auto, auto, auto) {}).counters;
@@ -89,6 +103,7 @@ contents contents_of(const segment& s) {
         case container_kind::hash_table: return contents_of_table(s);
         case container_kind::snapshot: return contents_of_snapshot(s);
         case container_kind::broadcast: return contents_of_broadcast(s);
+        case container_kind::block_store: return contents_of_blocks(s);
         case container_kind::sorted_index: return contents_of_image(s.bytes(), s, detail::index_shape_of(s));
         case container_kind::counter_set: return contents_of_counters(s);
         case container_kind::latency_histogram: {

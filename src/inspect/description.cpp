@@ -83,7 +83,7 @@ void append_contents(json_out& out, const contents& c) {
         out.member("payload", kind_name(*c.payload));
     else
         out.key("payload").null();
-    out.member("range_end", c.range_end);
+    out.member("range_end", c.range_end).member("used_bytes", c.used_bytes).member("room_bytes", c.room_bytes);
 }
 
 void append_lease(json_out& out, const description& d) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/verify_body.hpp"
 
+#include "holdfast/block_store/queries.hpp"
 #include "holdfast/broadcast/reader.hpp"
 #include "holdfast/detail/concat.hpp"
 #include "holdfast/hash_table/dynamic.hpp"
@@ -99,6 +100,38 @@ void verify_broadcast_body(const std::shared_ptr<const segment>& s, verification
                    "a working writer overran every look at the ring; look again when it rests"});
 }
 
+/// Where a finding about a block store shows: in the control, in a unit's word, or in a unit.
+[[nodiscard]] std::uint64_t offset_of(const block_finding& f, const layout::block_store_geometry& g) {
+    switch (f.what) {
+        case block_damage::runs:
+        case block_damage::checksum: return g.units_offset() + f.unit * g.unit_bytes;
+        case block_damage::word:
+        case block_damage::foreign_unit: return layout::block_words_offset + f.unit * 8;
+        default: return layout::block_selector_offset;
+    }
+}
+
+void verify_blocks(const std::shared_ptr<const segment>& s, verification& found) {
+    const layout::block_store_geometry g = detail::block_store_geometry_of(*s);
+    const block_store_verification result = detail::verify_blocks({s->bytes(), g}, [&](const block_finding& f) {
+        const std::uint64_t at = offset_of(f, g);
+        std::string place = at == layout::block_selector_offset ? "counts" : detail::concat("unit ", f.unit);
+        if (f.handle != 0) place += detail::concat(", handle ", f.handle);
+        found.add({severity::damage, "body", header_bytes + at, std::move(place), std::string(describe(f.what))});
+        return true;
+    });
+    found.elements = result.values;
+    if (result.replacement_open)
+        found.add({severity::note, "body", header_bytes + layout::block_selector_offset, "counts",
+                   "a value was being replaced; the next writer takes the old one out"});
+    if (result.busy)
+        found.add({severity::warning,
+                   "body",
+                   std::nullopt,
+                   {},
+                   "a working writer left no quiet moment to compare the counts; look again when it rests"});
+}
+
 void verify_index(const std::shared_ptr<const segment>& s, verification& found) {
     add_findings(verify_sorted_index(*s), found);
     layout::sorted_index_image image;
@@ -163,6 +196,7 @@ void verify_body(const std::shared_ptr<const segment>& s, verification& found) {
         case container_kind::hash_table: return verify_table(s, found);
         case container_kind::snapshot: return verify_snapshot_body(s, found);
         case container_kind::broadcast: return verify_broadcast_body(s, found);
+        case container_kind::block_store: return verify_blocks(s, found);
         case container_kind::sorted_index: return verify_index(s, found);
         case container_kind::counter_set: return verify_counters(s, found);
         case container_kind::latency_histogram: return verify_histogram(s, found);

@@ -126,7 +126,7 @@ class Usage(Program):
 
 class Looking(Program):
     STAT_KEYS = ["allocated_bytes", "bytes", "capacity", "created", "fields", "gid", "kind", "layout", "lease", "mode", "pages",
-                 "payload", "peer_slots", "problem", "range_end", "registered", "schema", "size", "uid", "uri", "version", "writers"]
+                 "payload", "peer_slots", "problem", "range_end", "registered", "room_bytes", "schema", "size", "uid", "uri", "used_bytes", "version", "writers"]
 
     def test_stat_of_an_index(self):
         shape = self.json("stat", self.load_geo())

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "holdfast/block_store.hpp"
 #include "holdfast/broadcast.hpp"
 #include "holdfast/hash_table.hpp"
 #include "holdfast/memory/truncation_guard.hpp"
@@ -90,6 +91,13 @@ void make_latencies(const std::string& uri) {
     for (std::uint64_t ns = 1; ns < 5000; ns += 7) recorder.record(ns);
 }
 
+void make_blocks(const std::string& uri) {
+    block_store store = block_store::create(uri, {.bytes = 4096, .value_bytes = 100});
+    std::uint64_t last = 0;
+    for (std::size_t i = 0; i < 8; ++i) last = store.allocate(std::vector<std::byte>(i * 40, std::byte{7})).handle;
+    ASSERT_TRUE(store.replace(last, std::vector<std::byte>(500, std::byte{9})));
+}
+
 struct kind_of_segment {
     const char* name;
     std::function<void(const std::string&)> make;
@@ -104,6 +112,7 @@ const std::vector<kind_of_segment>& kinds() {
         {"counter_set", make_counters},
         {"latency_histogram", make_latencies},
         {"broadcast", make_ring},
+        {"block_store", make_blocks},
     };
     return all;
 }

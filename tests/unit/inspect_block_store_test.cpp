@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stat and verify tell of a block store: how full it is, and where it is damaged.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "holdfast/block_store.hpp"
+#include "inspect/description.hpp"
+#include "inspect/verification.hpp"
+#include "support/segment_tools.hpp"
+
+namespace holdfast::inspect {
+namespace {
+
+class InspectBlockStore : public test::segment_test {
+ protected:
+    InspectBlockStore() {
+        kept_ = store_.allocate(std::vector<std::byte>(300, std::byte{5})).handle;
+        freed_ = store_.allocate(std::vector<std::byte>(10, std::byte{6})).handle;
+        EXPECT_EQ(store_.free(freed_), outcome::ok);
+    }
+    // The body as its writer maps it.
+    [[nodiscard]] std::byte* body() const { return const_cast<std::byte*>(store_.underlying().bytes().data()); }
+    [[nodiscard]] detail::block_view<const std::byte> view() const {
+        return {store_.underlying().bytes(), store_.geometry()};
+    }
+
+    test::unique_posix_name name_{"blocks"};
+    block_store store_ = block_store::create(name_.uri(), {.bytes = 6400, .unit_bytes = 64});
+    std::uint64_t kept_ = 0, freed_ = 0;
+};
+
+TEST_F(InspectBlockStore, StatTellsValuesAndRoom) {
+    const description d = describe(name_.uri());
+    EXPECT_FALSE(d.problem);
+    EXPECT_EQ(d.contents.size, 1U);
+    EXPECT_EQ(d.contents.used_bytes, 6U * 64);
+    EXPECT_EQ(d.contents.room_bytes, 6400U);
+    std::string text;
+    json_out out(text);
+    append_json(out, d);
+    EXPECT_NE(text.find("\"used_bytes\":384,\"room_bytes\":6400"), std::string::npos) << text;
+}
+
+TEST_F(InspectBlockStore, ASoundStoreHasNoFindings) {
+    const verification found = verify(name_.uri());
+    EXPECT_TRUE(found.intact());
+    EXPECT_TRUE(found.findings.empty());
+    EXPECT_EQ(found.elements, 1U);
+}
+
+TEST_F(InspectBlockStore, DamageOfAValueIsShownWhereItLies) {
+    const std::uint64_t unit = view().index_of(kept_);
+    const std::uint64_t at = store_.geometry().units_offset() + unit * 64;
+    body()[at + 100] ^= std::byte{4};
+    const verification found = verify(name_.uri());
+    ASSERT_EQ(found.damages, 1U);
+    EXPECT_EQ(found.findings[0].offset, header_bytes + at);
+    EXPECT_EQ(found.findings[0].place, "unit " + std::to_string(unit) + ", handle " + std::to_string(kept_));
+    EXPECT_NE(found.findings[0].what.find("checksum"), std::string::npos);
+}
+
+TEST_F(InspectBlockStore, ADamagedRecordIsAProblemOfStatAndAFindingOfVerify) {
+    body()[layout::block_records_offset + 16] ^= std::byte{1};
+    body()[layout::block_records_offset + layout::block_record_bytes + 16] ^= std::byte{1};
+    const description d = describe(name_.uri());
+    ASSERT_TRUE(d.problem);
+    EXPECT_EQ(d.problem->code, errc::corrupt);
+    const verification found = verify(name_.uri());
+    ASSERT_EQ(found.damages, 1U);
+    EXPECT_EQ(found.findings[0].place, "counts");
+}
+
+// A kill between the two stores that end a replacement: no damage, and the next writer deals with it.
+TEST_F(InspectBlockStore, AnOpenReplacementIsANote) {
+    const block_result next = store_.replace(kept_, std::vector<std::byte>(20, std::byte{8}));
+    ASSERT_TRUE(next);
+    const detail::block_view<std::byte> blocks({body(), store_.underlying().bytes().size()}, store_.geometry());
+    detail::store_release<std::uint64_t>(blocks.selector_at(), blocks.selector() - 1);
+    detail::store_release<std::uint64_t>(blocks.word_at(blocks.index_of(kept_)), kept_);
+    const verification found = verify(name_.uri());
+    EXPECT_TRUE(found.intact());
+    ASSERT_EQ(found.findings.size(), 1U);
+    EXPECT_EQ(found.findings[0].how, severity::note);
+    EXPECT_EQ(found.elements, 2U);
+}
+
+}  // namespace
+}  // namespace holdfast::inspect
