@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // load.cpp - a text file into a segment.
-#include <charconv>
 #include <memory>
 
 #include "cli/exit_code.hpp"
 #include "cli/format.hpp"
+#include "cli/new_segment.hpp"
 #include "cli/output.hpp"
 #include "cli/program.hpp"
 #include "cli/progress.hpp"
@@ -26,18 +26,15 @@ struct options {
     std::string range_end;
     std::string format;
     std::string into;
-    std::string mode = "0600";
     std::uint64_t capacity = 0;
     std::uint64_t slots = 0;
     std::uint64_t pinned_readers = 0;
     bool skip_bad = false;
     bool allow_empty = false;
     bool merge = false;
-    bool huge = false;
-    bool prefault = false;
-    bool lock = false;
     bool json = false;
     bool quiet = false;
+    new_segment made;
     write_access access;
 };
 
@@ -63,14 +60,6 @@ struct options {
     if (!chosen.value.empty()) parts.value = record_schema::parse_list(chosen.value);
     return inspect::table_schema::make(std::move(parts),
                                        chosen.range_end.empty() ? std::nullopt : std::optional(chosen.range_end));
-}
-
-[[nodiscard]] mode_t mode_of(const std::string& text) {
-    unsigned mode = 0;
-    const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), mode, 8);
-    if (status != std::errc() || end != text.data() + text.size() || mode > 0777)
-        refuse("--mode", "is octal permissions such as 0640");
-    return static_cast<mode_t>(mode);
 }
 
 [[nodiscard]] std::uint32_t small(const char* option, std::uint64_t number, std::uint64_t most) {
@@ -100,8 +89,7 @@ struct options {
     all.slots = small("--slots", chosen.slots, layout::snapshot_slots_max);
     all.pinned_readers = small("--pinned-readers", chosen.pinned_readers, layout::snapshot_slots_max - 2);
     all.attach = chosen.access.options();
-    all.create.mode = mode_of(chosen.mode);
-    all.create.pages = {.huge = chosen.huge, .prefault = chosen.prefault, .lock = chosen.lock};
+    all.create = chosen.made.options();
     return all;
 }
 
@@ -167,10 +155,6 @@ void add_load(command_line& line) {
         .option("--capacity", chosen->capacity, "N", "records to make room for; default: a quarter more than there are")
         .option("--slots", chosen->slots, "N", "snapshot: versions kept; default 4")
         .option("--pinned-readers", chosen->pinned_readers, "N", "snapshot: places for registered readers; default 0")
-        .option("--mode", chosen->mode, "OCTAL", "permissions of a new segment; default 0600")
-        .flag("--huge", chosen->huge, "ask for huge pages")
-        .flag("--prefault", chosen->prefault, "map all pages now")
-        .flag("--lock", chosen->lock, "keep the pages out of swap while the load runs")
         .flag("--json", chosen->json, "print what was done as a JSON object")
         .flag("-q,--quiet", chosen->quiet, "print nothing but errors")
         .details(
@@ -179,6 +163,7 @@ void add_load(command_line& line) {
             "{\"$schema\":\"...\"}), or the segment that is there. Lines that begin with # are comments.\n"
             "Nothing is published unless every line was read (or skipped): exit code 7 names file:line:column.")
         .run([chosen] { return load(*chosen); });
+    chosen->made.declare(file);
     chosen->access.declare(file);
 }
 

@@ -44,6 +44,8 @@ int run(int argc, char** argv) {
     add_scan(line);
     add_load(line);
     add_dump(line);
+    add_save(line);
+    add_restore(line);
     add_verify(line);
     add_who(line);
     add_rm(line);

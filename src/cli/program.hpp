@@ -16,6 +16,8 @@ void add_del(command_line& line);
 void add_scan(command_line& line);
 void add_load(command_line& line);
 void add_dump(command_line& line);
+void add_save(command_line& line);
+void add_restore(command_line& line);
 void add_verify(command_line& line);
 #ifdef HOLDFAST_WITH_SERVE
 void add_serve(command_line& line);

@@ -86,9 +86,9 @@ class Usage(Program):
 
     def test_help_names_every_subcommand_and_the_exit_codes(self):
         text = self.expect(OK, "--help").stdout
-        for word in ("ls", "stat", "get", "put", "del", "scan", "load", "dump", "verify", "who", "rm", "version", "Exit codes"):
+        for word in ("ls", "stat", "get", "put", "del", "scan", "load", "dump", "save", "restore", "verify", "who", "rm", "version", "Exit codes"):
             self.assertIn(word, text)
-        for word in ("ls", "stat", "get", "put", "del", "scan", "load", "dump", "verify", "who", "rm", "version"):
+        for word in ("ls", "stat", "get", "put", "del", "scan", "load", "dump", "save", "restore", "verify", "who", "rm", "version"):
             self.assertIn("Usage: holdfast " + word, self.expect(OK, word, "--help").stdout)
 
     def test_version(self):
@@ -803,6 +803,37 @@ def main():
     bad = len(result.failures) + len(result.errors)
     print(f"{result.testsRun - bad - len(result.skipped)} passed, {bad} failed, {len(result.skipped)} skipped")
     return 1 if bad else 0
+
+
+class SaveAndRestore(Program):
+    def test_a_table_goes_there_and_back(self):
+        name, copy, path = self.name(), self.name("copy"), str(self.folder / "saved")
+        self.expect(OK, "load", name, self.file(TABLE), "--schema", TABLE_SCHEMA)
+        done = self.json("save", name, path)
+        self.assertEqual((done["kind"], done["items"], done["bytes"]), ("hash_table", 3, os.path.getsize(path)))
+        self.assertEqual(self.json("restore", path, copy)["items"], 3)
+        entries = [sorted(self.expect(OK, "scan", each, "--json").stdout.splitlines()) for each in (name, copy)]
+        self.assertEqual(entries[0], entries[1])
+        self.assertIn("holdfast rm", self.expect(REFUSED, "restore", path, copy).stderr)
+
+    def test_through_a_pipe(self):
+        name, copy = self.name(), self.name("copy")
+        self.expect(OK, "load", name, self.file(GEO), "--schema", GEO_SCHEMA)
+        saved = subprocess.run([PROGRAM, "save", name, "-"], capture_output=True, check=True, env=self.environment).stdout
+        done = subprocess.run([PROGRAM, "restore", "-", copy], input=saved, capture_output=True, env=self.environment)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(*(self.expect(OK, "scan", each).stdout for each in (name, copy)))
+        cut = subprocess.run([PROGRAM, "restore", "-", self.name("cut")], input=saved[:-1], capture_output=True, text=False, env=self.environment)
+        self.assertEqual(cut.returncode, UNUSABLE, cut.stderr)
+        self.assertIn(b"standard input: ", cut.stderr)
+        self.expect(ABSENT, "stat", self.name("cut"))
+
+    def test_what_is_no_saved_file(self):
+        self.assertIn("holdfast save", self.expect(UNUSABLE, "restore", self.file("x" * 1000), self.name()).stderr)
+        self.expect(UNUSABLE, "restore", self.file(""), self.name())
+        self.expect(ABSENT, "restore", str(self.folder / "none"), self.name())
+        self.expect(ABSENT, "save", self.name(), str(self.folder / "saved"))
+        self.assertFalse((self.folder / "saved").exists())
 
 
 if __name__ == "__main__":

@@ -299,9 +299,10 @@ class hash_table_mutator {
         const std::size_t at = 8 * index, key_end = view_.node.key_bytes();
         const std::size_t value_at = view_.value_offset, value_end = value_at + view_.node.value_bytes();
         std::uint64_t word = 0;
-        if (at + 8 <= key_end) {
+        // The sizes come first: where they are constants, the compiler leaves impossible copies out and warns of none.
+        if (key_end >= 8 && at + 8 <= key_end) {
             std::memcpy(&word, key + at, 8);
-        } else if (at >= value_at && at + 8 <= value_end) {
+        } else if (view_.node.value_bytes() >= 8 && at >= value_at && at + 8 <= value_end) {
             std::memcpy(&word, value + (at - value_at), 8);
         } else {
             std::byte* const bytes = reinterpret_cast<std::byte*>(&word);

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// restorer.cpp - each kind out of a saved file. What the file says is input: sizes are those of what was really read,
+// and a segment is published by segment::create only when its fill function has come to its end.
+#include "inspect/restorer.hpp"
+
+#include <algorithm>
+
+#include "holdfast/detail/concat.hpp"
+#include "holdfast/hash_table/dynamic.hpp"
+#include "holdfast/segment/identity.hpp"
+#include "holdfast/snapshot.hpp"
+#include "holdfast/sorted_index.hpp"
+
+namespace holdfast::inspect {
+
+namespace {
+
+[[noreturn]] void refuse_contents(const saved_reader& file, const std::string& why) {
+    throw error(errc::corrupt, file.name(), why + "; save the segment anew");
+}
+
+/// Throws unless the bytes in the file are laid out as this program does it.
+void require_version(const saved_reader& file, std::uint32_t known) {
+    if (file.header().container_version != known)
+        throw error(
+            errc::version_mismatch, file.name(),
+            detail::concat("layout version ", file.header().container_version, " of its kind, this program reads ",
+                           known, "; restore it with the program that saved it, dump it, and load it here"));
+}
+
+[[nodiscard]] container_schema schema_of(const saved_reader& file) {
+    try {
+        return container_schema::parse(file.schema());
+    } catch (const error& failure) {
+        throw error(errc::corrupt, file.name(), std::string("its schema cannot be read: ") + failure.what());
+    }
+}
+
+/// Copies the rest of the file to the front of `into`, which must be of just that size.
+void read_exactly(saved_reader& file, std::span<std::byte> into) {
+    while (const auto section = file.next()) {
+        if (section->size() > into.size()) refuse_contents(file, "it holds more bytes than it says");
+        std::ranges::copy(*section, into.begin());
+        into = into.subspan(section->size());
+    }
+    if (!into.empty()) refuse_contents(file, "it holds fewer bytes than it says");
+}
+
+[[nodiscard]] segment restore_table(saved_reader& file, std::string_view uri, const restore_options& options) {
+    using mutator = detail::hash_table_mutator<detail::runtime_node>;
+    hash_table_options wanted;
+    wanted.capacity = options.capacity != 0 ? options.capacity : file.header().parameters[0];
+    wanted.segment = options.create;
+    return detail::create_hash_table(
+        uri, wanted, schema_of(file), [&](std::span<std::byte> body, const layout::hash_table_geometry& g) {
+            mutator table(mutator::view(body, g, detail::node_of(g)));
+            const std::size_t record = g.key_bytes + g.value_bytes;
+            while (const auto section = file.next()) {
+                if (section->size() % record != 0) refuse_contents(file, "its records are not of its schema's size");
+                for (std::size_t at = 0; at < section->size(); at += record) {
+                    const std::byte* const key = section->data() + at;
+                    // An entry that was taken out and put back while it was saved may stand there twice.
+                    if (table.insert_or_assign(key, key + g.key_bytes).status == hash_table_status::full)
+                        throw error(errc::no_space, std::string(uri),
+                                    detail::concat("the table is full after ", table.size(),
+                                                   " entries; give a greater --capacity"));
+                }
+                if (options.progress) options.progress(file.items());
+            }
+        });
+}
+
+[[nodiscard]] segment restore_snapshot(saved_reader& file, std::string_view uri, const restore_options& options) {
+    const saved_header& header = file.header();
+    require_version(file, snapshot_layout_version);
+    if (header.parameters[0] > layout::snapshot_slots_max) refuse_contents(file, "its number of slots is out of range");
+    const auto geometry = layout::snapshot_geometry::make(static_cast<std::uint32_t>(header.parameters[0]),
+                                                          header.parameters[1], header.parameters[2], file.name());
+    segment_spec spec;
+    spec.kind = container_kind::snapshot;
+    spec.container_version = snapshot_layout_version;
+    spec.schema = file.schema();
+    std::ranges::copy(geometry.words(), spec.geometry.begin());
+    std::copy(header.parameters.begin() + 4, header.parameters.end(), spec.geometry.begin() + 4);
+    spec.body_bytes = geometry.body_bytes();
+    spec.peer_slots = header.peer_slots;
+    return segment::create(uri, spec, options.create, [&](std::span<std::byte> body) {
+        layout::snapshot_write_core core(body, geometry, std::string(uri));
+        layout::no_hazards none;
+        if (header.parameters[3] == 0) return read_exactly(file, {});
+        const prepare_result room = core.prepare(header.parameters[3] - 1, none);
+        if (!room) refuse_contents(file, "its object is larger than its slots");
+        read_exactly(file, room.bytes);
+        if (!core.commit(room.bytes.size(), detail::now_ns())) refuse_contents(file, "its object cannot be published");
+    });
+}
+
+[[nodiscard]] segment restore_index(saved_reader& file, std::string_view uri, const restore_options& options) {
+    const saved_header& header = file.header();
+    require_version(file, sorted_index_layout_version);
+    segment_spec spec;
+    spec.kind = container_kind::sorted_index;
+    spec.container_version = sorted_index_layout_version;
+    spec.schema = file.schema();
+    std::copy_n(header.parameters.begin(), 4, spec.geometry.begin());
+    const index_shape shape = index_shape::parse(spec.geometry, spec.schema, file.name());
+    spec.body_bytes = header.parameters[4];
+    return segment::create(uri, spec, options.create, [&](std::span<std::byte> body) {
+        read_exactly(file, body);
+        layout::findings found;
+        layout::verify_sorted_index(body, &shape.key, found);
+        layout::sorted_index_image image;
+        if (layout::sorted_index_image::parse(body, image) == nullptr)
+            if (const char* wrong = shape.mismatch(image.header())) found.add(0, wrong);
+        if (found.count() != 0) refuse_contents(file, detail::concat("its index is damaged: ", found.list()[0].what));
+    });
+}
+
+}  // namespace
+
+segment restore_segment(saved_reader& file, std::string_view uri, const restore_options& options) {
+    switch (static_cast<container_kind>(file.header().kind)) {
+        case container_kind::hash_table: return restore_table(file, uri, options);
+        case container_kind::snapshot: return restore_snapshot(file, uri, options);
+        case container_kind::sorted_index: return restore_index(file, uri, options);
+        default:
+            throw error(errc::unsupported, file.name(),
+                        detail::concat("holds a container of kind ", file.header().kind,
+                                       ", which this program cannot restore; use the program that saved it"));
+    }
+}
+
+}  // namespace holdfast::inspect

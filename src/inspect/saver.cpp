@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// saver.cpp - what each kind puts into a saved file. The parameters of saved_header:
+//   hash_table    0 capacity
+//   snapshot      0 slots, 1 slot_bytes, 2 payload format, 3 bytes of the object + 1 (0: none), 4-15 payload's words
+//   sorted_index  0-3 shape of the keys, 4 bytes of the image
+#include "inspect/saver.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "holdfast/detail/concat.hpp"
+#include "holdfast/hash_table/dynamic.hpp"
+#include "holdfast/segment/identity.hpp"
+#include "holdfast/snapshot.hpp"
+#include "holdfast/sorted_index.hpp"
+#include "inspect/attach.hpp"
+#include "inspect/restorer.hpp"
+#include "inspect/verification.hpp"
+
+namespace holdfast::inspect {
+
+namespace {
+
+constexpr std::uint64_t items_between_reports = 4096;
+
+[[nodiscard]] saved_header header_of(const segment& s) {
+    saved_header header;
+    header.kind = static_cast<std::uint32_t>(s.info().kind);
+    header.container_version = s.info().container_version;
+    header.fingerprint = layout::platform_fingerprint;
+    header.saved_ns = detail::now_ns();
+    header.peer_slots = s.info().peer_slots;
+    header.identity = s.info().identity;
+    return header;
+}
+
+/// Throws unless a segment is free of damage. What is saved would be as damaged, with right checksums.
+void require_sound(std::string_view uri) {
+    const verification found = verify(uri);
+    if (!found.intact())
+        throw error(errc::corrupt, std::string(uri),
+                    detail::concat(found.damages,
+                                   " damaged places; holdfast verify shows them, holdfast dump takes out "
+                                   "what can be read"));
+}
+
+void require_no_fault(const segment& s, std::optional<errc> fault) {
+    if (fault == errc::contended)
+        throw error(errc::contended, s.uri(), "its writer left no quiet moment; save again when it rests");
+    if (fault) throw error(*fault, s.uri(), "damage was met while saving; holdfast verify shows where");
+}
+
+saved_writer save_table(const std::shared_ptr<const segment>& s, const saved_writer::sink& out,
+                        const save_progress& progress) {
+    const dynamic_hash_table_reader table(s);
+    saved_header header = header_of(*s);
+    header.parameters[0] = table.capacity();
+    saved_writer file(out, header, s->info().schema);
+    std::vector<std::byte> record(table.key_bytes() + table.value_bytes());
+    for (const dynamic_hash_table_entry& entry : table) {
+        std::ranges::copy(entry.key, record.begin());
+        std::ranges::copy(entry.value, record.begin() + static_cast<std::ptrdiff_t>(entry.key.size()));
+        file.add(record, 1);
+        if (progress && file.items() % items_between_reports == 0) progress(file.items());
+    }
+    require_no_fault(*s, table.fault());
+    return file;
+}
+
+saved_writer save_snapshot(const std::shared_ptr<const segment>& s, const saved_writer::sink& out) {
+    const layout::snapshot_geometry g = detail::snapshot_geometry_of(*s);
+    snapshot_reader reader(s);
+    std::vector<std::byte> object;
+    const snapshot_read_result result = reader.read(object);
+    if (result.status != snapshot_status::ok && result.status != snapshot_status::empty)
+        require_no_fault(*s, result.status == snapshot_status::contended ? errc::contended : errc::corrupt);
+    saved_header header = header_of(*s);
+    header.parameters = {g.slots, g.slot_bytes, g.format,
+                         result.status == snapshot_status::ok ? object.size() + 1 : std::uint64_t{0}};
+    std::copy(s->info().geometry.begin() + 4, s->info().geometry.end(), header.parameters.begin() + 4);
+    saved_writer file(out, header, s->info().schema);
+    if (!object.empty()) file.add(object, 1);
+    return file;
+}
+
+saved_writer save_index(const std::shared_ptr<const segment>& s, const saved_writer::sink& out) {
+    layout::sorted_index_image image;
+    s->require(container_kind::sorted_index, sorted_index_layout_version);
+    if (const char* wrong = layout::sorted_index_image::parse(s->bytes(), image))
+        throw error(errc::corrupt, s->uri(), std::string(wrong) + "; holdfast verify shows where");
+    saved_header header = header_of(*s);
+    std::copy_n(s->info().geometry.begin(), 4, header.parameters.begin());
+    header.parameters[4] = image.bytes().size();
+    saved_writer file(out, header, s->info().schema);
+    file.add(image.bytes(), image.size());
+    return file;
+}
+
+}  // namespace
+
+save_report save(std::string_view uri, const saved_writer::sink& out, const save_progress& progress) {
+    const std::shared_ptr<const segment> s = attach_to_look(uri);
+    require_sound(uri);
+    const auto contents = [&]() -> saved_writer {
+        switch (s->info().kind) {
+            case container_kind::hash_table: return save_table(s, out, progress);
+            case container_kind::snapshot: return save_snapshot(s, out);
+            case container_kind::sorted_index: return save_index(s, out);
+            default:
+                throw error(errc::unsupported, s->uri(),
+                            detail::concat("this program cannot save a ", kind_name(s->info().kind)));
+        }
+    };
+    saved_writer file = contents();
+    if (const std::optional<errc> fault = s->fault()) require_no_fault(*s, fault);
+    file.finish();
+    return {.uri = std::string(uri), .kind = s->info().kind, .items = file.items(), .bytes = file.bytes()};
+}
+
+save_report restore(const std::string& path, std::string_view uri, const restore_options& options) {
+    saved_reader file(path);
+    const segment made = restore_segment(file, uri, options);
+    return {.uri = std::string(uri), .kind = made.info().kind, .items = file.items(), .bytes = made.info().total_bytes};
+}
+
+void append_json(json_out& out, const save_report& report) {
+    out.begin_object()
+        .member("uri", report.uri)
+        .member("kind", kind_name(report.kind))
+        .member("items", report.items)
+        .member("bytes", report.bytes)
+        .end_object();
+}
+
+}  // namespace holdfast::inspect

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// saver.hpp - any segment's contents into a file, while its writer works, and a segment made of such a file.
+//
+// What is saved: of a hash table every entry that was there from the beginning of the save to its end, whole, and
+// whatever else the scan met (hash_table/scan.hpp); of a snapshot the current object; of a sorted index all of it.
+// (I1) A segment is restored whole or not at all: nothing appears under its name before all of the file was read and
+//      every checksum in it was right.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "holdfast/segment.hpp"
+#include "inspect/json_out.hpp"
+#include "inspect/saved_file.hpp"
+
+namespace holdfast::inspect {
+
+struct save_report {
+    std::string uri;
+    container_kind kind = container_kind::raw;
+    std::uint64_t items = 0;  ///< entries or records; of a snapshot 1, or 0 where nothing was published
+    std::uint64_t bytes = 0;  ///< save: of the file; restore: of the segment
+};
+
+using save_progress = std::function<void(std::uint64_t items)>;
+
+/// Writes the contents of a segment to `out`. Throws: as segment::attach; corrupt where it is damaged (holdfast verify
+/// says where); contended where its writer left no quiet moment; unsupported for a kind that cannot be saved; what out
+/// throws.
+save_report save(std::string_view uri, const saved_writer::sink& out, const save_progress& progress = {});
+
+struct restore_options {
+    create_options create{};     ///< of the new segment
+    std::uint64_t capacity = 0;  ///< hash table: entries to make room for; 0: as the one that was saved
+    save_progress progress{};
+};
+
+/// Makes a segment of what a file of save holds. Throws: as saved_reader and segment::create (already_exists);
+/// no_space for a table with less room than entries; unsupported for a kind that cannot be restored.
+save_report restore(const std::string& file, std::string_view uri, const restore_options& options);
+
+void append_json(json_out& out, const save_report& report);
+
+}  // namespace holdfast::inspect
