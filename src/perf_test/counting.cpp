@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "holdfast/perf_test/counters.hpp"
+#include "holdfast/perf_test/options.hpp"
+#include "perf_test/command_line.hpp"
 
 namespace holdfast::perf_test {
 namespace {
@@ -41,20 +42,15 @@ class scoped_variable {
     bool had_ = false;
 };
 
-void add_nonzero(std::vector<counter>& all, const std::vector<counter>& found) {
-    std::copy_if(found.begin(), found.end(), std::back_inserter(all),
-                 [](const counter& one) { return one.per_operation > 0; });
-}
-
 void count_usage(body_runner& body, std::uint64_t operations, result& found) {
     body.prepare(operations);
     usage_counters usage;
     const allocation_totals allocated = allocations_of_this_thread();
     const std::uint64_t done = body.run_batch(operations);
-    std::vector<counter> counts = usage.stop(done);
+    const std::vector<counter> counts = usage.stop(done);
     const std::vector<counter> allocations = allocations_since(allocated, done);
     body.finish();
-    add_nonzero(found.counters, counts);
+    found.counters.insert(found.counters.end(), counts.begin(), counts.end());
     found.counters.insert(found.counters.end(), allocations.begin(), allocations.end());
 }
 
@@ -85,13 +81,50 @@ std::string own_program() {
     return length > 0 ? std::string(path, static_cast<std::size_t>(length)) : std::string();
 }
 
+// What this program was given that is neither ours nor GoogleTest's: its tests may need it.
+std::vector<std::string> arguments_of_others() {
+    std::vector<std::string> arguments = command_line();
+    if (arguments.empty()) return {};
+    try {
+        static_cast<void>(parse_flags(arguments, unknown_arguments::keep));
+    } catch (const usage_error&) {
+        return {};  // main() took away what we do not understand, before we were asked
+    }
+    arguments.erase(arguments.begin());
+    const auto others = std::find(arguments.begin(), arguments.end(), "--");  // behind it nothing is a flag
+    const auto kept = std::remove_if(arguments.begin(), others, [](const std::string& one) {
+        return one.starts_with("--gtest_") || one.starts_with("-gtest_");
+    });
+    arguments.erase(kept, others);
+    return arguments;
+}
+
+// The command that runs this test alone and counts so many operations of it.
+std::vector<std::string> counting_command(const test_options& options, std::uint64_t operations) {
+    std::vector<std::string> command{own_program(),
+                                     "--gtest_filter=" + options.suite + "." + options.name,
+                                     "--gtest_also_run_disabled_tests",
+                                     "--gtest_repeat=1",
+                                     "-count=callgrind",
+                                     "-timeout=0",
+                                     "-batch=" + std::to_string(operations)};
+    const std::vector<std::string> others = arguments_of_others();
+    command.insert(command.end(), others.begin(), others.end());
+    return command;
+}
+
+// Operations of the pass that counts. Where calls were timed one by one: what takes about 10 ms, never more than those.
+std::uint64_t operations_to_count(const body_runner& body, const result& found) {
+    if (found.batch != 0) return found.batch;
+    if (body.batch() != 0) return body.batch();
+    const latency_result* const calls = found.rate ? &found.rate->service : found.latency ? &*found.latency : nullptr;
+    if (calls == nullptr || calls->count == 0) return 0;
+    const double most = std::min(1e7 / std::max(calls->mean, 1.0), static_cast<double>(calls->count));
+    return static_cast<std::uint64_t>(std::max(1.0, most));
+}
+
 void count_instructions(const test_options& options, std::uint64_t operations, result& found) {
-    const std::vector<std::string> command{own_program(),
-                                           "--gtest_filter=" + options.suite + "." + options.name,
-                                           "--gtest_also_run_disabled_tests",
-                                           "-count=callgrind",
-                                           "-timeout=0",
-                                           "-batch=" + std::to_string(operations)};
+    const std::vector<std::string> command = counting_command(options, operations);
     const double patience = options.timeout() > 0 ? options.timeout() / 3 : 600;
     const scoped_variable shards("GTEST_TOTAL_SHARDS", nullptr),
         output("GTEST_OUTPUT", nullptr);  // not for the children
@@ -111,13 +144,14 @@ void count_instructions(const test_options& options, std::uint64_t operations, r
 }  // namespace
 
 void count_beside(const test_options& options, body_runner& body, result& found) {
-    if (!found.good() || found.aborted || found.batch == 0) return;
+    const std::uint64_t operations = operations_to_count(body, found);
+    if (!found.good() || found.aborted || operations == 0) return;
     if (options.count == counting::callgrind) {
-        count_instructions(options, body.batch() != 0 ? body.batch() : std::min(found.batch, callgrind_operations),
+        count_instructions(options, body.batch() != 0 ? body.batch() : std::min(operations, callgrind_operations),
                            found);
     }
-    count_usage(body, found.batch, found);
-    if (options.count == counting::perf && !stop_sign::is_raised()) count_events(body, found.batch, found);
+    count_usage(body, operations, found);
+    if (options.count == counting::perf && !stop_sign::is_raised()) count_events(body, operations, found);
     found.aborted = stop_sign::is_raised();
 }
 

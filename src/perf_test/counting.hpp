@@ -6,8 +6,8 @@
 
 namespace holdfast::perf_test {
 
-/// One more batch for counting, and the empty loop's counts taken off where they are counted exactly. What cannot be
-/// counted is a warning that says why.
+/// One more batch for counting, flat out on the calling thread whatever the mode was, and the empty loop's counts taken
+/// off where they are counted exactly. What cannot be counted is a warning that says why.
 void count_beside(const test_options& options, body_runner& body, result& found);
 
 /// In the process that callgrind runs: a batch is done so that it is counted, and nothing is measured.

@@ -32,9 +32,10 @@ result measure_body(const test_options& options, body_runner& body) {
         return refused(options, wrong.what());
     }
     if (is_counted_child(options)) return run_counted_child(options, body);
-    if (wants_mode(options)) return measure_mode(options, body);
-    result found = measure_batches(options, body);
-    count_beside(options, body, found);
+    const bool mode = wants_mode(options);
+    result found = mode ? measure_mode(options, body) : measure_batches(options, body);
+    // A schedule says how often the body runs: once more only for who asks.
+    if (!mode || options.count != counting::standard) count_beside(options, body, found);
     return found;
 }
 

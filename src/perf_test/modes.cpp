@@ -170,6 +170,10 @@ std::string mode_conflict(const test_options& options) {
     if (options.precision > 0 && wants_mode(options))
         return "-precision ends the plain measurement early; a run by -hz, -latency, -threads or -procs lasts for "
                "-time";
+    if (options.count != counting::standard && !(options.threads.empty() && options.processes.empty()))
+        return "-count counts on the thread that runs the tests, and a run by -threads or -procs has others: count "
+               "without "
+               "them";
     std::string conflict = group_conflict(options, options.threads, "threads");
     if (conflict.empty()) conflict = group_conflict(options, options.processes, "processes");
     return conflict;

@@ -6,9 +6,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <fstream>
 #include <iterator>
 #include <utility>
+
+#include "perf_test/command_line.hpp"
 
 namespace holdfast::perf_test {
 namespace {
@@ -81,9 +82,7 @@ void init(int* argc, char** argv, unknown_arguments unknown) {
 
 void init_from_process() {
     if (session::get().configured()) return;
-    std::ifstream file("/proc/self/cmdline", std::ios::binary);
-    std::vector<std::string> arguments;
-    for (std::string argument; std::getline(file, argument, '\0');) arguments.push_back(argument);
+    std::vector<std::string> arguments = command_line();
     configure_or_exit([&] { return parse_flags(arguments, unknown_arguments::keep); });
 }
 

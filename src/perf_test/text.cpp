@@ -167,7 +167,9 @@ std::string to_text(const result& r, const text_style& style) {
     if (r.rate) text += rate_lines(*r.rate);
     for (const workers_result& one : r.workers) text += workers_lines(one);
     text += scaling_line(r.workers, false) + scaling_line(r.workers, true);
-    for (const counter& one : r.counters) text += line(one.name.c_str(), print("%.6g an operation", one.per_operation));
+    for (const counter& one : r.counters)
+        if (one.per_operation > 0 || one.source != "rusage")  // no switches and no faults is what one expects
+            text += line(one.name.c_str(), print("%.6g an operation", one.per_operation));
     for (const warning& one : r.warnings) text += coloured(yellow, line("warning", wrapped(one.text)));
     return text;
 }

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <fstream>
 #include <stdexcept>
+#include <string>
 #include <thread>
 
 #include "holdfast/perf_test.hpp"
@@ -55,6 +57,18 @@ PERF_TEST(Bad, AbortsAlone) {
 }
 PERF_TEST(Bad, Crashes) {
     if (++calls == 1000) std::abort();
+}
+// Whether this program was started with that argument.
+bool given(const std::string& wanted) {
+    std::ifstream file("/proc/self/cmdline", std::ios::binary);
+    for (std::string argument; std::getline(file, argument, '\0');)
+        if (argument == wanted) return true;
+    return false;
+}
+PERF_TEST(Odd, NeedsAnArgument) {
+    static const bool is_given = given("an-argument");
+    ASSERT_TRUE(is_given);
+    adds(100);
 }
 PERF_TEST(Odd, IsEmpty) {}
 PERF_TEST(Odd, Skips) {

@@ -70,6 +70,42 @@ class Counting(unittest.TestCase):
         self.assertEqual(len(counts), 1, counts)
         self.assertTrue(0 < counts.pop() < 50)
 
+    def test_callgrind_runs_the_test_with_its_own_arguments(self):
+        with tempfile.TemporaryDirectory() as folder:
+            seen, valgrind = pathlib.Path(folder) / "arguments", pathlib.Path(folder) / "valgrind"
+            valgrind.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > {seen}\nexit 7\n")
+            valgrind.chmod(0o755)
+            ran = run("-time=20", "-count", "callgrind", f"--perf_json={folder}/results.json", "--gtest_repeat=2", "an-argument", "another",
+                      test="Odd.NeedsAnArgument", environment={"PATH": f"{folder}:{os.environ['PATH']}"})
+            self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+            self.assertIn("ended with status 7", ran.stdout)
+            given = seen.read_text().splitlines()
+        program = given.index(str(pathlib.Path(SUBJECT).resolve()))
+        self.assertEqual([one for one in given[program + 1:] if not one.startswith("-batch=")],
+                         ["--gtest_filter=Odd.NeedsAnArgument", "--gtest_also_run_disabled_tests", "--gtest_repeat=1", "-count=callgrind",
+                          "-timeout=0", "an-argument", "another"])
+        if shutil.which("valgrind"):
+            ran = run("-time=20", "-count=callgrind", "an-argument", test="Odd.NeedsAnArgument")
+            self.assertGreater(value(ran.stdout, "instructions"), 100)
+            self.assertNotIn("no instructions were counted", ran.stdout)
+
+    def test_the_cpu_counts_or_says_why_not(self):
+        for mode in ((), ("-latency",), ("-hz=1000",)):
+            with self.subTest(mode=mode):
+                ran = run("-time=50", "-count=perf", *mode, test="Good.Works")
+                self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+                if value(ran.stdout, "instructions") is None:
+                    self.assertRegex(" ".join(ran.stdout.split()), r"warning: .*(perf_event_open failed|-count=callgrind)")
+        for workers in ("-threads=2", "-procs=2"):
+            ran = run("-time=50", "-count=perf", workers, test="Good.Works")
+            self.assertEqual(ran.returncode, 1)
+            self.assertIn("count without them", ran.stdout)
+
+    def test_what_callgrind_does_not_count_is_said(self):
+        ran = run("-time=20", "-count=callgrind", test="Good.MeasuresFourTimes")
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        self.assertEqual(ran.stdout.count("callgrind counts PERF_TESTs"), 4)
+
     def test_numbers_become_properties_of_the_report(self):
         with tempfile.TemporaryDirectory() as folder:
             report = f"{folder}/report.xml"

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -76,6 +77,8 @@ TEST(Modes, ContradictionsAreRefusedWithASentence) {
         {[](test_options& o) { o.threads = {0}; }, "0 threads"},
         {[](test_options& o) { o.processes = {1, 5000}; }, "5000 processes"},
         {[](test_options& o) { o.threads = {4}, o.hz = 10; }, "not one for each of 4 threads"},
+        {[](test_options& o) { o.threads = {2}, o.count = counting::perf; }, "count without them"},
+        {[](test_options& o) { o.processes = {2}, o.count = counting::callgrind; }, "count without them"},
     };
     for (const wrong& each : all) {
         test_options options = quick();
@@ -101,6 +104,29 @@ TEST(Modes, LatencyFillsLatency) {
     EXPECT_GT(found.floor_ns, 0);
     EXPECT_FALSE(found.rate);
     EXPECT_EQ(found.full_name(), "Suite.Name");
+}
+
+// Counted in a pass of its own: what the kernel always tells is there, the CPU's counters or the reason why not.
+TEST(Modes, CountersAreCountedBesideCallsAndSchedules) {
+    for (const double hz : {0.0, 1000.0}) {
+        test_options options = quick();
+        options.hz = hz;
+        options.latency = hz <= 0;
+        std::uint64_t calls = 0;
+        auto operation = [&] { work_a_little(), ++calls; };
+        looped_body body(operation);
+        const result plain = measure_body(options, body);
+        EXPECT_TRUE(plain.counters.empty());
+        options.count = counting::perf;
+        const result found = measure_body(options, body);
+        ASSERT_TRUE(found.good()) << found.failure;
+        std::map<std::string, double> counted;
+        for (const counter& one : found.counters) counted[one.name] = one.per_operation;
+        EXPECT_EQ(counted.count("major-faults"), 1U) << "zero is a count";
+        if (!warns(found, "counters")) {
+            EXPECT_GT(counted["instructions"], 500) << "500 multiplications";
+        }
+    }
 }
 
 TEST(Modes, ABodyBelowTheClockIsWarnedOf) {

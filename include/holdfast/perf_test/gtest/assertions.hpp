@@ -26,6 +26,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "holdfast/perf_test/compare.hpp"
 #include "holdfast/perf_test/environment.hpp"
@@ -42,12 +43,16 @@ template <std::invocable Body>
 perf_result run(std::string_view name, test_options options, Body&& body) {
     const test_options here = detail::options_here(-1, -1);
     options = session::get().flags().over(std::move(options));
-    if (options.count == counting::callgrind) options.count = counting::standard;  // which counts whole tests
+    std::vector<warning> told;
+    if (options.count == counting::callgrind) {
+        options.count = counting::standard;
+        told.push_back({"callgrind", "callgrind counts PERF_TESTs; what is measured inside of a test is not counted"});
+    }
     options.suite = here.suite;
     options.name = detail::name_of_run(here.name, name);
     options.parameter = here.parameter;
     looped_body<std::remove_reference_t<Body>> runner(body);
-    return perf_result(detail::measure_here(options, runner));
+    return perf_result(detail::measure_here(options, runner, told));
 }
 template <std::invocable Body>
 perf_result run(std::string_view name, Body&& body) {

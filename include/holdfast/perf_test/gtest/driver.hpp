@@ -16,6 +16,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "holdfast/perf_test/engine.hpp"
 #include "holdfast/perf_test/gtest/forked.hpp"
@@ -133,8 +134,8 @@ inline void report(const result& found) {
     session::get().add(found);
 }
 
-/// Measures, reports, and fails the test if the body did.
-inline result measure_here(const test_options& options, body_runner& body) {
+/// Measures, reports with the warnings that the caller has, and fails the test if the body did.
+inline result measure_here(const test_options& options, body_runner& body, const std::vector<warning>& more = {}) {
     result found;
     found.suite = options.suite;
     found.name = options.name;
@@ -155,6 +156,7 @@ inline result measure_here(const test_options& options, body_runner& body) {
         throw;
     }
     found.failure = why_void(found);
+    found.warnings.insert(found.warnings.end(), more.begin(), more.end());
     report(found);
     const bool told = body_signals::failed.load(std::memory_order_relaxed) ||  // relaxed: see body_signals
                       body_signals::skipped.load(std::memory_order_relaxed);
