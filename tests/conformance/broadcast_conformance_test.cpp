@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "holdfast/broadcast.hpp"
@@ -274,6 +276,110 @@ TEST_P(Shareable, AForkedChildCannotUseItsParentsRegistration) {
 TEST_P(Shareable, WithoutRoomForRegisteredReadersNobodyRegisters) {
     auto writer = broadcast_writer::create(place.uri(), ring_of(4096));
     EXPECT_EQ(refusal_of([&] { const broadcast_reliable_reader reader(again(writer)); }), errc::not_found);
+}
+
+TEST_P(Everywhere, AWaitEndsWithTheMessageOrTheTime) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096));
+    auto reader = writer.reader();
+    EXPECT_EQ(reader.wait(std::chrono::milliseconds(2)).status, outcome::timed_out);
+    ASSERT_EQ(publish(writer), outcome::ok);
+    EXPECT_EQ(reader.wait(std::chrono::seconds(0)).status, outcome::ok);
+    EXPECT_EQ(read_one(reader), "");
+    std::thread late([&] { (void)publish(writer); });
+    EXPECT_EQ(reader.wait(std::chrono::hours(1)).status, outcome::ok);
+    late.join();
+    EXPECT_EQ(read_one(reader), "");
+    EXPECT_EQ(writer.wait_room(100, std::chrono::hours(1)).status, outcome::ok) << "nobody can hold this writer up";
+    EXPECT_EQ(writer.wait_room(5000, std::chrono::hours(1)).status, outcome::too_large);
+}
+
+TEST_P(Shareable, ARegisteredReaderIsWokenByEachMessage) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096, 2));
+    broadcast_reliable_reader reader(again(writer));
+    const auto board = holdfast::peers::open(writer.underlying());
+    const auto& asleep = holdfast::detail::broadcast_board_in(board).asleep;
+    constexpr int rounds = 100;
+    std::string fault;
+    const auto begin = std::chrono::steady_clock::now();
+    std::thread sleeper([&] {
+        for (int i = 0; i < rounds && fault.empty(); ++i) {
+            if (reader.wait(std::chrono::hours(1)).status != outcome::ok) fault = "not woken";
+            if (fault.empty()) fault = read_one(reader);
+        }
+    });
+    for (int i = 0; i < rounds; ++i) {
+        while (asleep.load() == 0) std::this_thread::yield();  // it sleeps or is about to
+        ASSERT_EQ(publish(writer), outcome::ok);
+    }
+    sleeper.join();
+    EXPECT_EQ(fault, "");
+    // A lost wake costs 100 ms: half of them lost would show here.
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(rounds * 50));
+}
+
+TEST_P(Shareable, AWriterWaitsForRoomAndIsWoken) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096, 1));
+    broadcast_reliable_reader reader(again(writer));
+    while (publish(writer) == outcome::ok) continue;
+    EXPECT_EQ(writer.wait_room(bytes_max, std::chrono::milliseconds(2)).status, outcome::timed_out);
+    const std::uint64_t last = writer.sequence();
+    std::string fault;
+    std::thread other([&] {
+        while (fault.empty() && reader.sequence() <= last) fault = read_one(reader);
+        reader.acknowledge();
+    });
+    EXPECT_EQ(writer.wait_room(bytes_max, std::chrono::hours(1)).status, outcome::ok);
+    other.join();
+    EXPECT_EQ(fault, "");
+    EXPECT_EQ(publish(writer), outcome::ok);
+    EXPECT_GT(writer.registered_readers().at(0).blocked_ns, 0U);
+}
+
+TEST_P(Shareable, AWriterThatWaitsIsNotHeldUpByTheDead) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096, 1));
+    child_process child([&](holdfast::test::channel& talk) -> std::string {
+        const broadcast_reliable_reader reader(again(writer));
+        talk.signal();
+        talk.wait();  // reads nothing until it is killed
+        return "outlived its kill";
+    });
+    ASSERT_TRUE(child.talk().wait());
+    while (publish(writer) == outcome::ok) continue;
+    std::thread killer([&] { EXPECT_TRUE(child.kill().signalled); });
+    EXPECT_EQ(writer.wait_room(bytes_max, std::chrono::hours(1)).status, outcome::ok);
+    killer.join();
+}
+
+TEST_P(Shareable, AWriterThatWaitsEvictsWhenPatienceEnds) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096, 1));
+    const broadcast_reliable_reader reader(again(writer),
+                                           {.start = {}, .policy = broadcast_policy::evict, .patience_ns = 30'000'000});
+    while (publish(writer) == outcome::ok) continue;
+    EXPECT_TRUE(reader.registered());
+    EXPECT_EQ(writer.wait_room(bytes_max, std::chrono::hours(1)).status, outcome::ok);
+    EXPECT_FALSE(reader.registered());
+    EXPECT_GE(writer.registered_readers().at(0).blocked_ns, 30'000'000U);
+}
+
+TEST_P(Shareable, NobodySleepsForAWriterThatIsGone) {
+    auto writer = std::make_unique<broadcast_writer>(broadcast_writer::create(place.uri(), ring_of(4096, 1)));
+    broadcast_reliable_reader reader(again(*writer));
+    broadcast_reader unknown(again(*writer));
+    ASSERT_EQ(publish(*writer), outcome::ok);
+    const bool named = !writer->underlying().name().is_memfd();
+    if (!named) return;  // the last handle of an unnamed segment cannot be found again
+    writer.reset();
+    EXPECT_EQ(reader.wait(std::chrono::hours(1)).status, outcome::ok) << "what is there is read first";
+    EXPECT_EQ(read_one(reader), "");
+    EXPECT_EQ(read_one(unknown), "");
+    EXPECT_EQ(reader.wait(std::chrono::hours(1)).status, outcome::writer_gone);
+    EXPECT_EQ(unknown.wait(std::chrono::hours(1)).status, outcome::writer_gone);
+    auto next = broadcast_writer::attach(place.uri());
+    EXPECT_EQ(reader.wait(std::chrono::milliseconds(1)).status, outcome::timed_out);
+    ASSERT_EQ(publish(next), outcome::ok);
+    std::vector<std::byte> out;
+    const auto got = reader.read(out);
+    EXPECT_TRUE(got && got.restarted);
 }
 
 INSTANTIATE_TEST_SUITE_P(Broadcast, Everywhere, ::testing::ValuesIn(holdfast::test::every_kind),

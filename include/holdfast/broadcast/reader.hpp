@@ -2,8 +2,10 @@
 // reader.hpp - reads a broadcast ring through a read-only mapping, unknown to everybody. See broadcast.hpp.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,6 +15,7 @@
 
 #include "holdfast/layout/broadcast_read.hpp"
 #include "holdfast/layout/broadcast_verify.hpp"
+#include "holdfast/memory/waiting.hpp"
 #include "holdfast/segment.hpp"
 
 namespace holdfast {
@@ -26,11 +29,43 @@ namespace detail {
 [[nodiscard]] inline layout::broadcast_geometry broadcast_geometry_of(const segment& from) {
     from.require(container_kind::broadcast, broadcast_layout_version);
     const auto geometry = layout::broadcast_geometry::parse(from.info().geometry, from.bytes().size(), from.uri());
-    if (geometry.readers != from.info().peer_slots)
+    // One slot is the board.
+    if ((geometry.readers == 0 ? 0 : geometry.readers + 1) != from.info().peer_slots)
         throw error(errc::geometry_mismatch, from.uri(),
                     "the header has room for other registered readers than the ring; restore or recreate it");
     return geometry;
 }
+
+[[nodiscard]] inline outcome outcome_of_wait(memory::wait_answer answer) noexcept {
+    switch (answer) {
+        case memory::wait_answer::ready: return outcome::ok;
+        case memory::wait_answer::timed_out: return outcome::timed_out;
+        case memory::wait_answer::gone: return outcome::writer_gone;
+    }
+    return outcome::timed_out;
+}
+
+/// Asks the lease, not too often, whether a writer lives: an open and a lock call each time.
+class broadcast_writer_watch {
+ public:
+    explicit broadcast_writer_watch(const segment& of) noexcept : segment_(of) {}
+    /// Whether it is known that nobody holds the lease. Without the right to ask, or a name to ask by: false.
+    [[nodiscard]] bool gone() noexcept {
+        constexpr std::uint64_t pause_ns = 20'000'000;
+        const std::uint64_t now = memory::deadline::now_ns();
+        if (asked_ns_ != 0 && now - asked_ns_ < pause_ns) return false;
+        asked_ns_ = now;
+        try {
+            return lease_state_of(segment_.name()) == lease_state::free;
+        } catch (const std::exception&) {  // no memory for a path: not known
+            return false;
+        }
+    }
+
+ private:
+    const segment& segment_;
+    std::uint64_t asked_ns_ = 0;
+};
 
 /// A `look` that copies a message into a buffer of the caller's.
 [[nodiscard]] inline auto copying_into(std::span<std::byte> out) noexcept {
@@ -96,6 +131,20 @@ class broadcast_reader {
     template <class Look>
     broadcast_read visit(Look&& look) {
         return keep(core_.next(detail::showing(look)));
+    }
+
+    /// Waits until read() would say something else than empty.
+    /// Returns: ok; timed_out; writer_gone (nobody holds the lease; known only where this process may open it).
+    ///
+    /// The writer does not know of this reader, so it looks by itself, each 0.05 to 1 ms; a registered one is woken.
+    result wait(std::chrono::nanoseconds timeout) noexcept {
+        detail::broadcast_writer_watch watch(*segment_);
+        memory::wait_policy policy;
+        policy.rung = false;
+        const memory::wait_answer answer = memory::wait_until(
+            core_.view().control().bell, memory::deadline::after(timeout), policy, [&] { return core_.ready(); }, [] {},
+            [] {}, [&] { return watch.gone(); });
+        return {detail::outcome_of_wait(answer), 0};
     }
 
     /// Goes elsewhere. Returns: ok; lapped where the start is older than what is left, now standing at the oldest

@@ -7,6 +7,8 @@
 
 #include <time.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,6 +22,7 @@
 #include "holdfast/broadcast/reader.hpp"
 #include "holdfast/layout/broadcast_slots.hpp"
 #include "holdfast/memory/fork_guard.hpp"
+#include "holdfast/memory/waiting.hpp"
 #include "holdfast/peers.hpp"
 
 namespace holdfast {
@@ -33,8 +36,14 @@ struct broadcast_registration {
 
 namespace detail {
 
-[[nodiscard]] inline layout::broadcast_slot& broadcast_slot_in(const peers& table, std::uint32_t slot) noexcept {
-    return *reinterpret_cast<layout::broadcast_slot*>(table.slot(slot).data());
+inline constexpr std::uint32_t broadcast_board_slot = 0;
+
+[[nodiscard]] inline layout::broadcast_board& broadcast_board_in(const peers& table) noexcept {
+    return *reinterpret_cast<layout::broadcast_board*>(table.slot(broadcast_board_slot).data());
+}
+/// The slot of registered reader `index`, counted from 0.
+[[nodiscard]] inline layout::broadcast_slot& broadcast_slot_in(const peers& table, std::uint32_t index) noexcept {
+    return *reinterpret_cast<layout::broadcast_slot*>(table.slot(index + 1).data());
 }
 [[nodiscard]] inline std::uint64_t clock_ns(clockid_t clock) noexcept {
     struct timespec now{};
@@ -46,11 +55,11 @@ namespace detail {
 class broadcast_peer_slots {
  public:
     explicit broadcast_peer_slots(const peers* table) noexcept : table_(table) {}
-    [[nodiscard]] std::uint32_t size() const noexcept { return table_ != nullptr ? table_->size() : 0; }
+    [[nodiscard]] std::uint32_t size() const noexcept { return table_ != nullptr ? table_->size() - 1 : 0; }
     [[nodiscard]] layout::broadcast_slot& slot(std::uint32_t index) const noexcept {
         return broadcast_slot_in(*table_, index);
     }
-    [[nodiscard]] bool alive(std::uint32_t index) const noexcept { return table_->alive(index); }
+    [[nodiscard]] bool alive(std::uint32_t index) const noexcept { return table_->alive(index + 1); }
 
  private:
     const peers* table_;
@@ -97,7 +106,8 @@ class broadcast_reliable_reader {
         // In a forked child the slot and its lock are the parent's.
         if (table_ == nullptr || !guard_.same_process()) return;
         core_.leave();
-        table_->release(slot_);
+        wake_writer();
+        table_->release(slot_ + 1);
     }
 
     /// As broadcast_reader::read. Also: lapped after an eviction or under `drop`; read_only (inherited by fork: the
@@ -111,11 +121,31 @@ class broadcast_reliable_reader {
         return next(detail::showing(look));
     }
 
+    /// Waits until read() would say something else than empty; tells the writer first how far it is.
+    /// Returns: ok; timed_out; writer_gone (no living process writes); read_only (inherited by fork).
+    result wait(std::chrono::nanoseconds timeout) noexcept {
+        if (!mine()) return {outcome::read_only, 0};
+        acknowledge();
+        std::atomic<std::uint32_t>& asleep = detail::broadcast_board_in(*table_).asleep;
+        const memory::wait_answer answer = memory::wait_until(
+            core_.reader().view().control().bell, memory::deadline::after(timeout), {},
+            [&] { return core_.reader().ready(); },
+            [&] {
+                // Said before the last look; pairs with the fence in broadcast_writer::ring (I5).
+                asleep.store(1, std::memory_order_seq_cst);
+                std::atomic_thread_fence(std::memory_order_seq_cst);  // the look's loads stay behind it
+            },
+            [] {},  // the writer takes it back: others may be asleep
+            [&] { return !table_->alive(detail::broadcast_board_slot); });
+        return {detail::outcome_of_wait(answer), 0};
+    }
+
     /// Registers anew, after an eviction or for another policy or place. Returns: as broadcast_reader::join.
     result enrol(const broadcast_registration& how) noexcept {
         if (!mine()) return {outcome::read_only, 0};
         const result joined = core_.enrol(how.start, how.policy, how.patience_ns, detail::clock_ns(CLOCK_REALTIME));
         if (joined.status == outcome::corrupt) corrupt_ = true;
+        wake_writer();
         return joined;
     }
     /// Whether the writer still heeds this reader: false once it was evicted.
@@ -123,7 +153,9 @@ class broadcast_reliable_reader {
     /// Tells the writer at once how far this reader is; by itself it does so each 1/64 of the ring and when it finds
     /// nothing to read.
     void acknowledge() noexcept {
-        if (mine()) core_.move();
+        if (!mine()) return;
+        core_.move();
+        wake_writer();
     }
     /// How the first registration went, as enrol() returns it.
     [[nodiscard]] result joined() const noexcept { return joined_; }
@@ -149,11 +181,29 @@ class broadcast_reliable_reader {
         return peers::open(from, whom);
     }
     [[nodiscard]] static std::uint32_t claim(peers& table, const std::string& subject) {
-        if (const auto slot = table.claim()) return *slot;
+        for (std::uint32_t index = 0; index + 1 < table.size(); ++index) {
+            if (!table.hold(index + 1)) continue;
+            clear(detail::broadcast_slot_in(table, index));
+            return index;
+        }
         throw error(errc::no_space, subject,
-                    "all " + std::to_string(table.size()) +
+                    "all " + std::to_string(table.size() - 1) +
                         " places for registered readers are taken; end one, read without registration, or recreate "
                         "the ring with more");
+    }
+    /// Takes away what a predecessor left.
+    static void clear(layout::broadcast_slot& slot) noexcept {
+        // Release: as peers::release. Relaxed: the rest is told before the next `held`, or is for people.
+        slot.held.store(0, std::memory_order_release);
+        for (auto* word : {&slot.patience_ns, &slot.registered_ns, &slot.sequence, &slot.received, &slot.lost})
+            word->store(0, std::memory_order_relaxed);
+    }
+    void wake_writer() noexcept {
+        if (!core_.take_freed()) return;
+        std::atomic<std::uint32_t>& bell = detail::broadcast_board_in(*table_).bell;
+        // Release, pairs with the acquire in wait_until(): who sees the new count sees our place.
+        bell.fetch_add(1, std::memory_order_release);
+        memory::futex_wake(bell, 1);
     }
     [[nodiscard]] bool mine() const noexcept { return table_ != nullptr && guard_.same_process(); }
     template <class Look>
@@ -162,6 +212,7 @@ class broadcast_reliable_reader {
             return {outcome::read_only, 0, false, 0, 0};
         const broadcast_read got = core_.next(std::forward<Look>(look));
         if (got.status == outcome::corrupt) corrupt_ = true;
+        wake_writer();
         return got;
     }
 

@@ -5,9 +5,12 @@
 #include <time.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <ranges>
@@ -20,6 +23,7 @@
 #include "holdfast/broadcast/reader.hpp"
 #include "holdfast/broadcast/reliable_reader.hpp"
 #include "holdfast/layout/broadcast_write.hpp"
+#include "holdfast/memory/waiting.hpp"
 #include "holdfast/peers.hpp"
 #include "holdfast/segment.hpp"
 
@@ -29,7 +33,7 @@ struct broadcast_options {
     std::uint64_t capacity_bytes = 4 << 20;  ///< of the ring, rounded up to a power of two from 2048; four times the
                                              ///< longest message at least
     std::uint32_t registered_readers = 0;    ///< how many there may be at once
-    std::string schema;                      ///< canonical schema text of the messages, may be empty
+    std::string schema{};                    ///< canonical schema text of the messages, may be empty
     create_options segment{};
 };
 
@@ -60,7 +64,7 @@ class broadcast_writer {
         spec.schema = options.schema;
         std::ranges::copy(geometry.words(), spec.geometry.begin());
         spec.body_bytes = geometry.body_bytes();
-        spec.peer_slots = geometry.readers;
+        spec.peer_slots = geometry.readers == 0 ? 0 : geometry.readers + 1;  // and the board
         return broadcast_writer(segment::create(uri, spec, options.segment, [&](std::span<std::byte> body) {
             layout::broadcast_write_core::format(body, geometry, unix_ns());
         }));
@@ -79,7 +83,7 @@ class broadcast_writer {
     /// Cost: the copy; each stride a line more, and a line for each slot of registered readers.
     result publish(std::span<const std::byte> message, std::uint16_t type = 0) {
         const result staged = append(message, type);
-        return staged ? core_.commit() : staged;
+        return staged ? finish() : staged;
     }
 
     /// Publishes several messages at once: readers see all of them or none, also after a crash. Together they may span
@@ -120,12 +124,36 @@ class broadcast_writer {
     /// Returns: ok with the messages published; not_claimed; read_only.
     result commit(std::uint64_t bytes, std::uint16_t type = 0) noexcept {
         const outcome staged = stage(bytes, type);
-        return staged == outcome::ok ? core_.commit() : result{staged, 0};
+        return staged == outcome::ok ? finish() : result{staged, 0};
     }
     /// Publishes what is staged, all at once; an open claim is dropped. Nothing staged is ok with 0 messages.
     result commit() noexcept {
         if (!writable()) return {outcome::read_only, 0};
-        return core_.staged() == 0 ? result{outcome::ok, 0} : core_.commit();
+        return core_.staged() == 0 ? result{outcome::ok, 0} : finish();
+    }
+    /// Waits until a message of up to `bytes` bytes could be claimed behind what is staged; drops an open claim.
+    /// Returns: ok; timed_out; too_large; read_only.
+    result wait_room(std::uint64_t bytes, std::chrono::nanoseconds timeout) {
+        result last{outcome::full, 0};
+        const auto ready = [&] {
+            const broadcast_claim room = claim(bytes);
+            last = {room.status, room.count};
+            return room.status != outcome::full;
+        };
+        if (ready() || !peers_) return last;
+        memory::wait_policy policy;
+        policy.spins = 20;                 // each look scans the slots and asks the kernel about who is in the way
+        policy.sleep_ns_max = 10'000'000;  // a reader may die or run out of patience without a word
+        const memory::wait_answer answer = memory::wait_until(
+            detail::broadcast_board_in(*peers_).bell, memory::deadline::after(timeout), policy, ready,
+            [&] {
+                // Said before the last look (I5); pairs with the look of a reader that has moved.
+                core_.blocked().store(1, std::memory_order_seq_cst);
+                std::atomic_thread_fence(std::memory_order_seq_cst);  // the look's loads stay behind it
+            },
+            // Relaxed: seen late it costs a reader one needless wake.
+            [&] { core_.blocked().store(0, std::memory_order_relaxed); }, [] { return false; });
+        return answer == memory::wait_answer::ready ? last : result{outcome::timed_out, 0};
     }
     /// Drops the claim and what is staged; none of it was ever visible.
     void discard() noexcept { core_.discard(); }
@@ -150,7 +178,7 @@ class broadcast_writer {
     /// Who is registered, and who held the writer up. Cost: a line and a system call for each slot.
     [[nodiscard]] std::vector<broadcast_reader_report> registered_readers() const {
         std::vector<broadcast_reader_report> all;
-        for (std::uint32_t i = 0; peers_ && i < peers_->size(); ++i)
+        for (std::uint32_t i = 0; peers_ && i + 1 < peers_->size(); ++i)
             if (const auto report = report_on(i)) all.push_back(*report);
         return all;
     }
@@ -172,11 +200,42 @@ class broadcast_writer {
         if (!segment_->writable())
             throw error(errc::read_only, segment_->uri(), "a ring's writer needs the segment attached read-write");
         const auto geometry = detail::broadcast_geometry_of(*segment_);
-        if (segment_->info().peer_slots > 0) peers_ = peers::open(*segment_, whom);
+        if (segment_->info().peer_slots > 0) {
+            peers_ = peers::open(*segment_, whom);
+            hold_board();
+        }
         core_ = layout::broadcast_write_core(segment_->body(), geometry, {unix_ns, monotonic_ns}, segment_->uri());
     }
 
  private:
+    /// Publishes, and wakes registered readers that sleep.
+    result finish() noexcept {
+        const result done = core_.commit();
+        if (peers_) ring();
+        return done;
+    }
+    void ring() noexcept {
+        std::atomic<std::uint32_t>& asleep = detail::broadcast_board_in(*peers_).asleep;
+        // W3 before the look: either we see the sleeper or its last look saw the message (I5).
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+        if (asleep.load(std::memory_order_relaxed) == 0) return;  // relaxed: behind the fence
+        // Taken back before the bell: who says so from here on has seen the new bell or is not let asleep on the old.
+        asleep.store(0, std::memory_order_seq_cst);
+        std::atomic<std::uint32_t>& bell = core_.bell();
+        // Release, pairs with the acquire in wait_until(). Ours alone to write.
+        bell.store(bell.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+        memory::futex_wake(bell, std::numeric_limits<int>::max());
+    }
+    /// The board's lock tells registered readers that a writer lives. The lease is ours, so whoever holds it is about
+    /// to vanish; if somebody hostile does, only their question gets a stale answer.
+    void hold_board() noexcept {
+        constexpr std::uint64_t patience_ns = 1'000'000'000;
+        const std::uint64_t begin = monotonic_ns();
+        while (!peers_->hold(detail::broadcast_board_slot) && monotonic_ns() - begin < patience_ns) {
+            const struct timespec pause{0, 100'000};
+            ::nanosleep(&pause, nullptr);
+        }
+    }
     [[nodiscard]] bool writable() const noexcept { return segment_ != nullptr && segment_->writable(); }
     [[nodiscard]] detail::broadcast_peer_slots table() const noexcept {
         return detail::broadcast_peer_slots(peers_ ? &*peers_ : nullptr);
@@ -192,7 +251,7 @@ class broadcast_writer {
         const std::uint64_t held = slot.held.load(relaxed), policy = layout::broadcast_held_policy(held);
         broadcast_reader_report report;
         report.slot = index;
-        report.alive = peers_->alive(index);
+        report.alive = peers_->alive(index + 1);
         if (!report.alive && held == 0) return std::nullopt;
         if (policy >= 1 && policy <= 3) report.policy = static_cast<broadcast_policy>(policy);
         report.registered_ns = slot.registered_ns.load(relaxed);

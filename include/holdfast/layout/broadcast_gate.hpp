@@ -24,7 +24,11 @@ class broadcast_gate {
  public:
     broadcast_gate() = default;
     broadcast_gate(std::byte* body, const broadcast_geometry& geometry, const broadcast_clocks& clocks)
-        : body_(body), geometry_(geometry), clocks_(clocks), blocked_since_(geometry.readers, 0) {}
+        : body_(body),
+          geometry_(geometry),
+          clocks_(clocks),
+          blocked_since_(geometry.readers, 0),
+          blocked_by_(geometry.readers, 0) {}
 
     /// Whether the horizon may be raised to `target` (I2 of broadcast_slots.hpp). Asks the operating system about a
     /// reader only if it is in the way; takes back what the dead and the evicted held.
@@ -39,7 +43,8 @@ class broadcast_gate {
             const std::uint64_t held = slot.held.load(std::memory_order_seq_cst);
             if (held != 0) note_registration(i, slot);
             if (!in_the_way(held, target, horizon, tail)) {
-                settle(i);
+                // One that stands where it stood when it was in the way is so again at the next longer message.
+                if (held != blocked_by_[i]) settle(i);
             } else if (!slots.alive(i)) {
                 take_back(i, slot, held, control().reclaimed);
             } else if (out_of_patience(i, slot, held) && take_back(i, slot, held, control().evicted)) {
@@ -92,6 +97,7 @@ class broadcast_gate {
         const std::uint64_t now = clocks_.monotonic_ns();
         if (blocked_since_[index] == 0) {
             blocked_since_[index] = now == 0 ? 1 : now;
+            blocked_by_[index] = held;
             add(report(index).blocked, 1);
         }
         // Relaxed: stored before `held`, which R4 acquired.
@@ -115,6 +121,7 @@ class broadcast_gate {
     broadcast_geometry geometry_{};
     broadcast_clocks clocks_{};
     std::vector<std::uint64_t> blocked_since_;  // monotonic; 0: not in the way
+    std::vector<std::uint64_t> blocked_by_;     // the word it held when that began
 };
 
 }  // namespace holdfast::layout

@@ -8,6 +8,8 @@
 //      128            8  refused     writer: publishes refused because a registered reader holds them up
 //      136            8  evicted     writer: registered readers whose patience ran out
 //      144            8  reclaimed   writer: dead registered readers whose hold was taken back
+//      192            4  bell        writer: counted up for readers that sleep
+//      196            4  blocked     writer: 1 while it sleeps, waiting for room
 //      256         64*R  reports     writer: one line for each registered reader's slot (broadcast_report)
 //        I         32*N  index       writer: entry s is in place s mod N (broadcast_entry)
 //        D     capacity  ring        writer: records (ring_record.hpp); D is a multiple of 4096
@@ -45,7 +47,7 @@ inline constexpr std::uint64_t broadcast_capacity_max = ring_capacity_max;
 inline constexpr std::uint64_t broadcast_strides_min = 32;
 inline constexpr std::uint64_t broadcast_stride_max = 64 * 1024;
 inline constexpr std::uint64_t broadcast_page = 4096;
-inline constexpr std::uint32_t broadcast_readers_max = 4096;
+inline constexpr std::uint32_t broadcast_readers_max = 4095;
 /// No ring gets this far: 2^60 bytes at 100 GB/s take four months more than a hundred days; larger ones are damage.
 inline constexpr std::uint64_t broadcast_position_max = std::uint64_t{1} << 60U;
 
@@ -56,7 +58,10 @@ struct broadcast_control {
     std::atomic<std::uint64_t> refused;
     std::atomic<std::uint64_t> evicted;
     std::atomic<std::uint64_t> reclaimed;
-    std::byte padding_1[104];
+    std::byte padding_1[40];
+    std::atomic<std::uint32_t> bell;
+    std::atomic<std::uint32_t> blocked;
+    std::byte padding_2[56];
 };
 
 /// What the writer notes about one registered reader; for people.
@@ -79,7 +84,8 @@ struct broadcast_entry {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(sizeof(broadcast_control) == 256 && offsetof(broadcast_control, epoch) == 8 &&
               offsetof(broadcast_control, refused) == 128 && offsetof(broadcast_control, evicted) == 136 &&
-              offsetof(broadcast_control, reclaimed) == 144);
+              offsetof(broadcast_control, reclaimed) == 144 && offsetof(broadcast_control, bell) == 192 &&
+              offsetof(broadcast_control, blocked) == 196);
 static_assert(sizeof(broadcast_report) == 64 && offsetof(broadcast_report, blocked_ns) == 8 &&
               offsetof(broadcast_report, blocked) == 16 && offsetof(broadcast_report, evicted) == 24);
 static_assert(sizeof(broadcast_entry) == 32 && offsetof(broadcast_entry, position) == 8 &&
@@ -92,7 +98,7 @@ static_assert(std::is_standard_layout_v<broadcast_control> && std::is_standard_l
 struct broadcast_geometry {
     std::uint64_t capacity = 0;  // bytes of the ring, a power of two
     std::uint64_t stride = 0;    // bytes, a power of two
-    std::uint32_t readers = 0;   // slots for registered readers
+    std::uint32_t readers = 0;   // registered readers there may be
 
     [[nodiscard]] constexpr std::uint64_t entries() const noexcept { return 2 * (capacity / stride); }
     [[nodiscard]] static constexpr std::uint64_t report_offset(std::uint32_t slot) noexcept {
@@ -127,7 +133,7 @@ struct broadcast_geometry {
                                                  "; give four times the longest message at least"));
         if (readers > broadcast_readers_max)
             throw error(errc::invalid_argument, subject,
-                        holdfast::detail::concat("a broadcast ring has at most 4096 registered readers, not ", readers,
+                        holdfast::detail::concat("a broadcast ring has at most 4095 registered readers, not ", readers,
                                                  "; readers that need no registration are without number"));
         const std::uint64_t capacity = std::bit_ceil(std::max(capacity_bytes, broadcast_capacity_min));
         return {capacity, std::min(capacity / broadcast_strides_min, broadcast_stride_max),

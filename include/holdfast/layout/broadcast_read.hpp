@@ -123,6 +123,11 @@ class broadcast_read_core {
         });
     }
 
+    /// Whether next() would say anything but `empty`.
+    [[nodiscard]] bool ready() const noexcept {
+        return view_.record_at(position_).kind != ring_word_kind::not_ready || view_.overrun(position_);
+    }
+
     /// Goes to where reading is to start. `spare`: bytes by which it has to be above what may be being overwritten.
     /// Returns: ok; lapped where the start is older than what is left, now standing at the oldest (count: messages
     /// between; 0 for a time, where nobody knows, and when the writer outran every attempt: place unchanged); empty
@@ -217,7 +222,8 @@ inline broadcast_read_core::step broadcast_read_core::search(const broadcast_sta
             high = middle;
         }
     }
-    if (found.position > horizon) return step::damaged;
+    // Loaded anew: an entry may be newer than the horizon above, but not than the one before which it was written.
+    if (found.position > view_.horizon()) return step::damaged;
     return step::there;
 }
 

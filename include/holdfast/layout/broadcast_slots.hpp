@@ -2,7 +2,11 @@
 // broadcast_slots.hpp - registered readers of a broadcast ring: the word that holds the writer up, and how reader and
 // writer agree on it without waiting for each other.
 //
-// A slot (128 bytes in NAME.peers, its holder known by the slot's lock)
+// Slot 0 of NAME.peers is the board; its lock is the living writer's
+//   offset  bytes  field          written by
+//        0      4  asleep         1 by registered readers about to sleep, 0 by the writer that wakes them
+//       64      4  bell           counted up by registered readers for a writer that sleeps
+// Slots 1 to R, 128 bytes each, are the registered readers'; a slot's holder is known by its lock
 //   offset  bytes  field          written by
 //        0      8  held           position | policy, 0 = not registered; the reader, and the writer that takes it back
 //        8      8  patience_ns    the reader, before `held`: how long it may hold the writer up under `evict`
@@ -14,13 +18,14 @@
 // (I1) Positions are multiples of 8, so the low three bits are free for the policy.
 // (I2) Under block and evict the writer stores no horizon h with h - capacity > position while `held` names a position
 //      that is still there (horizon - capacity <= position <= tail). Any other word holds nobody up.
-// (I3) Both sides change a nonzero `held` by compare-and-swap only: a reader learns that it was evicted at its next
-// move,
-//      and the writer never overtakes a move.
+// (I3) Both sides change a nonzero `held` by compare-and-swap only: a reader learns that it was evicted when it moves
+//      next, and the writer never overtakes a move.
 // (I4) A registration stands if its position is valid for one stride more than the horizon seen behind its store.
 //      Synchronisation: the reader stores `held` (W6), then loads the horizon (R5); the writer stores the horizon by
 //      one stride at a time (W1), then scans (R4); all four sequentially consistent. Either the scan in front of a
 //      raise saw the word, or the reader saw the horizon in front of that raise, and that raise is one stride.
+// (I5) Nobody sleeps through a wake: who goes to sleep says so (asleep, blocked), then looks; who has done something
+//      (W3, W7) then looks whether somebody sleeps; all sequentially consistent. One that dies asleep costs one wake.
 #pragma once
 
 #include <atomic>
@@ -37,7 +42,7 @@ namespace holdfast {
 enum class broadcast_policy : std::uint8_t {
     block = 1,  ///< the writer is refused (full) until the reader has read on or died
     drop = 2,   ///< nothing: the reader loses messages, as an unregistered one, and is reported
-    evict = 3,  ///< as block, until it has held the writer up for its patience in one go; then it is unregistered
+    evict = 3,  ///< as block, until it has held the writer up for its patience without making room; then unregistered
 };
 
 }  // namespace holdfast
@@ -56,6 +61,15 @@ struct broadcast_slot {
 static_assert(sizeof(broadcast_slot) == 128 && offsetof(broadcast_slot, patience_ns) == 8 &&
               offsetof(broadcast_slot, registered_ns) == 16 && offsetof(broadcast_slot, sequence) == 24 &&
               offsetof(broadcast_slot, received) == 32 && offsetof(broadcast_slot, lost) == 40);
+
+/// The words that registered readers share with each other and with the writer.
+struct broadcast_board {
+    std::atomic<std::uint32_t> asleep;
+    std::byte padding_0[60];
+    std::atomic<std::uint32_t> bell;
+    std::byte padding_1[60];
+};
+static_assert(sizeof(broadcast_board) == 128 && offsetof(broadcast_board, bell) == 64);
 
 [[nodiscard]] constexpr std::uint64_t broadcast_held(std::uint64_t position, broadcast_policy policy) noexcept {
     return position | static_cast<std::uint64_t>(policy);
@@ -128,20 +142,27 @@ class broadcast_hold_core {
         if (held_ == 0) return;
         const std::uint64_t next = reader_.position() | broadcast_held_policy(held_);
         std::uint64_t expected = held_;
-        // W7, pairs with R4: our loads of what lies behind come before the writer's stores there. Release on success;
-        // relaxed on failure: we were evicted, and learn nothing else by it.
-        if (slot_->held.compare_exchange_strong(expected, next, std::memory_order_release, std::memory_order_relaxed))
-            held_ = next;
-        else
+        // W7, pairs with R4: our loads of what lies behind come before the writer's stores there. seq_cst on success,
+        // for (I5); relaxed on failure: we were evicted, and learn nothing else by it.
+        if (!slot_->held.compare_exchange_strong(expected, next, std::memory_order_seq_cst,
+                                                 std::memory_order_relaxed)) {
             held_ = 0;
+            return;
+        }
+        held_ = next;
+        // seq_cst: (I5), behind W7.
+        if (reader_.view().control().blocked.load(std::memory_order_seq_cst) != 0) [[unlikely]]
+            freed_ = true;
     }
+    /// Whether a writer that sleeps is to be woken: it waited for room, and we made some.
+    [[nodiscard]] bool take_freed() noexcept { return freed_ && std::exchange(freed_, false); }
     /// Gives the registration up; reading may go on without.
     void leave() noexcept {
-        std::uint64_t expected = held_;
-        // As W7.
-        if (held_ != 0)
-            slot_->held.compare_exchange_strong(expected, 0, std::memory_order_release, std::memory_order_relaxed);
+        if (held_ == 0) return;
+        // As W7, and so is the look at the writer.
+        slot_->held.compare_exchange_strong(held_, 0, std::memory_order_seq_cst, std::memory_order_relaxed);
         held_ = 0;
+        freed_ = freed_ || reader_.view().control().blocked.load(std::memory_order_seq_cst) != 0;
     }
 
     [[nodiscard]] std::uint64_t received() const noexcept { return received_; }
@@ -154,6 +175,7 @@ class broadcast_hold_core {
     std::uint64_t lag_ = 0;   // the word is moved each so many bytes
     std::uint64_t received_ = 0;
     std::uint64_t lost_ = 0;
+    bool freed_ = false;
 };
 
 inline result broadcast_hold_core::enrol(const broadcast_start& start, broadcast_policy policy,

@@ -43,6 +43,7 @@ class broadcast_inspection {
             return true;
         }
         newest_ = *newest;
+        const auto last = view_.boundary(newest_);
         const findings before = found;
         const bool whole = walk(*oldest, found, checked);
         // Nothing of it was overwritten during the look, or it is to be repeated.
@@ -50,6 +51,9 @@ class broadcast_inspection {
             found = before;
             return false;
         }
+        if (whole && last && last->position > checked.tail)
+            found.add(geometry.entry_offset(newest_), concat("the index knows a record at ", last->position,
+                                                             " although the last ends at ", checked.tail));
         if (whole && horizon_ > checked.tail + geometry.chain_max() + geometry.stride + ring_word_bytes)
             found.add(0, concat("the horizon is ", horizon_, " although the last record ends at ", checked.tail));
         return true;
@@ -90,12 +94,15 @@ class broadcast_inspection {
     void compare(std::uint64_t stride, const broadcast_boundary& at, findings& found) {
         using holdfast::detail::concat;
         const std::uint64_t last = view_.geometry().stride_of(at.position);
-        while (stride < last && stride < newest_) {
+        while (stride < last) {
             ++stride;
-            const auto entry = view_.boundary(stride);
             const std::uint64_t offset = view_.geometry().entry_offset(stride);
+            // Acquire, as boundary(): a living writer may be about to write it.
+            const std::uint64_t tag = view_.entry(stride).tag.load(std::memory_order_acquire);
+            if (stride > newest_ && may_be_missing(stride, tag)) continue;
+            const auto entry = view_.boundary(stride);
             if (!entry)
-                found.add(offset, concat("the index has no entry for stride ", stride));
+                found.add(offset, concat("the index has no sound entry for stride ", stride));
             else if (entry->position != at.position || entry->sequence != at.sequence)
                 found.add(offset,
                           concat("the index names message ", entry->sequence, " at ", entry->position, " for stride ",
@@ -104,6 +111,14 @@ class broadcast_inspection {
                 found.add(offset, concat("the time of stride ", stride, " lies before that of the one in front of it"));
             if (entry) time_ns_ = entry->time_ns;
         }
+    }
+    /// A kill leaves the newest entries unwritten: 0, or what was there an index ago, whole.
+    [[nodiscard]] bool may_be_missing(std::uint64_t stride, std::uint64_t tag) const noexcept {
+        const std::uint64_t entries = view_.geometry().entries();
+        if (tag == 0) return true;
+        if (stride < entries || tag != stride + 1 - entries) return false;
+        // A living writer may be overwriting it just now; then its tag has changed. Acquire, as boundary().
+        return view_.boundary(stride - entries) || view_.entry(stride).tag.load(std::memory_order_acquire) != tag;
     }
     [[nodiscard]] std::uint64_t ring_offset(std::uint64_t position) const noexcept {
         return view_.geometry().ring_offset() + (position & (view_.geometry().capacity - 1));

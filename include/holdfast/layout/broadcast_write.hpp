@@ -19,6 +19,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -123,6 +124,10 @@ class broadcast_write_core {
             write_index();
         return {outcome::ok, count};
     }
+
+    /// What registered readers sleep on, and what tells them that we sleep. Ours alone to store.
+    [[nodiscard]] std::atomic<std::uint32_t>& bell() noexcept { return control().bell; }
+    [[nodiscard]] std::atomic<std::uint32_t>& blocked() noexcept { return control().blocked; }
 
     /// Forgets the claim and what is staged; none of it was ever visible.
     void discard() noexcept {
@@ -246,8 +251,9 @@ inline void broadcast_write_core::recover(const std::string& subject) {
     if (horizon_ > broadcast_position_max || horizon_ % geometry.stride != 0)
         damaged(subject, concat("the ring's horizon is ", horizon_));
     const auto newest = view_.newest_stride(horizon_);
-    if (!newest) damaged(subject, concat("the ring's index has no entry below its horizon ", horizon_));
-    const broadcast_boundary from = *view_.boundary(*newest);
+    const auto entry = newest ? view_.boundary(*newest) : std::nullopt;
+    if (!entry) damaged(subject, concat("the ring's index has no entry below its horizon ", horizon_));
+    const broadcast_boundary from = *entry;
     newest_ = *newest;
     time_ns_ = from.time_ns;
     sequence_ = from.sequence;
@@ -271,6 +277,8 @@ inline void broadcast_write_core::recover(const std::string& subject) {
     sequence_ += staged_;
     staged_ = 0;
     if (!entered_.empty()) write_index();
+    // A predecessor that died asleep. Relaxed: seen late it costs a reader a needless wake.
+    if (control().blocked.load(std::memory_order_relaxed) != 0) control().blocked.store(0, std::memory_order_relaxed);
     // W5. Relaxed: published to readers by the first W3.
     control().epoch.store(control().epoch.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
