@@ -58,8 +58,9 @@ class step_bench {
         const std::size_t sizes[] = {40, 150, 0, 90};
         while (writer_.units_used() < wanted)
             if (how == fill::scattered || !add(sizes[seed_ % 4])) add(17);
-        if (how != fill::scattered) return;
-        for (std::uint64_t i = 0; i < units; i += 2) free_at(i);
+        for (std::uint64_t i = 0; how == fill::scattered && i < units; i += 2) free_at(i);
+        // A successor of its own: it begins where the next one will, so that what both do meets in the same units.
+        writer_ = bench_.writer();
     }
 
     [[nodiscard]] block_writer& writer() noexcept { return writer_; }

@@ -118,7 +118,11 @@ inline std::string damage_of(const readable_blocks& view, block_store_verificati
     block_writer writer(view);
     const std::uint64_t free = view.units() - writer.units_used();
     std::uint64_t got = 0;
-    while (put(writer, {got, 40})) ++got;  // one unit each
+    while (put(writer, {got, 40})) {  // one unit each
+        if (std::string text = got == 0 ? damage_of(view.as_const()) : ""; !text.empty())
+            return "the next value: " + text;
+        ++got;
+    }
     if (got != free) return "of " + std::to_string(free) + " free units " + std::to_string(got) + " could be allocated";
     if (writer.units_used() != view.units()) return "a full store counts free units";
     if (std::string text = damage_of(view.as_const()); !text.empty()) return "filled: " + text;

@@ -83,7 +83,7 @@ class block_writer_core {
         discard();
         if (bytes > view_.geometry().value_bytes_max()) return outcome::too_large;
         if (view_.geometry().units_for(bytes) > view_.units() - counts_.units) return outcome::full;
-        outcome status = claim_whole(bytes) ? outcome::ok : claim_pieces(bytes);
+        outcome status = claim_units(bytes);
         if (status == outcome::ok && claimed_units() > view_.units() - counts_.units) {
             reader_.latch(errc::corrupt);  // the words call more units free than the count does
             status = outcome::corrupt;
@@ -173,9 +173,12 @@ class block_writer_core {
         std::uint32_t units = 0;
     };
     static constexpr std::size_t runs_reserved = 1024;  // 8 KiB: values in fewer runs cost no allocation
-    // A value goes in one run if one that is long enough is among so many free runs from the cursor on. More would make
-    // the search in a scattered store dearer than the scattered value.
-    static constexpr unsigned runs_looked_at_max = 64;
+    // How many free runs are looked at for one that is long enough: so many for each unit wanted, but no more than that
+    // for one run, and for all runs of a value; then it takes what comes. More would make the search in a nearly full
+    // store dearer than reading a value of a few more runs.
+    static constexpr std::uint64_t looks_per_unit = 16;
+    static constexpr std::uint64_t looks_per_run_max = 256;
+    static constexpr std::uint64_t looks_per_value_max = 1024;
 
     [[nodiscard]] std::uint64_t run_word(std::size_t i) const noexcept {
         const bool last = i + 1 == runs_.size();
@@ -207,47 +210,45 @@ class block_writer_core {
         }
     }
 
-    void claim(std::uint64_t first, std::uint64_t units) {
-        runs_.push_back({static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(units)});
-        free_.take(first, units);
-        cursor_ = first + units < view_.units() ? first + units : 0;
+    void claim(const piece& p) {
+        runs_.push_back(p);
+        free_.take(p.first, p.units);
+        const std::uint64_t end = std::uint64_t{p.first} + p.units;
+        cursor_ = end < view_.units() ? end : 0;
     }
 
-    /// Claims one run for all of it, the next that is long enough. Next fit: units just freed are used again last,
-    /// which gives readers the longest grace, and neighbours in time become neighbours in place.
-    bool claim_whole(std::uint64_t bytes) noexcept {
-        const std::uint64_t wanted = view_.geometry().units_for(bytes);
-        unsigned looked_at = 0;
+    /// Claims one run for all of it, or the longest at hand, and so on for what is left.
+    outcome claim_units(std::uint64_t bytes) noexcept try {
+        std::uint64_t looks = looks_per_value_max;
+        for (std::uint64_t left = bytes;;) {
+            const std::uint64_t header = header_of(runs_.size());
+            const piece found = next_run(units_of(left + header), looks);
+            if (found.units == 0) return outcome::full;
+            claim(found);
+            const std::uint64_t room = view_.bytes_of(found.units) - header;
+            if (left <= room) return outcome::ok;
+            left -= room;
+        }
+    } catch (const std::bad_alloc&) {
+        return outcome::no_memory;
+    }
+
+    /// The next free run of so many units, or the longest of those looked at; no units when nothing is free. Next fit:
+    /// units just freed are used again last, which gives readers the longest grace, and neighbours in time become
+    /// neighbours in place.
+    piece next_run(std::uint64_t wanted, std::uint64_t& looks) noexcept {
+        piece best;
+        std::uint64_t left = std::clamp<std::uint64_t>(looks, 1, std::min(looks_per_unit * wanted, looks_per_run_max));
         for (const auto& [from, to] : arcs()) {
             for (std::uint64_t at = free_.next_free(from, to); at < to; at = free_.next_free(at, to)) {
                 const std::uint64_t length = free_.run_length(at, wanted);
-                if (length == wanted) {
-                    claim(at, wanted);
-                    return true;
-                }
-                if (++looked_at == runs_looked_at_max) return false;
+                if (length > best.units) best = {static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(length)};
+                if (looks != 0) --looks;
+                if (length == wanted || --left == 0) return best;
                 at += length;
             }
         }
-        return false;
-    }
-
-    /// Claims whatever is free from the cursor on, until it suffices.
-    outcome claim_pieces(std::uint64_t bytes) noexcept try {
-        std::uint64_t left = bytes;
-        for (const auto& [from, to] : arcs()) {
-            for (std::uint64_t at = free_.next_free(from, to); at < to; at = free_.next_free(at, to)) {
-                const std::uint64_t header = header_of(runs_.size());
-                const std::uint64_t units = std::min(free_.run_length(at, units_of(left + header)), to - at);
-                claim(at, units);
-                const std::uint64_t room = view_.bytes_of(units) - header;
-                if (left <= room) return outcome::ok;
-                left -= room;
-            }
-        }
-        return outcome::full;
-    } catch (const std::bad_alloc&) {
-        return outcome::no_memory;
+        return best;
     }
 
     struct arc {
