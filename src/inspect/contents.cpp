@@ -4,6 +4,7 @@
 #include "holdfast/block_store/queries.hpp"
 #include "holdfast/broadcast/reader.hpp"
 #include "holdfast/hash_table/attach.hpp"
+#include "holdfast/queue/observer.hpp"
 #include "holdfast/snapshot.hpp"
 #include "holdfast/sorted_index.hpp"
 #include "inspect/metrics_reader.hpp"
@@ -89,6 +90,28 @@ namespace {
     return c;
 }
 
+[[nodiscard]] contents contents_of_queue(const segment& s) {
+    memory::trust looks_only;
+    looks_only.any_owner = true;  // as for the segment: every byte is treated as input
+    const queue_observer observer(std::shared_ptr<const segment>(std::shared_ptr<void>(), &s), looks_only);
+    const layout::queue_geometry& g = observer.geometry();
+    contents c;
+    c.size = observer.size();
+    // A record has 8 bytes at least; more of them than the ring can hold is nothing to report as a size.
+    if (c.size && *c.size > (g.form == layout::queue_form::elements ? g.capacity : g.capacity / 8))
+        throw error(errc::corrupt, s.uri(),
+                    "the counts of the queue's two sides contradict; holdfast verify says more");
+    if (g.form == layout::queue_form::elements) {
+        c.capacity = g.capacity;
+        return c;
+    }
+    c.payload = container_kind::raw;
+    c.room_bytes = g.capacity;
+    const std::uint64_t tail = observer.producer().position;  // before the head, as in size()
+    if (const auto taken = observer.consumer()) c.used_bytes = tail > taken->position ? tail - taken->position : 0;
+    return c;
+}
+
 [[nodiscard]] contents contents_of_counters(const segment& s) {
     contents c;
     c.size = for_each_counter(s, [](auto, auto, auto) {}).counters;
@@ -105,6 +128,7 @@ contents contents_of(const segment& s) {
         case container_kind::broadcast: return contents_of_broadcast(s);
         case container_kind::block_store: return contents_of_blocks(s);
         case container_kind::sorted_index: return contents_of_image(s.bytes(), s, detail::index_shape_of(s));
+        case container_kind::queue: return contents_of_queue(s);
         case container_kind::counter_set: return contents_of_counters(s);
         case container_kind::latency_histogram: {
             contents c;

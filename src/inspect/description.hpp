@@ -25,9 +25,9 @@ struct contents {
     std::optional<std::uint64_t> size;      ///< elements: entries, records, counters, messages, values
     std::optional<std::uint64_t> capacity;  ///< of them that fit, where there is a limit
     std::optional<std::uint64_t> version;  ///< snapshot: the current one, broadcast: the last message's number; 0: none
-    std::optional<container_kind> payload;    ///< snapshot, broadcast: what it publishes; raw = bytes of the user's own
-    std::optional<std::uint64_t> used_bytes;  ///< block_store: of room_bytes, what its values take
-    std::optional<std::uint64_t> room_bytes;  ///< block_store: what all values together may take
+    std::optional<container_kind> payload;    ///< snapshot, broadcast, queue: what it holds; raw = the user's own bytes
+    std::optional<std::uint64_t> used_bytes;  ///< block_store, queue: of room_bytes, what is taken
+    std::optional<std::uint64_t> room_bytes;  ///< block_store, queue: what everything together may take
     std::optional<std::string> range_end;     ///< sorted_index of ranges: the field with a range's last key
 };
 

@@ -151,8 +151,9 @@ usage usage_of(std::string_view uri) {
     result.owner_alive = d.owner_alive;
     if (d.owner_alive) result.owner_command = command_of("/proc/" + std::to_string(d.owner.pid));
     if (d.info) {
-        result.reader_slots = d.info->peer_slots;
-        result.readers = living_readers(name, d.info->peer_slots);
+        // A queue's other slots are not readers: the rest of the consumer's side, and the producer's mark.
+        result.reader_slots = d.info->kind == container_kind::queue ? 1 : d.info->peer_slots;
+        result.readers = living_readers(name, result.reader_slots);
     }
     result.processes = processes_of(ids_of(name));
     return result;

@@ -2,7 +2,7 @@
 // verification.hpp - looks for damage in a segment: header, companions, and everything in the body that has a meaning.
 //
 // Any bytes may be checked; nothing is trusted and nothing crashes. It is meant for segments at rest: beside a working
-// writer hash tables show no false damage, other kinds may report what is only half done.
+// writer hash tables and queues show no false damage, other kinds may report what is only half done.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,7 @@
 #include "holdfast/hash_table/dynamic.hpp"
 #include "holdfast/metrics/counter_set.hpp"
 #include "holdfast/metrics/latency_histogram.hpp"
+#include "holdfast/queue/observer.hpp"
 #include "holdfast/snapshot.hpp"
 #include "holdfast/sorted_index.hpp"
 #include "inspect/contents.hpp"
@@ -132,6 +133,34 @@ void verify_blocks(const std::shared_ptr<const segment>& s, verification& found)
                    "a working writer left no quiet moment to compare the counts; look again when it rests"});
 }
 
+void verify_queue_body(const std::shared_ptr<const segment>& s, verification& found) {
+    memory::trust looks_only;
+    looks_only.any_owner = true;  // every byte is treated as input
+    const queue_observer observer(s, looks_only);
+    const layout::queue_verification seen = observer.verify();
+    found.elements = seen.messages;
+    const auto of_consumer = [](std::uint64_t offset) {
+        return offset >= layout::queue_consumer_offset && offset < layout::queue_producer_here_offset;
+    };
+    for (const layout::finding& f : seen.found.list()) {
+        if (of_consumer(f.offset))  // not in this file
+            found.add({severity::damage, "peers", std::nullopt, "consumer's side", f.what});
+        else
+            found.add({severity::damage, "body", header_bytes + f.offset, {}, f.what});
+    }
+    found.damages += seen.found.count() - seen.found.list().size();
+    const auto add = [&](severity how, const char* part, std::string what) {
+        found.add({how, part, std::nullopt, {}, std::move(what)});
+    };
+    if (observer.refusal())
+        add(severity::warning, "peers",
+            detail::concat("the consumer's side cannot be seen, so the messages were not walked: ",
+                           observer.refusal()->what()));
+    if (seen.busy) add(severity::warning, "body", "both sides moved during every look; look again when they rest");
+    if (seen.unsettled)
+        add(severity::note, "body", "a transaction is published and not entered; the next producer does that");
+}
+
 void verify_index(const std::shared_ptr<const segment>& s, verification& found) {
     add_findings(verify_sorted_index(*s), found);
     layout::sorted_index_image image;
@@ -198,6 +227,7 @@ void verify_body(const std::shared_ptr<const segment>& s, verification& found) {
         case container_kind::broadcast: return verify_broadcast_body(s, found);
         case container_kind::block_store: return verify_blocks(s, found);
         case container_kind::sorted_index: return verify_index(s, found);
+        case container_kind::queue: return verify_queue_body(s, found);
         case container_kind::counter_set: return verify_counters(s, found);
         case container_kind::latency_histogram: return verify_histogram(s, found);
         default:

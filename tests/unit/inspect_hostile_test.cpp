@@ -19,6 +19,7 @@
 #include "holdfast/memory/truncation_guard.hpp"
 #include "holdfast/metrics/counter_set.hpp"
 #include "holdfast/metrics/latency_histogram.hpp"
+#include "holdfast/queue.hpp"
 #include "holdfast/snapshot.hpp"
 #include "inspect/attach.hpp"
 #include "inspect/description.hpp"
@@ -80,6 +81,22 @@ void make_ring(const std::string& uri) {
     for (std::size_t i = 0; i < 200; ++i) writer.publish(std::vector<std::byte>(i % 100));
 }
 
+void make_queue(const std::string& uri) {
+    queue_options options;
+    options.capacity_bytes = 4096;
+    auto producer = queue_producer::create(uri, options);
+    queue_consumer consumer = producer.consumer();
+    for (std::size_t i = 0; i < 200; ++i) {
+        producer.push_back(std::vector<std::byte>(i % 100));
+        if (i < 190) (void)(consumer.front() && consumer.pop());
+    }
+}
+
+void make_queue_of_records(const std::string& uri) {
+    auto producer = queue<point>::producer::create(uri, {.capacity = 64});
+    for (int i = 0; i < 40; ++i) producer.push_back({i, -i});
+}
+
 void make_counters(const std::string& uri) {
     const counter_set set = counter_set::create(uri, {.capacity = 32});
     for (int i = 0; i < 10; ++i) set.get("family_total", "worker=\"" + std::to_string(i) + "\"").add(7);
@@ -113,6 +130,8 @@ const std::vector<kind_of_segment>& kinds() {
         {"latency_histogram", make_latencies},
         {"broadcast", make_ring},
         {"block_store", make_blocks},
+        {"queue", make_queue},
+        {"queue_of_records", make_queue_of_records},
     };
     return all;
 }

@@ -55,10 +55,11 @@ class queue_observer {
     [[nodiscard]] const std::optional<error>& refusal() const noexcept { return blind_; }
     /// Messages waiting; nothing when the consumer's side cannot be seen. A snapshot of two moving numbers.
     [[nodiscard]] std::optional<std::uint64_t> size() const noexcept {
+        // The producer first: what was taken meanwhile makes the difference smaller, never more than the ring holds.
+        const queue_side_stats put = producer();
         const auto taken = consumer();
-        if (!taken) return std::nullopt;
-        const std::uint64_t put = producer().messages;
-        return put > taken->messages ? put - taken->messages : 0;
+        if (!taken || !taken->counted || !put.counted) return std::nullopt;
+        return put.messages > taken->messages ? put.messages - taken->messages : 0;
     }
     [[nodiscard]] std::optional<bool> producer_alive() const noexcept {
         return table_ ? std::optional(table_->alive(layout::queue_producer_slot)) : std::nullopt;

@@ -37,6 +37,8 @@ struct queue_side_stats {
                                 ///< a kill
     std::uint64_t parked = 0;   ///< times it slept
     std::uint64_t rung = 0;     ///< times it woke the other side
+    bool counted = true;  ///< false: no moment was met at which position and counts belonged together (looked at from
+                          ///< outside, or damaged); messages and bytes are 0 then
 };
 
 namespace detail {
@@ -211,7 +213,7 @@ template <class Ready>
     out.refused = side.refused.load(relaxed);
     out.parked = side.parked.load(relaxed);
     out.rung = side.rung.load(relaxed);
-    for (unsigned tries = 0; tries < 16; ++tries) {
+    for (unsigned tries = 0; tries < 1000; ++tries) {
         out.position = side.position.load(std::memory_order_acquire);  // pairs with W3, W1 or W2 of the side
         if (g.form == layout::queue_form::elements) {
             out.messages = out.position;
@@ -224,6 +226,7 @@ template <class Ready>
         out.bytes = counter->counts().bytes;
         return out;
     }
+    out.counted = false;
     return out;
 }
 
