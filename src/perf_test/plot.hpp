@@ -37,6 +37,29 @@ struct series {
 /// farthest 0.5 % on either side are cut off, so that one outlier does not squeeze the rest.
 [[nodiscard]] std::string ecdf(const std::vector<series>& all, std::string_view title, std::string_view unit);
 
+/// A number of calls that took so long, or a size and its time, or a number of workers and their throughput.
+struct point {
+    double x = 0, y = 0;
+};
+
+struct tail {
+    std::string name;
+    std::vector<point> calls;  ///< x: time, ascending; y: how many calls
+    std::size_t colour = 0;
+};
+
+/// The share of calls that took longer than x, over x, on a logarithmic scale: one in a thousand shows as well as one
+/// in two.
+[[nodiscard]] std::string tails(const std::vector<tail>& all, std::string_view title, std::string_view unit);
+
+/// Measured points and the curve of a law through them; an axis whose values span more than a decade is logarithmic.
+/// Points that are not above zero are left out.
+struct fitted {
+    std::vector<point> measured, law;
+    std::string x_unit, y_unit;
+};
+[[nodiscard]] std::string fit(const fitted& given, std::string_view title);
+
 struct ratio_row {
     std::string name;
     double low = 0, ratio = 0, high = 0;
