@@ -173,6 +173,8 @@ const char* to_string(growth shape) noexcept {
     return "1";
 }
 
+double time_at(const growth_fit& fit, double n) noexcept { return fit.constant + fit.factor * value_of(fit.shape, n); }
+
 growth_result fit_growth(std::span<const size_and_time> points) {
     std::set<double> sizes;
     for (const size_and_time& p : points) {

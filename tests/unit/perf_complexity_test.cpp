@@ -100,6 +100,64 @@ TEST(Growth, NonsenseIsRefused) {
     EXPECT_TRUE(std::isfinite(fit_growth(wide).best.aicc));
 }
 
+result timed(const std::string& name, const std::string& parameter, double ns) {
+    result out;
+    out.suite = "Sizes/SortTest";
+    out.name = name;
+    out.parameter = parameter;
+    out.time.count = 30;
+    out.time.median = ns;
+    return out;
+}
+
+TEST(GrowthOfTests, EachNameIsACurveOverItsParameter) {
+    std::vector<result> results;
+    for (int i = 0; i < 5; ++i) {
+        const double n = std::pow(10, i);
+        const std::string number = std::to_string(i), parameter = std::to_string(static_cast<int>(n));
+        results.push_back(timed("Sort/" + number, parameter, 7 * n));
+        results.push_back(timed("Find/" + number, parameter, 20));
+        results.push_back(timed("Find/" + number + "/cold", parameter, 3 * n * n));
+    }
+    const std::vector<test_growth> all = growth_of(results);
+    ASSERT_EQ(all.size(), 3U);
+    EXPECT_EQ(all[0].suite, "Sizes/SortTest");
+    EXPECT_EQ(all[0].name, "Sort");
+    EXPECT_EQ(all[0].points.size(), 5U);
+    EXPECT_EQ(all[0].found.best.shape, growth::linear);
+    EXPECT_NEAR(time_at(all[0].found.best, 500), 3500, 1e-6);
+    EXPECT_EQ(all[1].name, "Find");
+    EXPECT_EQ(all[1].found.best.shape, growth::constant);
+    EXPECT_EQ(all[2].name, "Find/cold");
+    EXPECT_EQ(all[2].found.best.shape, growth::quadratic);
+}
+
+TEST(GrowthOfTests, OnlySizesAndTimesMakeACurve) {
+    const auto curves = [](auto change) {
+        std::vector<result> results;
+        for (int i = 0; i < 5; ++i) {
+            results.push_back(timed("Sort/" + std::to_string(i), std::to_string(1 << i), 7.0 * (1 << i)));
+            if (i < 2) change(results.back());
+        }
+        return growth_of(results).size();
+    };
+    EXPECT_EQ(curves([](result&) {}), 1U);
+    EXPECT_EQ(curves([](result& r) { r.parameter = "\"text\""; }), 0U) << "three sizes are left";
+    EXPECT_EQ(curves([](result& r) { r.parameter = "0"; }), 0U);
+    EXPECT_EQ(curves([](result& r) { r.parameter = "(1, 2)"; }), 0U);
+    EXPECT_EQ(curves([](result& r) { r.failure = "it threw"; }), 0U);
+    EXPECT_EQ(curves([](result& r) { r.warnings = {{"deleted", "nothing is left"}}; }), 0U);
+    EXPECT_EQ(curves([](result& r) { r.rate.emplace(); }), 0U);
+    EXPECT_EQ(curves([](result& r) { r.workers.emplace_back(); }), 0U);
+    EXPECT_EQ(curves([](result& r) { r.name = "Plain"; }), 0U);
+    EXPECT_EQ(curves([](result& r) {
+                  r.time = {};
+                  r.latency.emplace().percentiles = {{0.5, 9, 8, 10, true}};
+              }),
+              1U)
+        << "the median of single calls is a time";
+}
+
 std::vector<workers_and_rate> rates(double rate, double contention, double coherency, double noise = 0) {
     std::mt19937_64 random(9);
     std::normal_distribution<> normal;

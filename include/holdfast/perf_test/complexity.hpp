@@ -40,6 +40,9 @@ struct growth_fit {
     double weight = 0;        ///< of all five shapes, how likely this one is to predict best
 };
 
+/// What a fit makes of a size: ns. Requires: n >= 1.
+[[nodiscard]] double time_at(const growth_fit& fit, double n) noexcept;
+
 struct growth_result {
     growth_fit best;  ///< the chosen one
     std::vector<growth_fit>
@@ -70,5 +73,27 @@ struct scalability_fit {
 /// Throws: holdfast::error (invalid_argument) for fewer than 4 different numbers of workers, one below 1, or a rate
 /// that is not finite and above zero.
 [[nodiscard]] scalability_fit fit_scalability(std::span<const workers_and_rate> points);
+
+/// The tests of one name and of several sizes, as one curve.
+struct test_growth {
+    std::string suite, name;            ///< the name without GoogleTest's number of the parameter
+    std::vector<size_and_time> points;  ///< the parameter, and the median time of an operation or call
+    growth_result found;
+};
+
+/// The curves in a list of results: of tests with a parameter (TEST_P) that is a number within the limits of a size,
+/// measured flat out or call by call on one thread. Those with fewer than 4 different sizes are left out.
+[[nodiscard]] std::vector<test_growth> growth_of(std::span<const result> results);
+
+/// How the groups of one test scale: threads or processes.
+struct test_scaling {
+    bool processes = false;
+    std::vector<workers_and_rate> points;
+    scalability_fit found;
+};
+
+/// What its groups make of a test; none with fewer than 4 numbers of workers. Groups that kept to a rate say nothing:
+/// a rate limits throughput by itself.
+[[nodiscard]] std::vector<test_scaling> scaling_of(const result& found);
 
 }  // namespace holdfast::perf_test
