@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "holdfast/perf_test/call_times.hpp"
 
+#include <cstdint>
 #include <optional>
+#include <span>
 
 namespace holdfast::perf_test {
 namespace {
@@ -24,6 +26,12 @@ latency_result latency_of(const histogram_counts& counts) {
     result.minimum = counts.quantile(0).value_or(quantile_estimate{}).estimate;
     result.maximum = counts.quantile(1).value_or(quantile_estimate{}).estimate;
     result.mean = static_cast<double>(counts.sum()) / static_cast<double>(result.count);
+    const std::span<const std::uint64_t> buckets = counts.counts();
+    for (std::size_t bucket = 0; bucket < buckets.size(); ++bucket) {
+        if (buckets[bucket] == 0) continue;
+        result.histogram.push_back({static_cast<double>(log_linear::lowest_of(bucket)),
+                                    static_cast<double>(log_linear::highest_of(bucket)), buckets[bucket]});
+    }
     return result;
 }
 

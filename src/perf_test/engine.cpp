@@ -31,7 +31,8 @@ struct timed_batch {
 
 class batch_measurement {
  public:
-    batch_measurement(const test_options& options, body_runner& body) : options_(options), body_(body) {
+    batch_measurement(const test_options& options, body_runner& body, const disturbance_source& disturbed)
+        : options_(options), body_(body), since_last_(disturbed) {
         found_.suite = options.suite;
         found_.name = options.name;
         found_.parameter = options.parameter;
@@ -121,20 +122,20 @@ class batch_measurement {
         std::size_t judge_at = options_.batches_min;
         const std::uint64_t patient_until =
             monotonic_ns() + static_cast<std::uint64_t>(rerun_patience * options_.seconds * 1e9);
-        disturbance_meter meter;
         const bool watched = last_seconds_ >= watched_seconds_least;
+        if (watched) found_.disturbed.emplace();
         while (found_.samples.size() < samples_most) {
             const bool enough =
                 found_.samples.size() >= options_.batches_min || found_.seconds >= overtime * options_.seconds;
             if (enough && found_.seconds >= options_.seconds) return;
-            if (watched) static_cast<void>(meter.since_last());
+            if (watched) static_cast<void>(since_last_());
             const timed_batch batch = time(found_.batch);
             if (stop_sign::is_raised()) {
                 if (batch.done == found_.batch) keep(batch);
                 return stopped(batch);
             }
-            if (watched && meter.since_last().any() && monotonic_ns() < patient_until) {
-                ++disturbed_;  // somebody else ran in the midst of it: taken again
+            if (watched && was_disturbed() && monotonic_ns() < patient_until) {
+                ++found_.disturbed->rerun;  // somebody else ran in the midst of it: taken again
                 continue;
             }
             keep(batch);
@@ -143,6 +144,15 @@ class batch_measurement {
             if (found_.samples.size() >= judge_at && precise()) return;
             if (found_.samples.size() >= judge_at) judge_at += 1 + judge_at / 10;
         }
+    }
+
+    // Asks about the batch that just ended.
+    bool was_disturbed() {
+        const disturbance now = since_last_();
+        found_.disturbed->involuntary_switches += now.involuntary_switches;
+        found_.disturbed->steal_seconds += now.steal_seconds;
+        if (now.any()) ++found_.disturbed->batches;
+        return now.any();
     }
 
     void keep(const timed_batch& batch) {
@@ -175,24 +185,30 @@ class batch_measurement {
             warn("resolution",
                  "a batch is shorter than 1000 steps of the clock: each sample is coarse; use larger batches");
         }
-        if (disturbed_ > 0) {
-            warn("disturbed", std::to_string(disturbed_) +
-                                  " batches were interrupted by other programs and taken again" +
-                                  (disturbed_ > found_.samples.size() / 10 ? "; the machine is busy" : ""));
+        if (found_.disturbed && found_.disturbed->batches > 0) {
+            const disturbed_batches& d = *found_.disturbed;
+            warn("disturbed", std::to_string(d.batches) + " batches were interrupted by other programs, " +
+                                  std::to_string(d.rerun) + " of them taken again" +
+                                  (d.batches > found_.samples.size() / 10 ? "; the machine is busy" : ""));
         }
     }
 
     const test_options& options_;
     body_runner& body_;
     result found_;
+    const disturbance_source& since_last_;
     double least_seconds_ = 0, wanted_seconds_ = 0, last_seconds_ = 0;
-    std::size_t disturbed_ = 0;
 };
 
 }  // namespace
 
 result measure_batches(const test_options& options, body_runner& body) {
-    return batch_measurement(options, body).run();
+    disturbance_meter meter;
+    return measure_batches(options, body, [&meter] { return meter.since_last(); });
+}
+
+result measure_batches(const test_options& options, body_runner& body, const disturbance_source& disturbed) {
+    return batch_measurement(options, body, disturbed).run();
 }
 
 }  // namespace holdfast::perf_test

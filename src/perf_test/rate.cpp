@@ -32,6 +32,7 @@ rate_costs measure_rate_costs(pacing pace, body_runner& body) {
 rate_summary::rate_summary(const rate_options& options) {
     sum_.wanted_hz = options.hz;
     sum_.arrival = options.arrival;
+    sum_.pace = options.pace;
     sum_.seed = options.seed;
 }
 

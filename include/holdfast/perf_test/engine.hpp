@@ -13,9 +13,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <type_traits>
 #include <utility>
 
+#include "holdfast/perf_test/disturbance.hpp"
 #include "holdfast/perf_test/do_not_optimize.hpp"
 #include "holdfast/perf_test/options.hpp"
 #include "holdfast/perf_test/result.hpp"
@@ -99,5 +101,10 @@ class looped_body : public body_runner {
 
 /// Flat out on the calling thread: floor, calibration, warm-up, batches. What measure_body does without a mode.
 [[nodiscard]] result measure_batches(const test_options& options, body_runner& body);
+
+/// What disturbed the calling thread since the last question: disturbance_meter::since_last, or a test's.
+using disturbance_source = std::function<disturbance()>;
+[[nodiscard]] result measure_batches(const test_options& options, body_runner& body,
+                                     const disturbance_source& disturbed);
 
 }  // namespace holdfast::perf_test

@@ -21,12 +21,6 @@
 
 namespace holdfast::perf_test {
 
-/// How a paced run waits for the next start.
-enum class pacing : std::uint8_t {
-    spin,   ///< sleeps until shortly before, then watches the clock: exact, takes a CPU
-    sleep,  ///< sleeps only: late by what the kernel's timers are late
-};
-
 /// What is counted beside time.
 enum class counting : std::uint8_t {
     standard,   ///< what costs nothing: context switches, page faults
@@ -61,10 +55,11 @@ struct test_options {
 
 /// Where results go beside the terminal, and what they are compared with.
 struct output_options {
-    std::string json, csv, html;  ///< files; empty: not written
-    bool junit = false;           ///< numbers become properties of GoogleTest's own XML and JSON reports
-    std::string baseline;         ///< a file written by --perf_json earlier
-    double min_effect = 0.03;     ///< slower by less than this part is no regression
+    std::string json, csv, html;            ///< files; empty: not written
+    bool junit = false;                     ///< numbers become properties of GoogleTest's own XML and JSON reports
+    std::string baseline;                   ///< a file written by --perf_json earlier
+    double min_effect = 0.03;               ///< slower by less than this part is no regression
+    double min_effect_instructions = 0.01;  ///< likewise, more instructions as callgrind counts them
     bool fail_on_regression = false;
 };
 

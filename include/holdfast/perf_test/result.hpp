@@ -48,20 +48,34 @@ struct percentile {
     bool bounded = false;  ///< the bounds hold with 95 %; false: too few samples for this level
 };
 
+/// Calls that took so long.
+struct call_bucket {
+    double low = 0, high = 0;  ///< ns, both within
+    std::uint64_t count = 0;
+};
+
 /// Times of single calls, ns.
 struct latency_result {
     std::uint64_t count = 0;
     std::vector<percentile> percentiles;  ///< ascending by level
     double minimum = 0, mean = 0, maximum = 0;
+    std::vector<call_bucket> histogram{};  ///< of all calls, ascending; without empty buckets
 };
 
 /// How the starts of calls are spread over time in rate mode.
 enum class arrivals : std::uint8_t { fixed, poisson };
 
+/// How a paced run waits for the next start.
+enum class pacing : std::uint8_t {
+    spin,   ///< sleeps until shortly before, then watches the clock: exact, takes a CPU
+    sleep,  ///< sleeps only: late by what the kernel's timers are late
+};
+
 /// Calls started by a schedule that was fixed beforehand and does not wait for slow ones.
 struct rate_result {
     double wanted_hz = 0, achieved_hz = 0;
     arrivals arrival = arrivals::fixed;
+    pacing pace = pacing::spin;
     std::uint64_t seed = 0;  ///< of Poisson arrivals
     std::uint64_t late_starts =
         0;  ///< calls that began later than the schedule said by more than the clock's grain and the pacing's own error
@@ -88,6 +102,14 @@ struct workers_result {
     std::optional<latency_result> latency;  ///< of all workers' calls, where calls were timed one by one
     std::optional<rate_result> rate;        ///< of all workers, each with its share of the schedule
     std::string failure;                    ///< which worker failed and how; the numbers are void then
+};
+
+/// What others did to the timed batches, as far as the kernel tells (disturbance.hpp).
+struct disturbed_batches {
+    std::uint64_t batches = 0;               ///< that were interrupted
+    std::uint64_t rerun = 0;                 ///< of these, taken again; the others were kept because the time was over
+    std::uint64_t involuntary_switches = 0;  ///< in all batches
+    double steal_seconds = 0;                ///< in all batches, all CPUs together
 };
 
 /// One counter, an operation.
@@ -122,6 +144,7 @@ struct result {
     std::optional<rate_result> rate;
     std::vector<workers_result> workers;
     std::vector<counter> counters;
+    std::optional<disturbed_batches> disturbed;  ///< none where batches are too short to ask, or a mode was measured
     std::vector<warning> warnings;
 
     bool aborted = false;  ///< the body asked to stop (PERF_ABORT) or failed; the numbers are of what ran before
