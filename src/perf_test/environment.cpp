@@ -141,6 +141,26 @@ std::string git_revision(const std::string& repository) {
     return {};
 }
 
+std::string repository_above(const std::string& folder) {
+    for (std::string at = folder; !at.empty() && at.front() == '/';) {
+        struct stat mark{};
+        if (::stat((at + "/.git").c_str(), &mark) == 0) return at;
+        at.resize(at.find_last_of('/'));  // a blank rest is the root, which is no working tree
+    }
+    return {};
+}
+
+std::string repository_of_this_program() {
+    for (const char* const place : {"/proc/self/exe", "/proc/self/cwd"}) {
+        char path[4096];
+        const ssize_t length = ::readlink(place, path, sizeof path);
+        if (length <= 0 || static_cast<std::size_t>(length) == sizeof path) continue;
+        if (std::string found = repository_above({path, static_cast<std::size_t>(length)}); !found.empty())
+            return found;
+    }
+    return {};
+}
+
 std::string utc_now() {
     const std::time_t now = std::time(nullptr);
     std::tm parts{};

@@ -115,6 +115,19 @@ TEST_F(EnvironmentOf, RevisionByGitsFiles) {
     EXPECT_EQ(git_revision(root_), "");
 }
 
+TEST_F(EnvironmentOf, TheNearestWorkingTreeAboveAFolder) {
+    write("tree/.git/HEAD", "x");
+    write("tree/build/deep/program", "x");
+    write("tree/other/.git", "gitdir: elsewhere");
+    const std::string root = root_.string();
+    EXPECT_EQ(repository_above(root + "/tree/build/deep/program"), root + "/tree");
+    EXPECT_EQ(repository_above(root + "/tree"), root + "/tree");
+    EXPECT_EQ(repository_above(root + "/tree/other"), root + "/tree/other") << "a linked working tree";
+    EXPECT_EQ(repository_above(root + "/treehouse"), repository_above(root));
+    EXPECT_EQ(repository_above("relative/path"), "");
+    EXPECT_EQ(repository_above(""), "");
+}
+
 TEST(Environment, OfThisMachine) {
     const environment e = this_environment(this_build());
     EXPECT_GT(e.cpus_usable, 0U);

@@ -23,7 +23,7 @@ struct build_facts {
     bool optimised = false, assertions = false;
     std::string sanitizer;     ///< "address", "thread" or empty
     std::string instructions;  ///< widest vector set that the compiler may use: "avx2", "sse2", "neon"
-    std::string flags;         ///< HOLDFAST_COMPILE_FLAGS, where the build defines it
+    std::string flags;         ///< HOLDFAST_COMPILE_FLAGS, which linking holdfast::perf_test in CMake defines
 };
 
 struct environment {
@@ -39,7 +39,7 @@ struct environment {
     std::string kernel, machine;  ///< "Linux 6.1.0", "x86_64"
     std::uint64_t memory_bytes = 0;
     build_facts build;
-    std::string revision;  ///< of git, if asked for
+    std::string revision;  ///< of git, if asked for; what is changed and not committed is not seen
     std::string clock;     ///< what single calls are timed by: tick_source
 };
 
@@ -59,6 +59,13 @@ struct environment_options {
 
 /// Commit that HEAD of a working tree stands for, read from git's files; empty if there is none to be found.
 [[nodiscard]] std::string git_revision(const std::string& repository);
+
+/// The nearest of a folder and those above it that is a git working tree; empty if none is. Requires: an absolute path.
+[[nodiscard]] std::string repository_above(const std::string& folder);
+
+/// The working tree in which this program was built, by the place of its file; else the one it was started in. Empty if
+/// there is none.
+[[nodiscard]] std::string repository_of_this_program();
 
 /// CPUs that the calling thread may run on, ascending.
 [[nodiscard]] std::vector<unsigned> usable_cpus();
