@@ -233,6 +233,27 @@ comparison compare_runs(std::span<const summary> base, std::span<const summary> 
     return out;
 }
 
+comparison compare_counts(std::span<const double> base, double now, double min_effect) {
+    require(!base.empty(), "compare_counts", "the base has no run");
+    require(min_effect >= 0 && min_effect <= 10, "min_effect", "must lie in 0 to 10, as a part: 0.01 for 1 %");
+    const auto is_count = [](double count) { return count > 0 && std::isfinite(count); };
+    require(is_count(now) && std::all_of(base.begin(), base.end(), is_count), "compare_counts",
+            "a count is not above zero");
+    const auto [least, most] = std::minmax_element(base.begin(), base.end());
+    comparison out;
+    out.ratio = now / median_of({base.begin(), base.end()});
+    out.ratio_95 = {now / *most, now / *least};
+    out.outcome = now > *most * (1 + min_effect)    ? verdict::slower
+                  : now < *least / (1 + min_effect) ? verdict::faster
+                                                    : verdict::same;
+    out.p_value = out.p_adjusted = out.outcome == verdict::same ? 1 : 0;
+    char text[160];
+    std::snprintf(text, sizeof text, "%s: %.6g an operation, %s against the %.6g of the baseline; the limit is %.3g %%",
+                  to_string(out.outcome), now, percent(out.ratio).c_str(), now / out.ratio, min_effect * 100);
+    out.text = text;
+    return out;
+}
+
 void judge(std::span<comparison> family, const compare_options& options) {
     check(options);
     std::vector<double> p;

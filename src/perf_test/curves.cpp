@@ -8,6 +8,7 @@
 
 #include "holdfast/error.hpp"
 #include "holdfast/perf_test/complexity.hpp"
+#include "perf_test/deleted.hpp"
 
 namespace holdfast::perf_test {
 namespace {
@@ -25,9 +26,8 @@ std::optional<double> size_of(const std::string& parameter) {
 }
 
 std::optional<double> time_of(const result& found) {
-    if (!found.good() || found.aborted || found.rate || !found.workers.empty()) return std::nullopt;
-    for (const warning& one : found.warnings)
-        if (one.code == "deleted") return std::nullopt;
+    if (!found.good() || found.aborted || found.rate || !found.workers.empty() || is_deleted(found))
+        return std::nullopt;
     double ns = found.time.count != 0 ? found.time.median : 0;
     if (found.latency)
         for (const percentile& p : found.latency->percentiles)

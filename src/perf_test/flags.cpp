@@ -80,6 +80,8 @@ constexpr std::array table{
          [](flag_values& v, std::string_view t) { v.output.baseline = file_of(t); }},
     flag{"min_effect", "PART", "slower by less than this is no regression (default 3%)",
          [](flag_values& v, std::string_view t) { v.output.min_effect = part_of(t); }},
+    flag{"min_effect_instructions", "PART", "likewise, more instructions counted by -count=callgrind (default 1%)",
+         [](flag_values& v, std::string_view t) { v.output.min_effect_instructions = part_of(t); }},
     flag{"perf_fail_on_regression", "", "a regression against the baseline fails the program",
          [](flag_values& v, std::string_view) { v.output.fail_on_regression = true; }},
     flag{"perf_help", "", "show these flags", [](flag_values& v, std::string_view) { v.help = true; }},

@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "holdfast/perf_test/complexity.hpp"
 #include "holdfast/perf_test/output.hpp"
+#include "holdfast/perf_test/statistics.hpp"
 #include "holdfast/record/json_out.hpp"
 
 namespace holdfast::perf_test {
@@ -12,11 +18,17 @@ void append(json_out& out, const char* name, const interval& of) {
     out.key(name).begin_object().member("low", of.low).member("high", of.high).end_object();
 }
 
-void append(json_out& out, const char* name, const summary& s) {
+/// `samples`: those that were summed up, in time order, where they were kept.
+void append(json_out& out, const char* name, const summary& s, std::span<const double> samples = {}) {
     out.key(name).begin_object().member("count", s.count).member("minimum", s.minimum).member("p05", s.p05);
     out.member("p25", s.p25).member("median", s.median).member("p75", s.p75).member("p95", s.p95);
     out.member("maximum", s.maximum).member("mean", s.mean).member("geometric_mean", s.geometric_mean);
-    out.member("deviation", s.deviation).member("mad", s.mad);
+    out.member("deviation", s.deviation).member("mad", s.mad).member("variation", coefficient_of_variation(s));
+    const bool are_numbers = std::all_of(samples.begin(), samples.end(), [](double x) { return std::isfinite(x); });
+    if (!samples.empty() && are_numbers) {
+        const double half_life = std::max(1.0, static_cast<double>(samples.size()) / 10);
+        out.member("harmonic_mean", harmonic_mean(samples)).member("decayed_mean", decayed_mean(samples, half_life));
+    }
     append(out, "median_95", s.median_95);
     const outlier_counts& o = s.outliers;
     out.key("outliers").begin_object().member("low_severe", o.low_severe).member("low_mild", o.low_mild);
@@ -31,12 +43,22 @@ void append(json_out& out, const char* name, const latency_result& l) {
         out.begin_object().member("level", p.level).member("estimate", p.estimate).member("lower", p.lower);
         out.member("upper", p.upper).member("bounded", p.bounded).end_object();
     }
+    out.end_array().key("histogram").begin_array();
+    for (const call_bucket& b : l.histogram) {
+        out.begin_array();
+        out.number(b.low);
+        out.number(b.high);
+        out.number(b.count);
+        out.end_array();
+    }
     out.end_array().end_object();
 }
 
 void append(json_out& out, const char* name, const rate_result& r) {
     out.key(name).begin_object().member("wanted_hz", r.wanted_hz).member("achieved_hz", r.achieved_hz);
-    out.member("arrival", r.arrival == arrivals::fixed ? "fixed" : "poisson").member("late_starts", r.late_starts);
+    out.member("arrival", r.arrival == arrivals::fixed ? "fixed" : "poisson");
+    out.member("pace", r.pace == pacing::spin ? "spin" : "sleep").member("seed", r.seed);
+    out.member("late_starts", r.late_starts);
     out.member("backlog_max", r.backlog_max).member("abandoned", r.abandoned);
     out.member("start_error_ns", r.start_error_ns);
     append(out, "service", r.service);
@@ -58,15 +80,47 @@ void append(json_out& out, const workers_result& w) {
     out.end_object();
 }
 
+void append_scaling(json_out& out, const result& r) {
+    out.key("scaling").begin_array();
+    for (const test_scaling& one : scaling_of(r)) {
+        out.begin_object().member("processes", one.processes).member("rate", one.found.rate);
+        out.member("contention", one.found.contention).member("coherency", one.found.coherency);
+        out.member("relative_rms", one.found.relative_rms).member("best_workers", one.found.best_workers);
+        out.member("limit", one.found.limit).member("text", one.found.text).end_object();
+    }
+    out.end_array();
+}
+
+void append(json_out& out, const test_growth& g) {
+    out.begin_object().member("suite", g.suite).member("name", g.name).key("points").begin_array();
+    for (const size_and_time& p : g.points) out.begin_object().member("n", p.n).member("ns", p.ns).end_object();
+    out.end_array().member("shape", to_string(g.found.best.shape)).member("text", g.found.text);
+    out.key("fits").begin_array();
+    for (const growth_fit& f : g.found.fits) {
+        out.begin_object().member("shape", to_string(f.shape)).member("factor", f.factor);
+        append(out, "factor_95", f.factor_95);
+        out.member("constant", f.constant).member("relative_rms", f.relative_rms);
+        out.member("aicc", f.aicc).member("weight", f.weight).end_object();
+    }
+    out.end_array().end_object();
+}
+
 void append_numbers(json_out& out, const result& r) {
     out.member("count", r.count).member("seconds", r.seconds).member("hz", r.hz()).member("batch", r.batch);
     out.member("floor_ns", r.floor_ns);
-    append(out, "time", r.time);
+    append(out, "time", r.time, r.samples);
     if (r.latency) append(out, "latency", *r.latency);
     if (r.rate) append(out, "rate", *r.rate);
+    if (r.disturbed) {
+        out.key("disturbed").begin_object().member("batches", r.disturbed->batches).member("rerun", r.disturbed->rerun);
+        out.member("involuntary_switches", r.disturbed->involuntary_switches);
+        out.member("steal_seconds", r.disturbed->steal_seconds).end_object();
+    }
     out.key("workers").begin_array();
     for (const workers_result& w : r.workers) append(out, w);
-    out.end_array().key("counters").begin_array();
+    out.end_array();
+    append_scaling(out, r);
+    out.key("counters").begin_array();
     for (const counter& c : r.counters) {
         out.begin_object().member("name", c.name).member("per_operation", c.per_operation);
         out.member("source", c.source).end_object();
@@ -124,6 +178,8 @@ std::string to_json(const run_record& run) {
     append(out, run.where);
     out.key("results").begin_array();
     for (const result& r : run.results) append(out, r);
+    out.end_array().key("growth").begin_array();
+    for (const test_growth& curve : growth_of(run.results)) append(out, curve);
     out.end_array().end_object();
     text += '\n';
     return text;

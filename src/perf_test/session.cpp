@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <exception>
 #include <iterator>
+#include <span>
 #include <utility>
 
 #include "perf_test/command_line.hpp"
@@ -61,8 +62,23 @@ void session::add(const result& found) {
     for (const auto& one : sinks_) one->add(kept);
 }
 
+void session::introduce() {
+    if (introduced_) return;
+    introduced_ = true;
+    std::fputs(to_text(this_environment(build_), {.colour = colour_wanted()}).c_str(), stdout);
+    std::fflush(stdout);
+}
+
+void session::end_suite() {
+    const std::span<const result> suite = std::span(results_).subspan(suite_begin_);
+    for (const test_growth& one : growth_of(suite)) std::fputs(to_text(one).c_str(), stdout);
+    std::fflush(stdout);
+    suite_begin_ = results_.size();
+}
+
 std::vector<std::string> session::finish() {
     std::vector<std::string> failures;
+    end_suite();
     for (const auto& one : sinks_) {
         try {
             auto found = one->finish();

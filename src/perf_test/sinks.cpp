@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sinks.cpp - the sinks that the flags ask for: files that are complete after every test, and the baseline's verdicts.
+// sinks.cpp - the sinks that the flags ask for: files that are complete whenever they are there, and the baseline's.
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -12,27 +12,31 @@
 #include "holdfast/error.hpp"
 #include "holdfast/perf_test/output.hpp"
 #include "holdfast/perf_test/session.hpp"
+#include "perf_test/baseline_sink.hpp"
 
 namespace holdfast::perf_test {
 
 namespace {
 
 /// One file with all results so far. It is replaced whole, so that a program that is killed leaves the last one.
+///
+/// Each result is written at once, as long as that takes no more than a twentieth of the time: the file grows with
+/// every test, and writing it anew for each of thousands of quick ones would take longer than they do.
 class file_sink final : public sink {
  public:
     using writer = std::string (*)(const run_record&);
-    file_sink(std::string path, writer text, const build_facts& build) : path_(std::move(path)), text_(text) {
-        run_.where = this_environment(build);
+    file_sink(std::string path, writer text, const environment& where) : path_(std::move(path)), text_(text) {
+        run_.where = where;
         run_.started = utc_now();
     }
 
     void add(const result& found) override {
         run_.results.push_back(found);
-        // A test lasts a second or more; results that come faster than that are written together.
-        if (const auto now = clock::now(); now - written_ > std::chrono::seconds(1)) {
-            write();
-            written_ = now;
-        }
+        const auto begin = clock::now();
+        if (begin < next_) return;
+        write();
+        const auto end = clock::now();
+        next_ = end + 19 * (end - begin);
     }
 
     std::vector<std::string> finish() override {
@@ -63,50 +67,7 @@ class file_sink final : public sink {
     std::string path_;
     writer text_;
     run_record run_;
-    clock::time_point written_ = clock::now();
-};
-
-/// Compares each test of a pass with the baseline, and says the verdicts at its end.
-class baseline_sink final : public sink {
- public:
-    baseline_sink(const output_options& output, const build_facts& build)
-        : runs_(output.baseline, this_environment(build)), fails_(output.fail_on_regression) {
-        options_.min_effect = output.min_effect;
-    }
-
-    void add(const result& found) override {
-        if (!found.good() || found.time.count == 0) return;
-        const std::vector<summary> base = runs_.runs_of(found.full_name());
-        if (base.empty() || !(found.time.median > 0)) {
-            new_.push_back(found.full_name());
-            return;
-        }
-        comparison one = compare_runs(base, {&found.time, 1}, options_);
-        one.name = found.full_name();
-        family_.push_back(std::move(one));
-    }
-
-    std::vector<std::string> finish() override {
-        std::vector<std::string> failures;
-        judge(family_, options_);
-        for (const comparison& one : family_) {
-            std::printf("baseline: %s: %s\n", one.name.c_str(), one.text.c_str());
-            if (fails_ && one.outcome == verdict::slower)
-                failures.push_back(std::string(one.name).append(": ").append(one.text));
-        }
-        for (const std::string& name : new_) std::printf("baseline: %s: not in the baseline\n", name.c_str());
-        std::fflush(stdout);
-        family_.clear();
-        new_.clear();
-        return failures;
-    }
-
- private:
-    baseline runs_;
-    compare_options options_;
-    bool fails_;
-    std::vector<comparison> family_;
-    std::vector<std::string> new_;
+    clock::time_point next_;  ///< the earliest time at which writing is cheap enough
 };
 
 }  // namespace
@@ -114,13 +75,15 @@ class baseline_sink final : public sink {
 std::vector<std::unique_ptr<sink>> make_sinks(const flag_values& flags, const build_facts& build) {
     const output_options& output = flags.output;
     std::vector<std::unique_ptr<sink>> all;
+    if (output.baseline.empty() && output.json.empty() && output.csv.empty() && output.html.empty()) return all;
+    const environment where = this_environment(build, {.root = "/", .repository = repository_of_this_program()});
     // The baseline is read before anything is written: it may be the very file.
-    if (!output.baseline.empty()) all.push_back(std::make_unique<baseline_sink>(output, build));
-    if (!output.json.empty()) all.push_back(std::make_unique<file_sink>(output.json, &to_json, build));
+    if (!output.baseline.empty()) all.push_back(make_baseline_sink(output, where));
+    if (!output.json.empty()) all.push_back(std::make_unique<file_sink>(output.json, &to_json, where));
     if (!output.csv.empty())
         all.push_back(
-            std::make_unique<file_sink>(output.csv, [](const run_record& run) { return to_csv(run.results); }, build));
-    if (!output.html.empty()) all.push_back(std::make_unique<file_sink>(output.html, &to_html, build));
+            std::make_unique<file_sink>(output.csv, [](const run_record& run) { return to_csv(run.results); }, where));
+    if (!output.html.empty()) all.push_back(std::make_unique<file_sink>(output.html, &to_html, where));
     return all;
 }
 

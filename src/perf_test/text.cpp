@@ -4,13 +4,14 @@
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "holdfast/error.hpp"
 #include "holdfast/perf_test/complexity.hpp"
+#include "holdfast/perf_test/output.hpp"
 #include "holdfast/perf_test/session.hpp"
+#include "holdfast/perf_test/statistics.hpp"
 
 namespace holdfast::perf_test {
 namespace {
@@ -53,7 +54,7 @@ std::string time_text(double ns) {
     return print(std::fabs(ns) < 10 ? "%.3f %s" : std::fabs(ns) < 100 ? "%.2f %s" : "%.1f %s", ns, units[unit]);
 }
 
-std::string percent(double part) { return print("%.2g %%", part * 100); }
+std::string percent(double part) { return print(std::fabs(part) < 0.995 ? "%.2g %%" : "%.0f %%", part * 100); }
 
 std::string four_lines(const result& r) {
     std::string text = line("count", grouped(std::to_string(r.count)));
@@ -70,8 +71,8 @@ std::string statistics_lines(const result& r) {
         time_text(t.median) + "   95 %: " + time_text(t.median_95.low) + " to " + time_text(t.median_95.high);
     if (t.median > 0) median += " (+-" + percent((t.median_95.high - t.median_95.low) / 2 / t.median) + ")";
     std::string text = line("median", median);
-    text +=
-        line("spread", "MAD " + time_text(t.mad) + ", from " + time_text(t.minimum) + " to " + time_text(t.maximum));
+    text += line("spread", "MAD " + time_text(t.mad) + ", deviation " + percent(coefficient_of_variation(t)) +
+                               ", from " + time_text(t.minimum) + " to " + time_text(t.maximum));
     if (t.outliers.total() > 0) {
         text += line("outliers",
                      print("%zu of %zu (%zu low, %zu high; %zu of them severe)", t.outliers.total(), t.count,
@@ -83,13 +84,18 @@ std::string statistics_lines(const result& r) {
                                       "floor " + time_text(r.floor_ns) + " taken off");
 }
 
-std::string latency_line(const char* name, const latency_result& l) {
+// A percentile with the bounds that hold the true one, each on a line of its own below the name.
+std::string latency_lines(const char* name, const latency_result& l) {
     std::string text;
-    for (const percentile& p : l.percentiles) {
-        text +=
-            (text.empty() ? "" : "   ") + print("p%g ", p.level * 100) + time_text(p.estimate) + (p.bounded ? "" : "?");
-    }
-    return line(name, text + (text.empty() ? "" : "   ") + "max " + time_text(l.maximum));
+    const auto add = [&](const std::string& level, const std::string& value) {
+        text += text.empty() ? line(name, level + value) : std::string(13, ' ') + level + value + "\n";
+    };
+    for (const percentile& p : l.percentiles)
+        add(print("p%-5g", p.level * 100),
+            time_text(p.estimate) + (p.bounded ? "   95 %: " + time_text(p.lower) + " to " + time_text(p.upper)
+                                               : " ? too few calls to tell"));
+    add("max   ", time_text(l.maximum) + print("   of %s calls", grouped(std::to_string(l.count)).c_str()));
+    return text;
 }
 
 std::string rate_lines(const rate_result& r) {
@@ -101,7 +107,7 @@ std::string rate_lines(const rate_result& r) {
         grouped(std::to_string(r.late_starts)) + " starts, backlog at most " + grouped(std::to_string(r.backlog_max));
     if (r.abandoned > 0) late += ", " + grouped(std::to_string(r.abandoned)) + " due and never begun";
     if (r.start_error_ns > 0) late += ", pacing late by " + time_text(r.start_error_ns);
-    return text + line("late", late) + latency_line("service", r.service) + latency_line("response", r.response);
+    return text + line("late", late) + latency_lines("service", r.service) + latency_lines("response", r.response);
 }
 
 // A line of text broken at blanks, what follows the first line under its beginning.
@@ -134,22 +140,9 @@ std::string workers_lines(const workers_result& w) {
     std::string text = line(
         w.processes ? "processes" : "threads",
         print("%zu: %s a second together, a worker ", w.workers, grouped(print("%.0f", w.wall_hz)).c_str()) + each);
-    if (w.latency) text += latency_line("latency", *w.latency);
+    if (w.latency) text += latency_lines("latency", *w.latency);
     if (w.rate) text += rate_lines(*w.rate);
     return text;
-}
-
-// What the universal scalability law makes of at least four numbers of workers. A rate limits throughput by itself, so
-// groups that kept to one say nothing.
-std::string scaling_line(const std::vector<workers_result>& groups, bool processes) {
-    std::vector<workers_and_rate> points;
-    std::set<std::size_t> numbers;
-    for (const workers_result& one : groups) {
-        if (one.processes != processes || one.rate || !one.failure.empty() || !(one.wall_hz > 0)) continue;
-        points.push_back({static_cast<double>(one.workers), one.wall_hz});
-        numbers.insert(one.workers);
-    }
-    return numbers.size() < 4 ? std::string() : line("scaling", wrapped(fit_scalability(points).text));
 }
 
 }  // namespace
@@ -163,15 +156,28 @@ std::string to_text(const result& r, const text_style& style) {
     }
     std::string text = four_lines(r);
     if (!r.samples.empty()) text += statistics_lines(r);
-    if (r.latency) text += latency_line("latency", *r.latency);
+    if (r.latency) text += latency_lines("latency", *r.latency);
     if (r.rate) text += rate_lines(*r.rate);
     for (const workers_result& one : r.workers) text += workers_lines(one);
-    text += scaling_line(r.workers, false) + scaling_line(r.workers, true);
+    for (const test_scaling& one : scaling_of(r)) text += line("scaling", wrapped(one.found.text));
     for (const counter& one : r.counters)
         if (one.per_operation > 0 || one.source != "rusage")  // no switches and no faults is what one expects
             text += line(one.name.c_str(), print("%.6g an operation", one.per_operation));
     for (const warning& one : r.warnings) text += coloured(yellow, line("warning", wrapped(one.text)));
     return text;
+}
+
+std::string to_text(const environment& where, const text_style& style) {
+    std::string text = line("machine", wrapped(printable(identity_of(where))));
+    for (const warning& one : warnings_of(where)) {
+        const std::string told = line("warning", wrapped(printable(one.text)));
+        text += style.colour ? std::string(yellow) + told + std::string(plain) : told;
+    }
+    return text;
+}
+
+std::string to_text(const test_growth& growth) {
+    return line("growth", wrapped(printable(growth.suite + "." + growth.name) + " over n: " + growth.found.text));
 }
 
 }  // namespace holdfast::perf_test

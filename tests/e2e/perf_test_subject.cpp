@@ -19,6 +19,21 @@ std::uint64_t calls = 0;
 PERF_TEST(Good, Adds) { PERF_USE(++calls); }
 PERF_TEST_OPT(Good, AsksForARate, 200, 300) { PERF_USE(++calls); }
 
+void take_steps(long long steps) {
+    for (; steps > 0; --steps) holdfast::perf_test::do_not_optimize(steps);
+}
+
+// As slow as the environment says, so that one program can be its own slower version.
+PERF_TEST(Good, TakesAsLongAsTold) {
+    static const char* const told = std::getenv("HOLDFAST_SUBJECT_STEPS");
+    static const long long steps = told == nullptr ? 100 : std::atoll(told);
+    take_steps(steps);
+}
+
+class Sizes : public testing::TestWithParam<int> {};
+INSTANTIATE_PERF_TEST_SUITE_P(Of, Sizes, testing::Values(200, 800, 3200, 12'800, 51'200));
+PERF_TEST_P(Sizes, TakesAStepEach) { take_steps(GetParam()); }
+
 TEST(Good, MeasuresFourTimes) {
     [[maybe_unused]] const auto first = PERF_RUN { PERF_USE(++calls); };
     [[maybe_unused]] const auto second = PERF_RUN { PERF_USE(calls += 2); };
@@ -56,7 +71,8 @@ PERF_TEST(Bad, AbortsAlone) {
     if (++calls == 1000) PERF_ABORT;
 }
 PERF_TEST(Bad, Crashes) {
-    if (++calls == 1000) std::abort();
+    static int own_calls = 0;  // also behind tests that have called often
+    if (++own_calls == 1000) std::abort();
 }
 // Whether this program was started with that argument.
 bool given(const std::string& wanted) {

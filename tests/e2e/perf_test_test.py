@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program of performance tests as its users run it: flags, exit codes, and every way in which a test goes wrong."""
 import csv
-import io
 import json
 import os
 import pathlib
@@ -60,6 +59,139 @@ class Output(unittest.TestCase):
                     pass
             os.close(ours)
             self.assertEqual(b"\033[33m" in shown, wanted, shown)
+
+
+    def test_the_machine_is_told_once_before_the_first_test(self):
+        ran = run("-time=20", "--gtest_repeat=2", test="Good.Adds")
+        self.assertEqual(ran.stdout.count("    machine: "), 1, ran.stdout)
+        self.assertLess(ran.stdout.index("    machine: "), ran.stdout.index("[ RUN"))
+        self.assertNotIn("machine", run("--gtest_list_tests").stdout)
+        with tempfile.TemporaryDirectory() as folder:
+            run("-time=20", f"--perf_json={folder}/results.json", test="Good.Adds")
+            warnings = json.loads(pathlib.Path(f"{folder}/results.json").read_text())["environment"]["warnings"]
+        said = " ".join(ran.stdout[:ran.stdout.index("[ RUN")].split())
+        for one in warnings:
+            if one["code"] not in ("load", "steal"):  # which change while one looks
+                self.assertIn(f"warning: {one['text']}", said)
+
+    def test_percentiles_come_with_their_bounds(self):
+        shown = run("-latency", "-time=100", test="Good.TakesAsLongAsTold").stdout
+        self.assertRegex(shown, r"\n    latency: p50 +[\d.]+ [num]?s   95 %: [\d.]+ [num]?s to [\d.]+ [num]?s\n")
+
+    def test_growth_with_a_parameter_is_told_at_the_end_of_the_suite(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ran = run("-time=40", f"--perf_json={folder}/a.json", f"--perf_html={folder}/a.html", test="Of/Sizes.*:Good.Adds")
+            self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+            found = json.loads(pathlib.Path(f"{folder}/a.json").read_text())["growth"]
+            page = pathlib.Path(f"{folder}/a.html").read_text()
+        said = re.search(r"^     growth: Of/Sizes.TakesAStepEach over n: (\S+): .* ns times it", ran.stdout, re.M)
+        self.assertIsNotNone(said, ran.stdout)
+        self.assertLess(ran.stdout.rindex("[       OK ] Of/Sizes"), said.start())
+        self.assertEqual([(one["suite"], one["name"]) for one in found], [("Of/Sizes", "TakesAStepEach")])
+        self.assertEqual([point["n"] for point in found[0]["points"]], [200, 800, 3200, 12800, 51200])
+        self.assertIn(found[0]["shape"], ("n", "n log n"), found)  # which differ by less than what a busy machine does
+        self.assertIn("Time grows with n", page)
+
+
+class Files(unittest.TestCase):
+    """What a run leaves, and what the next one makes of it. Times are compared with limits that no busy machine reaches."""
+
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = pathlib.Path(holder.name)
+
+    def judged(self, *arguments, steps, base="base.json", test="Good.TakesAsLongAsTold"):
+        ran = run("-time=60", f"--perf_baseline={self.folder}/{base}", *arguments, test=test, environment={"HOLDFAST_SUBJECT_STEPS": str(steps)})
+        if "simdjson" in ran.stderr:
+            self.skipTest("needs a build with simdjson")
+        return ran
+
+    def measured(self, *arguments, steps, name="base.json", test="Good.TakesAsLongAsTold"):
+        ran = run("-time=60", f"--perf_json={self.folder}/{name}", *arguments, test=test, environment={"HOLDFAST_SUBJECT_STEPS": str(steps)})
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+
+    def test_every_file_holds_the_run(self):
+        names = {kind: self.folder / f"results.{kind}" for kind in ("json", "csv", "html")}
+        ran = run("-time=30", *(f"--perf_{kind}={path}" for kind, path in names.items()), test="Good.Adds:Good.AsksForARate")
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        self.assertEqual(sorted(self.folder.iterdir()), sorted(names.values()), "nothing else is left")
+        found = json.loads(names["json"].read_text())
+        self.assertEqual([one["full_name"] for one in found["results"]], ["Good.Adds", "Good.AsksForARate"])
+        with names["csv"].open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual([row["name"] for row in rows], ["Adds", "AsksForARate"])
+        self.assertEqual(float(rows[0]["median_ns"]), found["results"][0]["time"]["median"])
+        self.assertGreater(float(rows[1]["service_p50_ns"]), 0)
+        page = names["html"].read_text()
+        self.assertTrue(page.lower().startswith("<!doctype html>"), page[:100])
+        for text in (">Adds</h3>", ">AsksForARate</h3>", "<td>service</td>", "share of calls that take longer"):
+            self.assertIn(text, page)
+        self.assertNotRegex(page, r"(?:src|href)=\"(?!data:)|https?:|<script")
+
+    def test_groups_of_workers_are_rows(self):
+        report = self.folder / "report.xml"
+        run("-time=30", "-threads=1,2", "-procs=1", f"--perf_csv={self.folder}/a.csv", "--perf_junit", f"--gtest_output=xml:{report}", test="Good.Adds")
+        with (self.folder / "a.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual([(row["threads"], row["processes"]) for row in rows], [("1", ""), ("2", ""), ("", "1")])
+        self.assertTrue(all(float(row["hz"]) > 0 for row in rows))
+        names = {p.get("name") for p in xml.etree.ElementTree.parse(report).iter("property")}
+        self.assertLessEqual({"perf_threads_1_hz", "perf_threads_2_hz", "perf_processes_1_hz"}, names)
+
+    def test_a_program_that_dies_leaves_what_it_had(self):
+        ran = run("-time=30", f"--perf_json={self.folder}/a.json", test="Good.Adds:Bad.Crashes")
+        self.assertLess(ran.returncode, 0, ran.stdout)
+        found = json.loads((self.folder / "a.json").read_text())
+        self.assertEqual([one["full_name"] for one in found["results"]], ["Good.Adds"])
+
+    def test_a_regression_fails_the_program_if_asked(self):
+        self.measured(steps=300)
+        same = self.judged("--perf_fail_on_regression", "-min_effect=95%", steps=300)
+        self.assertEqual(same.returncode, 0, same.stdout + same.stderr)
+        self.assertIn("baseline: Good.TakesAsLongAsTold: ", same.stdout)
+        slower = self.judged("--perf_fail_on_regression", steps=30_000)
+        self.assertEqual(slower.returncode, 1, slower.stdout)
+        self.assertIn("Good.TakesAsLongAsTold: slower: ", slower.stdout)
+        told = self.judged(steps=30_000)
+        self.assertEqual(told.returncode, 0, told.stdout)
+        self.assertIn("baseline: Good.TakesAsLongAsTold: slower: ", told.stdout)
+        new = self.judged("--perf_fail_on_regression", steps=300, test="Good.Adds")
+        self.assertEqual(new.returncode, 0, new.stdout)
+        self.assertIn("baseline: Good.Adds: not in the baseline", new.stdout)
+
+    def test_latencies_are_judged_too(self):
+        self.measured("-latency", steps=300)
+        slower = self.judged("-latency", "--perf_fail_on_regression", steps=30_000)
+        self.assertEqual(slower.returncode, 1, slower.stdout)
+        self.assertIn("Good.TakesAsLongAsTold, latency p50: slower: ", slower.stdout)
+
+    def test_what_was_measured_in_another_way_is_not_compared(self):
+        self.measured(steps=300)
+        for mode in ("-latency", "-threads=2", "-hz=1000"):
+            with self.subTest(mode=mode):
+                ran = self.judged(mode, "--perf_fail_on_regression", steps=300)
+                self.assertEqual(ran.returncode, 1, ran.stdout)
+                self.assertIn("cannot be compared: measured now: ", ran.stdout)
+                self.assertEqual(self.judged(mode, steps=300).returncode, 0)
+
+    def test_instructions_are_judged_to_one_in_a_hundred(self):
+        if not shutil.which("valgrind"):
+            self.skipTest("needs valgrind")
+        self.measured("-count=callgrind", "-batch=100", steps=1000)
+        limits = ("-count=callgrind", "-batch=100", "--perf_fail_on_regression", "-min_effect=95%")
+        self.assertEqual(self.judged(*limits, steps=1000).returncode, 0)
+        more = self.judged(*limits, steps=1020)
+        self.assertEqual(more.returncode, 1, more.stdout)
+        self.assertRegex(more.stdout, r"Good.TakesAsLongAsTold, instructions: slower: .*, \+2\.0 % against")
+        self.assertEqual(self.judged(*limits, "-min_effect_instructions=5%", steps=1020).returncode, 0)
+
+    def test_a_baseline_that_is_none_is_refused_before_anything_runs(self):
+        (self.folder / "wrong.json").write_text("{}")
+        ran = self.judged(steps=300, base="wrong.json")
+        self.assertEqual(ran.returncode, 2, ran.stdout + ran.stderr)
+        self.assertIn("was not written by --perf_json", ran.stderr)
+        self.assertNotIn("RUN", ran.stdout)
 
 
 class Counting(unittest.TestCase):
@@ -136,10 +268,22 @@ class Counting(unittest.TestCase):
         self.assertEqual(len({(one["full_name"], one["pass"]) for one in found}), 12)
 
     def test_the_build_recorded_is_that_of_the_tests(self):
+        cache = (pathlib.Path(os.environ["HOLDFAST_BUILD"]) / "CMakeCache.txt").read_text()
+        cached = dict(re.findall(r"^(\w+):\w+=(.*)$", cache, re.M))
+        flags = f"{cached['CMAKE_CXX_FLAGS']} {cached.get('CMAKE_CXX_FLAGS_' + cached['CMAKE_BUILD_TYPE'].upper(), '')}"
         with tempfile.TemporaryDirectory() as folder:
             run("-time=20", f"--perf_json={folder}/results.json", test="Good.Adds")
             found = json.loads(pathlib.Path(f"{folder}/results.json").read_text())
-        self.assertEqual(found["environment"]["build"]["flags"], "those of the subject")
+        self.assertEqual(found["environment"]["build"]["flags"], flags.strip())
+
+    def test_the_revision_recorded_is_that_of_the_tree_it_was_built_in(self):
+        said = subprocess.run(["git", "-C", pathlib.Path(SUBJECT).parent, "rev-parse", "HEAD"], capture_output=True, text=True)
+        with tempfile.TemporaryDirectory() as folder:
+            run("-time=20", f"--perf_json={folder}/results.json", test="Good.Adds")
+            found = json.loads(pathlib.Path(f"{folder}/results.json").read_text())
+        if said.returncode:
+            self.skipTest("needs a git working tree")
+        self.assertEqual(found["environment"]["revision"], said.stdout.strip())
 
     def test_a_cpu_that_is_none_is_refused(self):
         ran = run("-time=20", "-pin=65000", test="Good.Adds")
@@ -192,23 +336,6 @@ class Regression(unittest.TestCase):
             refused = run("-time=50", "--perf_fail_on_regression", test="Good.Works")
             self.assertEqual(refused.returncode, 2)
             self.assertIn("needs --perf_baseline", refused.stderr)
-
-
-class Files(unittest.TestCase):
-    def test_one_run_writes_them_all(self):
-        with tempfile.TemporaryDirectory() as folder:
-            paths = {kind: pathlib.Path(folder) / f"results.{kind}" for kind in ("json", "csv", "html")}
-            ran = run("-time=20", *(f"--perf_{kind}={path}" for kind, path in paths.items()), test="Good.Adds:Good.Works")
-            self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
-            texts = {kind: path.read_text() for kind, path in paths.items()}
-        names = [one["full_name"] for one in json.loads(texts["json"])["results"]]
-        self.assertEqual(names, ["Good.Adds", "Good.Works"])
-        rows = list(csv.DictReader(io.StringIO(texts["csv"])))
-        self.assertEqual(len(rows), 2)
-        self.assertGreater(float(rows[1]["count"]), 0)
-        self.assertTrue(texts["html"].lower().startswith("<!doctype html>"), texts["html"][:100])
-        for name in ("Adds", "Works"):
-            self.assertTrue(f">{name}</h3>" in texts["html"], f"no card of {name}")
 
 
 class Rate(unittest.TestCase):

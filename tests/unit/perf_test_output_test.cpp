@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results of performance tests as files, and a file read back as a baseline: shapes, hostile names, hostile files.
+// Results of performance tests as files: shapes, hostile names, when they are written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "holdfast/perf_test/options.hpp"
 #include "holdfast/perf_test/output.hpp"
 #include "holdfast/perf_test/session.hpp"
-#include "holdfast/perf_test/statistics.hpp"
 #include "perf_test/json_reader.hpp"
 #include "support/markup.hpp"
-#include "support/seed.hpp"
+#include "support/perf_results.hpp"
 
 namespace holdfast::perf_test {
 namespace {
@@ -24,73 +24,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-const std::string hostile = "\"<&>,\r\n\x1b[31m\xff'";
-
-result measured(std::string name, double median) {
-    result r;
-    r.suite = "Suite";
-    r.name = std::move(name);
-    r.count = 1000;
-    r.seconds = 0.5;
-    r.batch = 10;
-    for (int i = 0; i < 41; ++i) r.samples.push_back(median * (0.9 + 0.005 * i));
-    r.time = describe(r.samples);
-    r.latency = latency_result{.count = 9,
-                               .percentiles = {{0.5, 10, 9, 11, true}, {0.99, 90, 80, 99, false}},
-                               .minimum = 1,
-                               .mean = 12,
-                               .maximum = 99};
-    r.counters = {{"instructions", 42.5, "perf_event"}};
-    r.warnings = {{"drift", "it became slower"}};
-    return r;
-}
-
-result failed(std::string why) {
-    result r = measured("Fails", 7);
-    r.failure = std::move(why);
-    return r;
-}
-
-run_record example() {
-    run_record run;
-    run.where.cpu = "Some CPU";
-    run.where.cpus_usable = 4;
-    run.where.memory_bytes = 8ULL << 30U;
-    run.where.machine = "x86_64";
-    run.where.build.optimised = true;
-    run.started = "2026-01-02T03:04:05Z";
-    run.results = {measured("Fast", 10), measured("Slow", 2e6), failed("it threw")};
-    return run;
-}
-
-/// A folder that goes away with everything in it.
-class scratch {
- public:
-    scratch() {
-        char name[] = "/tmp/holdfast-output-XXXXXX";
-        folder_ = ::mkdtemp(name);
-    }
-    scratch(const scratch&) = delete;
-    scratch& operator=(const scratch&) = delete;
-    ~scratch() {
-        for (const std::string& file : files_) ::unlink(file.c_str());
-        ::rmdir(folder_.c_str());
-    }
-    std::string file(const std::string& name, const std::string& text) {
-        const std::string path = path_of(name);
-        std::ofstream(path, std::ios::binary) << text;
-        return path;
-    }
-    std::string path_of(const std::string& name) {
-        files_.push_back(std::string(folder_).append("/").append(name));
-        return files_.back();
-    }
-    const std::string& folder() const { return folder_; }
-
- private:
-    std::string folder_;
-    std::vector<std::string> files_;
-};
+using test::example, test::failed_result, test::hostile_text, test::measured_result, test::scratch_folder;
 
 TEST(PerfOutput, JsonHoldsEverythingThatIsKnown) {
     const json_value root = parse_json(to_json(example()), "output");
@@ -108,14 +42,148 @@ TEST(PerfOutput, JsonHoldsEverythingThatIsKnown) {
     EXPECT_EQ(first.elements("warnings")->front().text("code"), "drift");
 }
 
+latency_result calls(double scale) {
+    latency_result out{.count = 1000,
+                       .percentiles = {{0.5, 10 * scale, 9 * scale, 11 * scale, true}, {0.99, 90 * scale, 0, 0, false}},
+                       .minimum = scale,
+                       .mean = 12 * scale,
+                       .maximum = 99 * scale};
+    out.histogram = {{9 * scale, 10 * scale, 900}, {98 * scale, 99 * scale, 100}};
+    return out;
+}
+
+workers_result group(std::size_t workers, bool processes, double hz) {
+    workers_result out;
+    out.workers = workers;
+    out.processes = processes;
+    out.count = 500 * workers;
+    out.seconds = 0.5;
+    out.wall_hz = hz;
+    out.per_worker_ns = describe(std::vector<double>{100, 200, 300});
+    out.batches = describe(std::vector<double>{10, 20, 30});
+    return out;
+}
+
+/// Four groups of threads flat out, and one of processes that kept to a rate.
+result grouped() {
+    result r = measured_result("Groups", 10);
+    r.latency.reset();
+    for (const std::size_t workers : {1U, 2U, 4U, 8U})
+        r.workers.push_back(group(workers, false, 1000 * static_cast<double>(workers)));
+    r.workers.push_back(group(2, true, 77));
+    rate_result& rate = r.workers.back().rate.emplace();
+    rate.wanted_hz = rate.achieved_hz = 80;
+    rate.service = calls(1);
+    rate.response = calls(3);
+    return r;
+}
+
+/// One test over sizes, whose time is 3 ns each.
+std::vector<result> over_sizes() {
+    std::vector<result> all;
+    int number = 0;
+    for (const int n : {10, 100, 1000, 10'000, 100'000}) {
+        all.push_back(measured_result(std::string("Sort/").append(std::to_string(number++)), 3.0 * n));
+        all.back().latency.reset();
+        all.back().parameter = std::to_string(n);
+    }
+    return all;
+}
+
+TEST(PerfOutput, JsonTellsOfShapesThatNoSummaryHas) {
+    run_record run = example();
+    run.results = over_sizes();
+    run.results.push_back(grouped());
+    run.results.front().disturbed = disturbed_batches{7, 5, 9, 0.25};
+    const json_value root = parse_json(to_json(run), "output");
+    const json_value& first = root.elements("results")->front();
+    const json_value& time = *first.find("time");
+    EXPECT_NEAR(time.number("variation").value(), 0.06, 0.01);
+    EXPECT_LT(time.number("harmonic_mean").value(), time.number("geometric_mean").value());
+    EXPECT_GT(time.number("decayed_mean").value(), time.number("mean").value()) << "the samples rise";
+    EXPECT_EQ(first.find("disturbed")->number("batches"), 7);
+    EXPECT_EQ(first.find("disturbed")->number("rerun"), 5);
+    EXPECT_EQ(first.find("disturbed")->number("involuntary_switches"), 9);
+    EXPECT_EQ(first.find("disturbed")->number("steal_seconds"), 0.25);
+    const json_value::array& growth = *root.elements("growth");
+    ASSERT_EQ(growth.size(), 1U);
+    EXPECT_EQ(growth.front().text("name"), "Sort");
+    EXPECT_EQ(growth.front().text("shape"), "n");
+    EXPECT_EQ(growth.front().elements("points")->size(), 5U);
+    const json_value& groups = root.elements("results")->back();
+    EXPECT_NEAR(groups.elements("scaling")->front().number("rate").value(), 1000, 1e-6);
+    const json_value& rate = *groups.elements("workers")->back().find("rate");
+    EXPECT_EQ(rate.text("pace"), "spin");
+    EXPECT_EQ(rate.find("service")->elements("histogram")->size(), 2U);
+}
+
+TEST(PerfOutput, GroupsOfWorkersAreRowsAndPropertiesOfTheirOwn) {
+    const std::string text = to_csv(std::vector<result>{grouped()});
+    std::istringstream lines(text);
+    std::vector<std::map<std::string, std::string>> rows;
+    std::vector<std::string> names;
+    for (std::string line; std::getline(lines, line);) {
+        std::vector<std::string> fields{""};
+        for (const char c : line) c == ',' ? fields.emplace_back() : fields.back() += c;
+        if (names.empty())
+            names = fields;
+        else
+            for (rows.emplace_back(); const std::string& name : names) rows.back()[name] = fields[rows.back().size()];
+    }
+    ASSERT_EQ(rows.size(), 5U);
+    EXPECT_EQ(rows[2].at("threads"), "4");
+    EXPECT_EQ(rows[2].at("processes"), "");
+    EXPECT_EQ(rows[2].at("count"), "2000");
+    EXPECT_EQ(rows[2].at("hz"), "4000");
+    EXPECT_EQ(rows[2].at("median_ns"), "20");
+    EXPECT_EQ(rows[2].at("worker_ns"), "200");
+    EXPECT_EQ(rows[2].at("call_p50_ns"), "");
+    EXPECT_EQ(rows[4].at("processes"), "2");
+    EXPECT_EQ(rows[4].at("call_p50_ns"), "30");
+    EXPECT_EQ(rows[4].at("service_p50_ns"), "10");
+    const auto properties = properties_of(grouped());
+    EXPECT_THAT(properties, testing::Contains(testing::Pair("threads_4_hz", "4000")));
+    EXPECT_THAT(properties, testing::Contains(testing::Pair("processes_2_call_p50_ns", "30")));
+}
+
+TEST(PerfOutput, ThePageShowsCallsGroupsAndCurves) {
+    run_record run = example();
+    run.results = over_sizes();
+    run.results.push_back(grouped());
+    run.results.push_back(measured_result("Calls", 1));
+    run.results.back().latency = calls(1);
+    run.results.push_back(measured_result("Paced", 1));
+    run.results.back().latency.reset();
+    rate_result& rate = run.results.back().rate.emplace();
+    rate.service = calls(1);
+    rate.response = calls(2);
+    const std::string page = to_html(run);
+    EXPECT_EQ(test::markup_fault(page), "");
+    const auto times = [&page](const std::string& what) {
+        std::size_t found = 0;
+        for (std::size_t at = page.find(what); at != std::string::npos; at = page.find(what, at + 1)) ++found;
+        return found;
+    };
+    EXPECT_EQ(times("aria-label=\"share of calls that take longer\""), 3U) << "calls, rate, groups";
+    EXPECT_EQ(times("aria-label=\"throughput by workers\""), 1U);
+    EXPECT_EQ(times("aria-label=\"time by parameter\""), 1U);
+    EXPECT_EQ(times("<td>8 threads</td>"), 1U);
+    EXPECT_THAT(page, HasSubstr("<td>2 processes</td>"));
+    EXPECT_THAT(page,
+                HasSubstr("<td>service</td><td>10.0 ns<br/><span class=\"faint\">9.00 ns to 11.0 ns</span></td>"));
+    EXPECT_THAT(page, HasSubstr("Scaling: one worker 1000 a second"));
+    EXPECT_THAT(page, HasSubstr("Time grows with n: 3 ns times it"));
+}
+
 TEST(PerfOutput, FailureHasNoNumbersInAnyForm) {
     run_record run = example();
-    run.results = {failed("it threw, \"hard\"")};
+    run.results = {failed_result("it threw, \"hard\"")};
     const json_value root = parse_json(to_json(run), "output");
     const json_value& only = root.elements("results")->front();
     EXPECT_EQ(only.text("failure"), "it threw, \"hard\"");
     for (const char* const name : {"time", "samples", "hz", "count"}) EXPECT_EQ(only.find(name), nullptr) << name;
-    EXPECT_THAT(to_csv(run.results), HasSubstr("Suite,Fails,,,,,,,,,,,,,,,,,drift,\"it threw, \"\"hard\"\"\"\r\n"));
+    EXPECT_THAT(to_csv(run.results),
+                HasSubstr("Suite,Fails,,,,,,,,,,,,,,,,,,,,,,,drift,\"it threw, \"\"hard\"\"\"\r\n"));
     EXPECT_THAT(to_html(run), HasSubstr("No valid number: it threw"));
     EXPECT_THAT(
         properties_of(run.results.front()),
@@ -135,7 +203,7 @@ TEST(PerfOutput, CsvHasAsManyFieldsInEveryLine) {
 }
 
 TEST(PerfOutput, PropertiesAreNumbersOfThisTest) {
-    const auto all = properties_of(measured("Fast", 10));
+    const auto all = properties_of(measured_result("Fast", 10));
     EXPECT_THAT(all, testing::Contains(testing::Pair("count", "1000")));
     EXPECT_THAT(all, testing::Contains(testing::Pair("hz", "2000")));
     EXPECT_THAT(all, testing::Contains(testing::Pair("instructions", "42.5")));
@@ -145,13 +213,13 @@ TEST(PerfOutput, PropertiesAreNumbersOfThisTest) {
 TEST(PerfOutput, HostileNamesAndNumbersThatAreNoneBreakNoForm) {
     run_record run = example();
     for (result& r : run.results) {
-        r.suite = r.name = r.parameter = hostile;
-        r.warnings = {{hostile, hostile}};
-        r.counters = {{hostile, std::nan(""), hostile}};
+        r.suite = r.name = r.parameter = hostile_text;
+        r.warnings = {{hostile_text, hostile_text}};
+        r.counters = {{hostile_text, std::nan(""), hostile_text}};
         r.samples.push_back(HUGE_VAL);
         r.floor_ns = std::nan("");
     }
-    run.where.cpu = hostile;
+    run.where.cpu = hostile_text;
     const std::string json = to_json(run), page = to_html(run);
     const json_value root = parse_json(json, "output");
     EXPECT_EQ(root.elements("results")->size(), 3U);
@@ -160,99 +228,15 @@ TEST(PerfOutput, HostileNamesAndNumbersThatAreNoneBreakNoForm) {
     EXPECT_EQ(test::markup_fault(to_html(run_record{})), "");
 }
 
-TEST(PerfBaseline, ComesBackFromItsFile) {
-    scratch files;
-    const run_record run = example();
-    const baseline base(files.file("a.json", to_json(run)), run.where);
-    ASSERT_EQ(base.runs_of("Suite.Fast").size(), 1U);
-    EXPECT_DOUBLE_EQ(base.runs_of("Suite.Fast").front().median, run.results[0].time.median);
-    EXPECT_TRUE(base.runs_of("Suite.Fails").empty()) << "a failure is no baseline";
-    EXPECT_TRUE(base.runs_of("Suite.Other").empty());
-}
-
-TEST(PerfBaseline, PassesOfOneProcessAreOneRun) {
-    scratch files;
-    run_record run = example();
-    for (std::uint64_t pass = 2; pass <= 5; ++pass) {
-        run.results.push_back(run.results[0]);
-        run.results.back().pass = pass;
-    }
-    const baseline base(files.file("repeated.json", to_json(run)), run.where);
-    EXPECT_EQ(base.runs_of("Suite.Fast").size(), 1U);
-}
-
-TEST(PerfBaseline, FolderIsOneRunAFile) {
-    scratch files;
-    const run_record run = example();
-    files.file("a.json", to_json(run));
-    files.file("b.json", to_json(run));
-    files.file("notes.txt", "no run");
-    EXPECT_EQ(baseline(files.folder(), run.where).runs_of("Suite.Fast").size(), 2U);
-}
-
-std::string refusal(const std::string& path, const environment& here) {
-    try {
-        const baseline base(path, here);
-    } catch (const usage_error& wrong) {
-        return wrong.what();
-    }
-    return "not refused";
-}
-
-TEST(PerfBaseline, OfAnotherMachineBuildOrSchemaIsRefusedByName) {
-    scratch files;
-    const run_record run = example();
-    const std::string text = to_json(run), file = files.file("a.json", text);
-    environment other = run.where;
-    other.cpu = "Another CPU";
-    EXPECT_THAT(refusal(file, other), HasSubstr("is of another machine or build (Some CPU"));
-    other = run.where;
-    other.build.optimised = false;
-    EXPECT_THAT(refusal(file, other), HasSubstr("this is Some CPU, 4 CPUs, 8 GiB, x86_64, not optimised"));
-    std::string newer = text;
-    newer.replace(newer.find("\"schema_version\":1"), 18, "\"schema_version\":2");
-    EXPECT_THAT(refusal(files.file("b.json", newer), run.where), HasSubstr("another version of the format"));
-    EXPECT_THAT(refusal(files.file("c.json", "{}"), run.where), HasSubstr("was not written by --perf_json"));
-    EXPECT_THAT(refusal(files.file("d.json", "no JSON\x1b"), run.where), HasSubstr("is not JSON"));
-    EXPECT_THAT(refusal(files.path_of("none.json"), run.where), HasSubstr("none.json"));
-}
-
-TEST(PerfBaseline, DamagedFilesAreRefusedOrReadButNeverFollowed) {
-    scratch files;
-    run_record run = example();
-    for (result& r : run.results) r.samples.resize(3);
-    const std::string text = to_json(run);
-    test::seeded_random random;
-    const std::string file = files.path_of("a.json");
-    for (int i = 0; i < 300; ++i) {
-        std::string damaged = text;
-        const std::size_t at = random() % damaged.size();
-        if (i % 3 == 0)
-            damaged.resize(at);
-        else
-            damaged[at] = i % 3 == 1 ? static_cast<char>(random()) : "-0e9[]{},\""[random() % 10];
-        std::ofstream(file, std::ios::binary) << damaged;
-        try {
-            const baseline base(file, run.where);
-            for (const summary& s : base.runs_of("Suite.Fast")) {
-                EXPECT_TRUE(std::isfinite(s.median) && s.median > 0 && s.count >= 1);
-                EXPECT_TRUE(s.median_95.low > 0 && s.median_95.low <= s.median && s.median <= s.median_95.high);
-            }
-        } catch (const usage_error& refused) {
-            EXPECT_STRNE(refused.what(), "");
-        }
-    }
-}
-
 TEST(PerfSinks, WriteTheFilesThatWereAskedFor) {
-    scratch files;
+    scratch_folder files;
     flag_values flags;
     flags.output.json = files.path_of("a.json");
     flags.output.csv = files.path_of("a.csv");
     flags.output.html = files.path_of("a.html");
     const auto sinks = make_sinks(flags, this_build());
     for (const auto& one : sinks) {
-        one->add(measured("Fast", 10));
+        one->add(measured_result("Fast", 10));
         EXPECT_TRUE(one->finish().empty());
     }
     EXPECT_EQ(read_json_file(flags.output.json).elements("results")->size(), 1U);
@@ -264,31 +248,22 @@ TEST(PerfSinks, WriteTheFilesThatWereAskedFor) {
     EXPECT_NE(::access((flags.output.json + ".new").c_str(), F_OK), 0) << "nothing half made is left";
 }
 
-TEST(PerfSinks, BaselineFailsTheRunForASlowerTestOnlyIfAsked) {
-    scratch files;
-    for (const double factor : {0.99, 1.0, 1.01, 0.995, 1.005, 1.002}) {
-        flag_values flags;
-        flags.output.json = files.path_of(std::to_string(factor) + ".json");
-        const auto sinks = make_sinks(flags, this_build());
-        sinks.front()->add(measured("Fast", 10 * factor));
-        sinks.front()->add(measured("Slow", 1000 * factor));
-        EXPECT_TRUE(sinks.front()->finish().empty());
+TEST(PerfSinks, AProgramThatDiesLeavesWhatItHadMeasured) {
+    scratch_folder files;
+    flag_values flags;
+    flags.output.json = files.path_of("a.json");
+    const auto sinks = make_sinks(flags, this_build());
+    sinks.front()->add(measured_result("Fast", 10));
+    ASSERT_EQ(read_json_file(flags.output.json).elements("results")->size(), 1U) << "written before anybody asks";
+    // Results that come faster than they can be written may wait, yet not for ever.
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    std::size_t added = 1, written = 1;
+    while (written < 3 && std::chrono::steady_clock::now() < give_up) {
+        sinks.front()->add(measured_result("Fast", 10));
+        ++added;
+        written = read_json_file(flags.output.json).elements("results")->size();
     }
-    for (const bool asked : {true, false}) {
-        flag_values flags;
-        flags.output.baseline = files.folder();
-        flags.output.fail_on_regression = asked;
-        const auto sinks = make_sinks(flags, this_build());
-        ASSERT_EQ(sinks.size(), 1U);
-        sinks.front()->add(measured("Fast", 10.05));
-        sinks.front()->add(measured("Slow", 3000));
-        sinks.front()->add(measured("New", 5));
-        const std::vector<std::string> failures = sinks.front()->finish();
-        ASSERT_EQ(failures.size(), asked ? 1U : 0U);
-        if (asked) {
-            EXPECT_THAT(failures.front(), testing::StartsWith("Suite.Slow: "));
-        }
-    }
+    EXPECT_GE(written, 3U) << "of " << added;
 }
 
 }  // namespace

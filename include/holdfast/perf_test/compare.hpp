@@ -71,6 +71,11 @@ struct comparison {
 [[nodiscard]] comparison compare_runs(std::span<const summary> base, std::span<const summary> now,
                                       const compare_options& options = {});
 
+/// Compares counts that are the same on every run (instructions by callgrind): above all of the base's by more than
+/// min_effect is slower, below all of them by more is faster. No chance is in it, so it takes no part in a family.
+/// Throws: holdfast::error (invalid_argument) for no run of the base, or a count that is not above zero.
+[[nodiscard]] comparison compare_counts(std::span<const double> base, double now, double min_effect = 0.01);
+
 /// Corrects the comparisons of a family for one another and sets outcome and text anew. Call it once all are there.
 void judge(std::span<comparison> family, const compare_options& options = {});
 

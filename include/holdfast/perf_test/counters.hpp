@@ -7,7 +7,8 @@
 //   usage_counters     getrusage for the calling thread: always there.
 //   allocations        counted if the program includes perf_test/count_allocations.hpp in one of its sources.
 //   callgrind          the program runs itself again under valgrind, which counts instructions exactly: the same on a
-//                      busy and a quiet machine, so that a build can fail on 1 %. Slow: about 50 times.
+//                      busy and a quiet machine, so that a build can fail on 1 % (--perf_baseline). Slow: about 50
+//                      times.
 // Threads: an object counts the thread that made it and must be used there. Source: perf_event_open(2), getrusage(2),
 // the Valgrind manual, chapter Callgrind.
 #pragma once

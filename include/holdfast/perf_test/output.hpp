@@ -27,19 +27,22 @@ struct run_record {
 };
 
 [[nodiscard]] std::string to_json(const run_record& run);
-/// A line a test behind a line of headings, as RFC 4180. Percentiles of single calls are empty where none were timed.
+/// A line a test behind a line of headings, as RFC 4180; of a test in groups of workers, a line a group. Percentiles of
+/// single calls are empty where none were timed.
 [[nodiscard]] std::string to_csv(std::span<const result> results);
-/// One page that loads nothing, with the distribution of each test's samples.
+/// One page that loads nothing, with the distribution of each test's samples or calls, and its curves over sizes and
+/// numbers of workers.
 [[nodiscard]] std::string to_html(const run_record& run);
 
-/// Name and value of what belongs into GoogleTest's XML and JSON reports, by RecordProperty, as `perf_NAME`.
+/// Name and value of what belongs into GoogleTest's XML and JSON reports, by RecordProperty, as `perf_NAME`; for groups
+/// of workers as `perf_threads_4_NAME`.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> properties_of(const result& found);
 
 /// The parts of an environment that have to agree before times are compared: processor, number of CPUs, memory,
 /// architecture, and whether the code was optimised or instrumented.
 [[nodiscard]] std::string identity_of(const environment& where);
 
-/// Earlier runs, one summary a test and run.
+/// Earlier runs: of each test and run, the numbers that can be compared.
 class baseline {
  public:
     /// Reads a file that to_json wrote, or every .json file of a folder: one process run each.
@@ -47,12 +50,13 @@ class baseline {
     /// machine or build that cannot be compared with `here`. Hostile files: no crash, bounded memory.
     baseline(const std::string& path, const environment& here);
 
-    /// Summaries of the runs of that test; none if no run has it.
-    [[nodiscard]] std::vector<summary> runs_of(const std::string& full_name) const;
+    /// The runs of that test; none if no run has it, or it failed in all. Of each: medians and percentiles with their
+    /// intervals, rates, groups and counters, each checked to be a number above zero or left out.
+    [[nodiscard]] std::vector<result> runs_of(const std::string& full_name) const;
 
  private:
     void read(const std::string& file, const std::string& identity);
-    std::vector<std::pair<std::string, summary>> runs_;
+    std::vector<std::pair<std::string, result>> runs_;
 };
 
 }  // namespace holdfast::perf_test

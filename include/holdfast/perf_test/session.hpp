@@ -6,12 +6,14 @@
 // Threads: one, the one that runs the tests.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "holdfast/perf_test/complexity.hpp"
 #include "holdfast/perf_test/environment.hpp"
 #include "holdfast/perf_test/options.hpp"
 #include "holdfast/perf_test/result.hpp"
@@ -51,9 +53,15 @@ class session {
     [[nodiscard]] bool configured() const noexcept { return configured_; }
     [[nodiscard]] const flag_values& flags() const noexcept { return flags_; }
 
+    /// Tells once, on stdout, where the tests run and what makes that place doubtful: call it before the first.
+    void introduce();
+
     /// Keeps a result with the number of the pass, prints it to stdout and gives it to the sinks.
     void add(const result& found);
     [[nodiscard]] const std::vector<result>& results() const noexcept { return results_; }
+
+    /// The end of a suite: says how the times of its tests grow with their parameters (growth_of).
+    void end_suite();
 
     /// The end of a pass over the tests. Returns: what makes it a failure, one text each.
     [[nodiscard]] std::vector<std::string> finish();
@@ -65,7 +73,8 @@ class session {
     std::vector<std::unique_ptr<sink>> sinks_;
     std::vector<result> results_;
     std::uint64_t pass_ = 1;
-    bool configured_ = false;
+    std::size_t suite_begin_ = 0;  // the first of the running suite in results_
+    bool configured_ = false, introduced_ = false;
 };
 
 /// Reads our flags, removes them from argv and prepares the session. A command line that makes no sense is answered on
@@ -80,6 +89,10 @@ struct text_style {
     bool colour = false;
 };
 [[nodiscard]] std::string to_text(const result& found, const text_style& style = {});
+/// Where it was measured, and what makes that place doubtful.
+[[nodiscard]] std::string to_text(const environment& where, const text_style& style = {});
+/// How the time of a test grows with its parameter.
+[[nodiscard]] std::string to_text(const test_growth& growth);
 
 /// Ends the process with status 3 and a message naming the test if it lives longer than the given seconds.
 ///

@@ -60,7 +60,12 @@ inline int verdicts_of_this_pass = 0;
 
 /// Prepares the session before the first test and closes it after the last.
 class session_listener : public testing::EmptyTestEventListener {
-    void OnTestProgramStart(const testing::UnitTest& /*unused*/) override { init_from_process(); }
+    void OnTestProgramStart(const testing::UnitTest& /*unused*/) override {
+        init_from_process();
+        session::get().introduce();
+    }
+
+    void OnTestSuiteEnd(const testing::TestSuite& /*unused*/) override { session::get().end_suite(); }
 
     void OnTestIterationEnd(const testing::UnitTest& tests, int /*iteration*/) override {
         verdicts_of_this_pass = 0;
