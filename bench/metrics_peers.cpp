@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sketches of the Rust registry, from the library that bench/metrics/peers/build makes. It is opened at run time, so
-// that this builds without Rust; where it is missing, each peer is named as skipped with the reason.
+// Sketches of the Rust registry and HdrHistogram for C, from the libraries that bench/metrics/peers/build makes. They
+// are opened at run time, so that this builds without any of it; of a library that is missing, each peer is named as
+// skipped with the reason.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bench/peers.hpp"
 
@@ -18,7 +20,7 @@ namespace holdfast::bench {
 
 namespace {
 
-/// The C interface of bench/metrics/peers/rust/src/lib.rs.
+/// The C interface of bench/metrics/peers/rust/src/lib.rs, which hdr_histogram_c.c has as well.
 struct sketch_library {
     std::uint32_t (*kinds)() = nullptr;
     const char* (*name)(std::uint32_t) = nullptr;
@@ -30,12 +32,13 @@ struct sketch_library {
     std::size_t (*bytes)(void*) = nullptr;
 };
 
-class rust_sketch final : public workload::quantile_method {
+class foreign_sketch final : public workload::quantile_method {
  public:
-    rust_sketch(const sketch_library& library, std::uint32_t kind) : library_(&library), sketch_(library.make(kind)) {}
-    rust_sketch(const rust_sketch&) = delete;
-    rust_sketch& operator=(const rust_sketch&) = delete;
-    ~rust_sketch() override { library_->free(sketch_); }
+    foreign_sketch(const sketch_library& library, std::uint32_t kind)
+        : library_(&library), sketch_(library.make(kind)) {}
+    foreign_sketch(const foreign_sketch&) = delete;
+    foreign_sketch& operator=(const foreign_sketch&) = delete;
+    ~foreign_sketch() override { library_->free(sketch_); }
     void record(std::span<const std::uint64_t> values) override {
         library_->record(sketch_, values.data(), values.size());
     }
@@ -55,9 +58,9 @@ class rust_sketch final : public workload::quantile_method {
     return program.parent_path().parent_path().parent_path() / "peers/metrics";
 }
 
-[[nodiscard]] bool load(sketch_library& library, std::string& reason) {
-    const auto path = folder() / "libholdfast_sketches.so";
-    std::ifstream said(folder() / "sketches.missing");
+[[nodiscard]] bool load(const std::string& name, sketch_library& library, std::string& reason) {
+    const auto path = folder() / ("libholdfast_" + name + ".so");
+    std::ifstream said(folder() / (name + ".missing"));
     std::getline(said, reason);
     if (!std::filesystem::exists(path)) {
         if (reason.empty()) reason = "not built; bench/metrics/peers/build builds it, and ./dev bench calls that";
@@ -69,8 +72,8 @@ class rust_sketch final : public workload::quantile_method {
         return false;
     }
     bool whole = true;
-    const auto find = [&](auto& function, const char* name) {
-        function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(opened, name));
+    const auto find = [&](auto& function, const char* symbol) {
+        function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(opened, symbol));
         whole = whole && function != nullptr;
     };
     find(library.kinds, "sketch_kinds");
@@ -88,18 +91,28 @@ class rust_sketch final : public workload::quantile_method {
 }  // namespace
 
 std::vector<workload::metrics_kind> metrics_kinds(std::vector<absent_peer>& absent) {
-    static sketch_library library;  // outlives all kinds
+    struct source {
+        std::string name;
+        std::vector<std::string> peers;  // by the names under which they are missed
+        sketch_library library = {};
+    };
+    static std::array<source, 2> sources{{{"sketches",
+                                           {"HdrHistogram (Rust)", "DDSketch (Rust)",
+                                            "t-digest (Apache DataSketches, Rust)", "KLL (Apache DataSketches, Rust)"}},
+                                          {"hdr_histogram_c", {"HdrHistogram (C)"}}}};  // outlives all kinds
     std::vector<workload::metrics_kind> kinds = workload::own_metrics_kinds();
-    std::string reason;
-    if (!load(library, reason)) {
-        for (const char* name : {"HdrHistogram (Rust)", "DDSketch (Rust)", "t-digest (Apache DataSketches, Rust)",
-                                 "KLL (Apache DataSketches, Rust)"})
-            absent.push_back({name, reason});
-        return kinds;
+    for (source& from : sources) {
+        const sketch_library& library = from.library;
+        std::string reason;
+        if (!load(from.name, from.library, reason)) {
+            for (const std::string& peer : from.peers) absent.push_back({peer, reason});
+            continue;
+        }
+        for (std::uint32_t kind = 0; kind < library.kinds(); ++kind)
+            kinds.push_back({library.name(kind), library.version(kind), true, [kind, &library](double, std::size_t) {
+                                 return std::make_unique<foreign_sketch>(library, kind);
+                             }});
     }
-    for (std::uint32_t kind = 0; kind < library.kinds(); ++kind)
-        kinds.push_back({library.name(kind), library.version(kind), true,
-                         [kind](double, std::size_t) { return std::make_unique<rust_sketch>(library, kind); }});
     return kinds;
 }
 

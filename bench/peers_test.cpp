@@ -52,6 +52,23 @@ TEST(BenchSuites, RunEveryPeerOnce) {
     }
 }
 
+// Each method of the metrics suite that another language or library brings, on latencies whose p99 is known.
+TEST(BenchSuites, PercentileMethodsAnswer) {
+    std::vector<bench::absent_peer> absent;
+    const auto kinds = bench::metrics_kinds(absent);
+    std::vector<std::uint64_t> latencies(100'000);
+    for (std::size_t i = 0; i < latencies.size(); ++i) latencies[i] = 1000 + (i * 7919) % latencies.size();
+    for (const workload::metrics_kind& kind : kinds) {
+        const auto method = kind.make(0.99, latencies.size());
+        method->record(latencies);
+        EXPECT_NEAR(method->quantile(0.99), 100'000, 5000) << kind.name;
+        EXPECT_GT(method->bytes(), 0U) << kind.name;
+    }
+    for (const bench::absent_peer& peer : absent) EXPECT_FALSE(peer.reason.empty()) << peer.name;
+    // Six of our own and the textbooks'; of the registries, five from Rust and two from C, or their names.
+    EXPECT_GE(kinds.size() + absent.size(), 6 + 4 + 1U);
+}
+
 TEST(BenchSuites, PeersAreThereOrNamedAsAbsent) {
     std::vector<bench::absent_peer> absent;
     EXPECT_EQ(bench::hash_table_kinds(absent).size() + absent.size(), 8U);
