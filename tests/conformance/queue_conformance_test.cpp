@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a queue must do alike in every kind of memory: one producer, one consumer, takeover, refusals, waiting.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -321,6 +322,54 @@ TEST_P(Shareable, ASecondMappingTakesWhatTheFirstPuts) {
               errc::writer_alive);
 }
 
+class Named : public Shareable {
+ protected:
+    [[nodiscard]] std::string peers_path() const {
+        return holdfast::detail::places_of(holdfast::memory::uri::parse(place.uri())).peers();
+    }
+};
+
+TEST_P(Named, ByNameEachSideTakesOver) {
+    {
+        ASSERT_TRUE(queue_producer::create(place.uri(), ring_of(1024)).try_push(message_of(0, 9), type_of(0)));
+    }
+    queue_consumer consumer = queue_consumer::attach(place.uri());
+    EXPECT_FALSE(consumer.producer_alive());
+    auto producer = queue_producer::attach(place.uri());
+    EXPECT_TRUE(consumer.producer_alive());
+    EXPECT_EQ(refusal_of([&] { (void)queue_producer::attach(place.uri()); }), errc::writer_alive);
+    EXPECT_EQ(refusal_of([&] { (void)queue_consumer::attach(place.uri()); }), errc::no_space);
+    ASSERT_TRUE(producer.try_push(message_of(1, 9), type_of(1)));
+    for (std::uint64_t i = 0; i < 2; ++i) {
+        ASSERT_TRUE(is_message(consumer.front(), i, 9));
+        ASSERT_TRUE(consumer.pop());
+    }
+    const auto seen = queue_observer::attach(place.uri());
+    EXPECT_EQ(seen.producer_alive(), true);
+    EXPECT_EQ(seen.consumer_alive(), true);
+}
+
+// The consumer's position lies in the peers file: without it, or with another, nothing is delivered that was released.
+TEST_P(Named, ALostPeersFileIsRefusedAndNeverGuessed) {
+    {
+        auto producer = queue_producer::create(place.uri(), ring_of(256));
+        queue_consumer consumer = producer.consumer();
+        for (std::uint64_t i = 0; i < 40; ++i) {
+            ASSERT_TRUE(producer.try_push(message_of(i, 20)));
+            ASSERT_TRUE(consumer.front() && consumer.pop());
+        }
+    }
+    ASSERT_EQ(::unlink(peers_path().c_str()), 0);
+    EXPECT_EQ(refusal_of([&] { (void)queue_consumer::attach(place.uri()); }), errc::not_found);
+    const auto blind = queue_observer::attach(place.uri());
+    EXPECT_TRUE(blind.refusal());
+    EXPECT_EQ(blind.size(), std::nullopt);
+    EXPECT_TRUE(blind.verify().found.empty()) << "the producer's side is sound";
+    EXPECT_EQ(refusal_of([&] { (void)queue_producer::attach(place.uri()); }), errc::corrupt);
+    EXPECT_EQ(refusal_of([&] { (void)queue_consumer::attach(place.uri()); }), errc::corrupt);
+    EXPECT_FALSE(queue_observer::attach(place.uri()).verify().found.empty());
+}
+
 // Both sides sleep and wake each other, across processes and mappings.
 TEST_P(Shareable, TwoProcessesWakeEachOther) {
     constexpr std::uint64_t messages = 5000;
@@ -344,6 +393,8 @@ TEST_P(Shareable, TwoProcessesWakeEachOther) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Queue, Everywhere, ::testing::ValuesIn(holdfast::test::every_kind),
+                         holdfast::test::kind_case_name);
+INSTANTIATE_TEST_SUITE_P(Queue, Named, ::testing::ValuesIn(holdfast::test::named_kinds),
                          holdfast::test::kind_case_name);
 INSTANTIATE_TEST_SUITE_P(Queue, Shareable, ::testing::ValuesIn(holdfast::test::shareable_kinds),
                          holdfast::test::kind_case_name);

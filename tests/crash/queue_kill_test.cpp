@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "holdfast/queue.hpp"
+#include "support/capability.hpp"
 #include "support/kill_rig.hpp"
 #include "support/process.hpp"
 #include "support/scale.hpp"
@@ -287,6 +288,41 @@ TEST_F(QueueKill, BothSidesKilledAtOnceWhileTheyWork) {
     EXPECT_EQ(next, sent);
     EXPECT_GT(sent, rounds);
     RecordProperty("kills", std::to_string(2 * rounds) + " kills, " + std::to_string(sent) + " messages");
+}
+
+// Making a queue, taking over either side and letting go, killed before and after each system call: the next ones work.
+TEST_F(QueueKill, KilledAtAnySystemCallOfAttachingTheNextOnesWork) {
+    if (!holdfast::test::can_trace()) GTEST_SKIP() << "needs: ptrace of a child";
+    std::uint64_t sent = 0;
+    {
+        queue_producer producer = make(1024);
+        ASSERT_TRUE(put(producer, sent++, 1));
+    }
+    const auto works = [&]() -> std::string {
+        queue_producer producer = queue_producer::attach(name_.uri(), after_death());
+        if (producer.stats().messages != sent) return "the producer counts otherwise";
+        if (!put(producer, sent, 1)) return "the next push failed";
+        ++sent;
+        queue_consumer consumer = queue_consumer::attach(name_.uri(), consumer_after_death());
+        for (std::uint64_t next = consumer.stats().messages; consumer.front(); consumer.pop())
+            if (!is_content(consumer.front(), next++)) return "another message";
+        if (consumer.stats().messages != sent) return "a message is missing";
+        if (!put(producer, sent, 1)) return "the next push failed";  // one is waiting in each round
+        ++sent;
+        return sound();
+    };
+    const auto stops = holdfast::test::kill_at_every_system_call(
+        [] {},
+        [&] {
+            queue_producer producer = queue_producer::attach(name_.uri(), after_death());
+            queue_consumer consumer = queue_consumer::attach(name_.uri(), consumer_after_death());
+            (void)consumer.wait(1s);
+            (void)consumer.wait(0s);
+        },
+        [] { return std::string(); }, works);
+    EXPECT_TRUE(stops.passed()) << stops.failure;
+    EXPECT_GT(stops.steps, 20U);
+    RecordProperty("stops", std::to_string(stops.steps));
 }
 
 // The ring by index: what a killed producer published is contiguous, and its batches are whole.
