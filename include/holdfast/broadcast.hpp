@@ -27,4 +27,5 @@
 
 #include "holdfast/broadcast/reader.hpp"           // IWYU pragma: export
 #include "holdfast/broadcast/reliable_reader.hpp"  // IWYU pragma: export
+#include "holdfast/broadcast/reports.hpp"          // IWYU pragma: export
 #include "holdfast/broadcast/writer.hpp"           // IWYU pragma: export

@@ -111,7 +111,8 @@ TEST(BroadcastConcurrency, OverrunReadersAreNeverGivenAMixAndCountExactly) {
             const auto pause = [&]() noexcept {
                 if (i > 0 && ++turn % (i == 1 ? 512 : 4096) == 0) std::this_thread::yield();  // invites the writer in
             };
-            while (!stop.load(std::memory_order_acquire)) reader.step(pause);
+            while (!stop.load(std::memory_order_acquire))
+                if (!reader.step(pause)) std::this_thread::yield();
             while (reader.step(pause)) continue;
             ends[i] = reader.next();
         });

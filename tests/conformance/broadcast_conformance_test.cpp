@@ -7,8 +7,10 @@
 #include <cstring>
 #include <iterator>
 #include <memory>
+#include <ranges>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "holdfast/broadcast.hpp"
@@ -56,6 +58,9 @@ std::string read_one(Reader& reader) {
     if (!got) return "message " + std::to_string(expected) + ": " + std::string(outcome_name(got.status));
     return got.sequence == expected && is_message(out, expected, bytes_max) ? "" : "another message than published";
 }
+
+template <class T>
+concept publishes = requires(T& handle, std::span<const std::byte> message) { handle.publish(message); };
 
 class Everywhere : public ::testing::TestWithParam<std::string> {
  protected:
@@ -132,6 +137,31 @@ TEST_P(Everywhere, TheRingIsAContainerToAppendTo) {
     EXPECT_EQ(read_one(reader), "");
     EXPECT_EQ(read_one(reader), "");
     EXPECT_EQ(refusal_of([&] { writer.push_back(std::vector<std::byte>(2000)); }), errc::no_space);
+}
+
+TEST_P(Everywhere, ReadersAreRanges) {
+    static_assert(std::ranges::input_range<holdfast::broadcast_drain<broadcast_reader>>);
+    static_assert(std::ranges::input_range<holdfast::broadcast_drain<broadcast_reliable_reader>>);
+    static_assert(!std::is_copy_constructible_v<broadcast_writer>, "two writers from one handle");
+    static_assert(!std::is_copy_constructible_v<broadcast_reliable_reader>, "two readers in one slot");
+    static_assert(publishes<broadcast_writer> && !publishes<broadcast_reader> && !publishes<broadcast_reliable_reader>);
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096));
+    auto reader = writer.reader();
+    std::vector<std::byte> buffer;
+    std::uint64_t next = 1, lapped = 0;
+    for (int round = 0; round < 20; ++round) {
+        for (int i = 0; i < 10 * round; ++i) ASSERT_EQ(publish(writer), outcome::ok);
+        for (const auto& [answer, bytes] : reader.drain(buffer)) {
+            if (answer.status == outcome::lapped) {
+                ++lapped;
+                next += answer.count;
+            } else {
+                ASSERT_TRUE(answer && is_message(bytes, next++, bytes_max));
+            }
+        }
+        ASSERT_EQ(next, writer.sequence() + 1);
+    }
+    EXPECT_GT(lapped, 0U);
 }
 
 TEST_P(Everywhere, AnotherKindOfContainerIsRefused) {
@@ -226,7 +256,11 @@ TEST_P(Shareable, AReaderThatDropsNeverHoldsTheWriterUp) {
     const auto got = reader.read(out);
     ASSERT_EQ(got.status, outcome::lapped);
     EXPECT_EQ(reader.sequence(), 1 + got.count);
-    EXPECT_EQ(writer.registered_readers().at(0).lost, got.count);
+    const auto reports = holdfast::registered_readers_of(*again(writer));
+    ASSERT_EQ(reports.size(), 1U);
+    EXPECT_EQ(reports[0].lost, got.count);
+    EXPECT_EQ(reports[0].policy, broadcast_policy::drop);
+    EXPECT_EQ(holdfast::broadcast_writer_report_of(writer.underlying()).refused, 0U);
 }
 
 TEST_P(Shareable, AReaderWithoutPatienceIsEvictedAndMayComeBack) {
@@ -237,6 +271,7 @@ TEST_P(Shareable, AReaderWithoutPatienceIsEvictedAndMayComeBack) {
     for (std::uint64_t i = 0; i < 500; ++i) ASSERT_EQ(publish(writer), outcome::ok);
     EXPECT_FALSE(reader.registered());
     EXPECT_TRUE(writer.registered_readers().at(0).evicted);
+    EXPECT_EQ(holdfast::broadcast_writer_report_of(writer.underlying()).evicted, 1U);
     EXPECT_EQ(writer.registered_readers().at(0).policy, std::nullopt);
     std::vector<std::byte> out;
     const auto got = reader.read(out);

@@ -163,6 +163,39 @@ TEST_F(BroadcastKill, ABlockingReadersHoldEndsWithItsLife) {
     EXPECT_TRUE(writer.reader().verify().empty());
 }
 
+TEST_F(BroadcastKill, RegisteredReadersKilledAtRandomInstantsHoldNobodyUp) {
+    broadcast_writer writer = make(8192, 1);
+    holdfast::test::seeded_random random;
+    const auto publish_some = [&] {
+        for (int i = 0; i < 20; ++i)
+            if (!operate(writer)) return false;
+        return true;
+    };
+    ASSERT_TRUE(publish_some());
+    const auto worker = [&](kill_progress& progress, std::uint64_t round) {
+        std::vector<std::byte> out;
+        progress.ready();
+        for (std::uint64_t i = round;; ++i) {
+            progress.begin();
+            const broadcast_registration how{.policy = i % 2 == 0 ? broadcast_policy::block : broadcast_policy::evict};
+            broadcast_reliable_reader reader = broadcast_reliable_reader::attach(name_.uri(), how);
+            for (int n = 0; n < 10; ++n)
+                if (reader.read(out).status == outcome::corrupt) ::_exit(1);
+            reader.acknowledge();
+            if (!reader.enrol({.start = broadcast_start::latest()})) ::_exit(1);
+            progress.end();
+        }
+    };
+    const auto verify = [&](const kill_progress&, std::uint64_t) -> std::string {
+        if (!publish_some()) return "a dead reader holds the writer up";
+        return writer.registered_readers().empty() ? "" : "a dead reader is still registered";
+    };
+    const auto report = holdfast::test::run_kill_rounds(
+        {.rounds = scaled(2'000), .delay_ns_max = 200'000, .seed = random.seed()}, worker, verify);
+    EXPECT_TRUE(report.passed()) << report.failure;
+    RecordProperty("kills", report.text());
+}
+
 TEST_F(BroadcastKill, AStoppedReaderIsEvictedWhenItsPatienceEndsAndIsTold) {
     broadcast_writer writer = make(8192, 1);
     for (std::uint64_t round = 0; round < scaled(10); ++round) {
@@ -201,10 +234,10 @@ TEST_F(BroadcastKill, StoppedUnregisteredReadersAreToldExactlyWhatTheyLost) {
             talk.signal();
             // Until message `end` of the round, which has no successor: then all was read or counted.
             const std::uint64_t end = next + 3000;
-            std::uint64_t lost = 0;
+            std::uint64_t missed = 0;
             while (next < end)
-                if (std::string fault = follow(reader, next, &lost); !fault.empty()) return fault;
-            talk.send(lost);
+                if (std::string fault = follow(reader, next, &missed); !fault.empty()) return fault;
+            talk.send(missed);
             return {};
         });
         ASSERT_TRUE(child.talk().wait());

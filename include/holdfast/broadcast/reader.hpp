@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -94,8 +95,52 @@ template <class Look>
 
 }  // namespace detail
 
+/// What one step of a reader gave: the answer, and the message when it is ok.
+struct broadcast_message {
+    broadcast_read answer;  ///< ok or lapped
+    std::span<const std::byte> bytes{};
+};
+
+/// The messages that are there now, as an input range; see broadcast_reader::drain. It ends when there is no further
+/// one.
+template <class Reader>
+class broadcast_drain {
+ public:
+    class iterator {
+     public:
+        using value_type = broadcast_message;
+        using difference_type = std::ptrdiff_t;
+        iterator() = default;
+        explicit iterator(broadcast_drain* of) : of_(of) { ++*this; }
+        [[nodiscard]] const broadcast_message& operator*() const noexcept { return of_->now_; }
+        iterator& operator++() {
+            if (!of_->step()) of_ = nullptr;
+            return *this;
+        }
+        void operator++(int) { ++*this; }
+        [[nodiscard]] bool operator==(std::default_sentinel_t) const noexcept { return of_ == nullptr; }
+
+     private:
+        broadcast_drain* of_ = nullptr;
+    };
+    broadcast_drain(Reader& reader, std::vector<std::byte>& buffer) noexcept : reader_(&reader), buffer_(&buffer) {}
+
+    [[nodiscard]] iterator begin() { return iterator(this); }
+    [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
+
+ private:
+    [[nodiscard]] bool step() {
+        now_.answer = reader_->read(*buffer_);
+        now_.bytes = now_.answer ? std::span<const std::byte>(*buffer_) : std::span<const std::byte>();
+        return now_.answer || now_.answer.status == outcome::lapped;
+    }
+    Reader* reader_;
+    std::vector<std::byte>* buffer_;
+    broadcast_message now_;
+};
+
 /// Reads one message after the other from a place of its own. Registers nowhere: the writer does not know of it, and
-/// overruns it if it is slow. Move-only.
+/// overruns it if it is slow. A copy reads on from the same place by itself.
 class broadcast_reader {
  public:
     /// Throws: as segment::attach; kind_mismatch, version_mismatch, geometry_mismatch, corrupt.
@@ -123,6 +168,13 @@ class broadcast_reader {
 
     /// Copies the next message into `out`, whose size becomes the message's. Allocates at most message_bytes_max().
     broadcast_read read(std::vector<std::byte>& out) { return keep(core_.next(detail::copying_into(out))); }
+
+    /// The messages that are there now, one by one in `buffer`: for (const auto& [answer, bytes] :
+    /// reader.drain(buffer)). Losses are elements too (answer.status is lapped). Ends at empty or corrupt (see
+    /// fault()).
+    [[nodiscard]] broadcast_drain<broadcast_reader> drain(std::vector<std::byte>& buffer) noexcept {
+        return {*this, buffer};
+    }
 
     /// Runs look(bytes, type) on the next message in place and steps behind it.
     ///

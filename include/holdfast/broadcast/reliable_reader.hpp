@@ -114,6 +114,10 @@ class broadcast_reliable_reader {
     /// registration is the parent's, attach anew).
     broadcast_read read(std::span<std::byte> out) noexcept { return next(detail::copying_into(out)); }
     broadcast_read read(std::vector<std::byte>& out) { return next(detail::copying_into(out)); }
+    /// As broadcast_reader::drain.
+    [[nodiscard]] broadcast_drain<broadcast_reliable_reader> drain(std::vector<std::byte>& buffer) noexcept {
+        return {*this, buffer};
+    }
     /// As broadcast_reader::visit; under `block`, and under `evict` as long as registered() stays true, the message is
     /// whole while `look` runs.
     template <class Look>

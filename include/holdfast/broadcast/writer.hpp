@@ -22,6 +22,7 @@
 
 #include "holdfast/broadcast/reader.hpp"
 #include "holdfast/broadcast/reliable_reader.hpp"
+#include "holdfast/broadcast/reports.hpp"
 #include "holdfast/layout/broadcast_write.hpp"
 #include "holdfast/memory/waiting.hpp"
 #include "holdfast/peers.hpp"
@@ -35,20 +36,6 @@ struct broadcast_options {
     std::uint32_t registered_readers = 0;    ///< how many there may be at once
     std::string schema{};                    ///< canonical schema text of the messages, may be empty
     create_options segment{};
-};
-
-/// What is known of one registered reader.
-struct broadcast_reader_report {
-    std::uint32_t slot = 0;
-    bool alive = false;                      ///< its process holds the slot
-    std::optional<broadcast_policy> policy;  ///< nothing: not registered, or evicted
-    std::uint64_t registered_ns = 0;         ///< Unix time
-    std::uint64_t sequence = 0;              ///< of its next message, as it last said
-    std::uint64_t behind_bytes = 0;          ///< from its place to the tail
-    std::uint64_t received = 0, lost = 0;    ///< messages, as it last said
-    std::uint64_t blocked_ns = 0;            ///< how long it held the writer up, in all
-    std::uint64_t blocked = 0;               ///< how often
-    bool evicted = false;                    ///< its patience ran out
 };
 
 /// Publishes messages. Holds the segment's lease: one writer at a time. Never waits. Move-only.
@@ -177,10 +164,8 @@ class broadcast_writer {
 
     /// Who is registered, and who held the writer up. Cost: a line and a system call for each slot.
     [[nodiscard]] std::vector<broadcast_reader_report> registered_readers() const {
-        std::vector<broadcast_reader_report> all;
-        for (std::uint32_t i = 0; peers_ && i + 1 < peers_->size(); ++i)
-            if (const auto report = report_on(i)) all.push_back(*report);
-        return all;
+        if (!peers_) return {};
+        return detail::broadcast_reports(core_.view(), *peers_, core_.tail());
     }
 
     /// A reader of this very mapping, which it keeps alive.
@@ -242,30 +227,6 @@ class broadcast_writer {
     }
     [[nodiscard]] static std::uint64_t unix_ns() noexcept { return detail::clock_ns(CLOCK_REALTIME); }
     [[nodiscard]] static std::uint64_t monotonic_ns() noexcept { return detail::clock_ns(CLOCK_MONOTONIC); }
-
-    [[nodiscard]] std::optional<broadcast_reader_report> report_on(std::uint32_t index) const {
-        // Relaxed throughout: a report that may be mixed while its reader moves.
-        constexpr auto relaxed = std::memory_order_relaxed;
-        const layout::broadcast_slot& slot = detail::broadcast_slot_in(*peers_, index);
-        const layout::broadcast_report& noted = core_.view().report(index);
-        const std::uint64_t held = slot.held.load(relaxed), policy = layout::broadcast_held_policy(held);
-        broadcast_reader_report report;
-        report.slot = index;
-        report.alive = peers_->alive(index + 1);
-        if (!report.alive && held == 0) return std::nullopt;
-        if (policy >= 1 && policy <= 3) report.policy = static_cast<broadcast_policy>(policy);
-        report.registered_ns = slot.registered_ns.load(relaxed);
-        report.sequence = slot.sequence.load(relaxed);
-        const std::uint64_t position = layout::broadcast_held_position(held);
-        if (report.policy && position <= core_.tail()) report.behind_bytes = core_.tail() - position;
-        report.received = slot.received.load(relaxed);
-        report.lost = slot.lost.load(relaxed);
-        if (noted.registered_ns.load(relaxed) != report.registered_ns) return report;
-        report.blocked_ns = noted.blocked_ns.load(relaxed);
-        report.blocked = noted.blocked.load(relaxed);
-        report.evicted = noted.evicted.load(relaxed) != 0;
-        return report;
-    }
 
     std::shared_ptr<segment> segment_;
     std::optional<peers> peers_;
