@@ -322,6 +322,23 @@ TEST_P(Shareable, ASecondMappingTakesWhatTheFirstPuts) {
               errc::writer_alive);
 }
 
+// The kernel sleeps on a word in a read-only mapping, in every kind of memory: a wait that only spins would look much
+// more often.
+TEST_P(Shareable, AConsumerThatMayOnlyReadTheDataSleepsAndLearnsOfADeath) {
+    auto producer = std::make_unique<queue_producer>(queue_producer::create(place.uri(), ring_of(1024)));
+    queue_consumer consumer(again(*producer));
+    EXPECT_EQ(consumer.wait(250ms).status, outcome::timed_out);
+    EXPECT_GE(consumer.stats().parked, 2U);
+    EXPECT_LE(consumer.stats().parked, 10U);
+    ASSERT_TRUE(producer->try_push(message_of(1, 9), type_of(1)));
+    EXPECT_TRUE(consumer.wait(10s));
+    consumer.pop();
+    producer.reset();
+    while (consumer.front()) consumer.pop();
+    EXPECT_EQ(consumer.wait(10s).status, outcome::writer_gone);
+    EXPECT_LE(consumer.stats().parked, 20U);
+}
+
 class Named : public Shareable {
  protected:
     [[nodiscard]] std::string peers_path() const {

@@ -184,6 +184,9 @@ class queue_counter {
 
     /// Writes what will be true once the side stands at `position`.
     void announce(queue_side& side, std::uint64_t position, const queue_counts& more) noexcept {
+        // The compiler must not move what follows up across the last commit: this ledger was true until then. (The
+        // processor retires stores in program order, which is what a kill cuts.)
+        std::atomic_signal_fence(std::memory_order_seq_cst);
         current_ ^= 1U;
         counts_.messages += more.messages;
         counts_.bytes += more.bytes;
