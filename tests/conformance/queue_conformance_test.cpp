@@ -287,7 +287,15 @@ TEST_P(Everywhere, RecordsComeOutInOrderOneByOneAndInBatches) {
         for (std::uint64_t i = 0; got && i < got.count; ++i) ASSERT_EQ(taken[i].sequence, out++);
     }
     EXPECT_GT(out, 1000U);
+    unsigned seen = 0;
+    const std::uint64_t left = in - out;
+    if (left > 1) {
+        EXPECT_THROW(consumer.drain(99, [&](const tick& t) { return ++seen == 2 ? throw 1 : void(t); }), int);
+        EXPECT_EQ(consumer.front().value.sequence, ++out) << "the element that was thrown over stays";
+    }
+    EXPECT_EQ(consumer.drain(1, [&](const tick& t) { EXPECT_EQ(t.sequence, out++); }).count, left > 0 ? 1U : 0U);
     while (consumer.try_pop()) ++out;
+    EXPECT_EQ(consumer.drain(9, [](const tick&) {}).status, outcome::empty);
     EXPECT_EQ(in, out);
     EXPECT_EQ(producer.stats().messages, in);
     EXPECT_EQ(consumer.stats().messages, in);

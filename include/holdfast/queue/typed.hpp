@@ -290,6 +290,26 @@ class queue<T>::consumer {
         if (how_ == delivery::at_most_once) acknowledge();
         return there;
     }
+    /// Runs use(value) on copies of up to `most` elements, one by one, and releases them together.
+    /// Returns: ok and their number; else as front(), when there was none. What `use` throws passes through; the
+    /// element it was given stays, those before it are released.
+    template <class Use>
+    result drain(std::uint64_t most, Use&& use) {
+        if (!ours()) return {outcome::read_only, 0};
+        acknowledge();
+        front_ = false;
+        const result there = core_.ready(most);
+        struct releaser {
+            consumer& self;
+            ~releaser() { self.acknowledge(); }
+        };
+        const releaser at_end{*this};
+        for (std::uint64_t i = 0; i < there.count; ++i) {
+            use(value_at(0));
+            core_.pass(1);
+        }
+        return there;
+    }
     /// Releases what try_pop() gave: the caller is done with it.
     void acknowledge() noexcept {
         if (ours() && core_.release()) detail::ring_if_asleep(core_, rings_);
