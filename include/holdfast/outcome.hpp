@@ -14,20 +14,21 @@ namespace holdfast {
 /// What came of an operation. Values are appended, never renumbered.
 enum class outcome : std::uint8_t {
     ok = 0,
-    empty,        ///< nothing to read now
-    full,         ///< no room now; a reader may make some
-    too_small,    ///< the caller's buffer cannot hold the message; count: bytes it needs. Nothing was taken
-    too_large,    ///< it never fits into this container; count: the largest that does. Nothing was changed
-    lapped,       ///< the writer overran this reader; count: messages lost. The reader goes on behind them
-    timed_out,    ///< the deadline passed
-    writer_gone,  ///< nothing to read, and no living process holds the right to write
-    reader_gone,  ///< no room, and no living process reads
-    not_claimed,  ///< commit without a claim, or of more than was claimed
-    read_only,    ///< the handle may not do this: inherited by fork, or moved from
-    corrupt,      ///< bytes break an invariant; the handle's fault() says so from now on
-    stale,        ///< the handle names nothing: it was freed or replaced, or never given out. Nothing was changed
-    contended,    ///< the writer was at work each time the reader looked: no damage; try again
-    no_memory,    ///< this process lacks memory for the bookkeeping of the operation. Nothing was changed
+    empty,         ///< nothing to read now
+    full,          ///< no room now; a reader may make some
+    too_small,     ///< the caller's buffer cannot hold the message; count: bytes it needs. Nothing was taken
+    too_large,     ///< it never fits into this container; count: the largest that does. Nothing was changed
+    lapped,        ///< the writer overran this reader; count: messages lost. The reader goes on behind them
+    timed_out,     ///< the deadline passed
+    writer_gone,   ///< nothing to read, and no living process holds the right to write
+    reader_gone,   ///< no room, and no living process reads
+    not_claimed,   ///< commit without a claim, or of more than was claimed
+    read_only,     ///< the handle may not do this: inherited by fork, or moved from
+    corrupt,       ///< bytes break an invariant; the handle's fault() says so from now on
+    stale,         ///< the handle names nothing: it was freed or replaced, or never given out. Nothing was changed
+    contended,     ///< the writer was at work each time the reader looked: no damage; try again
+    no_memory,     ///< this process lacks memory for the bookkeeping of the operation. Nothing was changed
+    out_of_range,  ///< no such element. Nothing was changed
 };
 
 /// The name of an outcome, for messages and logs; empty for a number that is none.
@@ -48,6 +49,7 @@ enum class outcome : std::uint8_t {
         case outcome::stale: return "stale";
         case outcome::contended: return "contended";
         case outcome::no_memory: return "no memory";
+        case outcome::out_of_range: return "out of range";
     }
     return {};
 }

@@ -28,11 +28,6 @@ struct hash_table_entry {
 
 namespace detail {
 
-template <class T>
-[[nodiscard]] const std::byte* bytes_of(const T& value) noexcept {
-    return reinterpret_cast<const std::byte*>(&value);
-}
-
 /// Queries over finder(), which Self provides, as well as segment_of().
 template <class Self, class K, class V>
 class hash_table_queries {

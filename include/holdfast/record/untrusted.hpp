@@ -66,4 +66,10 @@ struct raw_record {
     [[nodiscard]] T get() const noexcept { return record_of<T>(bytes); }
 };
 
+/// The bytes of a record of our own.
+template <class T>
+[[nodiscard]] const std::byte* bytes_of(const T& value) noexcept {
+    return reinterpret_cast<const std::byte*>(&value);
+}
+
 }  // namespace holdfast::detail
