@@ -2,6 +2,8 @@
 // holdfast.hpp - the whole core: every container and metric, the segment beneath them, and the errors.
 #pragma once
 
+#include "holdfast/array.hpp"
+#include "holdfast/array/dynamic.hpp"
 #include "holdfast/block_store.hpp"
 #include "holdfast/broadcast.hpp"
 #include "holdfast/error.hpp"
