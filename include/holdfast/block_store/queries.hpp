@@ -36,7 +36,7 @@ class block_store_queries {
     /// Copies a value to the front of `out`.
     /// Returns: ok with its size; stale, too_small with the size needed, corrupt. What `out` holds counts only with ok.
     /// Threads: any number, beside the writer. After a crash of the writer: as before.
-    /// Cost: two cache lines fetched together, and the copy, 8 bytes a cycle; a line more for each further run.
+    /// Cost: two cache lines fetched together, and the copy at the speed of memcpy; a line more for each further run.
     [[nodiscard]] result read(std::uint64_t handle, std::span<std::byte> out) const noexcept {
         return core().read(handle, out);
     }

@@ -17,6 +17,7 @@
 #include "holdfast/block_store/result.hpp"
 #include "holdfast/block_store/view.hpp"
 #include "holdfast/detail/fault_latch.hpp"
+#include "holdfast/detail/shared_copy.hpp"
 #include "holdfast/error.hpp"
 
 namespace holdfast::detail {
@@ -51,14 +52,20 @@ class block_reader_core {
 
     /// Copies a value to the front of `out`.
     [[nodiscard]] result read(std::uint64_t handle, std::span<std::byte> out) const noexcept {
-        bool fits = true;
-        result got =
-            visit(handle, [&](std::span<const std::byte> piece, std::uint64_t from, std::uint64_t bytes) noexcept {
-                fits = bytes <= out.size();
-                if (fits) copy_from_shared(out.data() + from, piece.data(), piece.size());
-            });
-        if (got && !fits) got.status = outcome::too_small;
-        return got;
+        if (!view_.is_handle(handle)) return {outcome::stale, 0};
+        const std::uint64_t head = view_.index_of(handle);
+        view_.prefetch(head);
+        if (view_.word(head) != handle) return {outcome::stale, 0};
+        // The usual case, a value of one run that fits, in few instructions: so that reads out of memory that is far
+        // away overlap (74 against 119 ns at a million values of 100 bytes).
+        const std::byte* const unit = view_.unit(head);
+        const auto bytes = shared_load<std::uint64_t>(unit);
+        const auto run = shared_load<std::uint64_t>(unit + layout::block_head_run_offset);
+        if (bytes <= out.size() && view_.is_one_run(head, bytes, run)) {
+            copy_mix_from_shared(out.data(), unit + layout::block_head_bytes, static_cast<std::size_t>(bytes));
+            return view_.still(handle) ? result{outcome::ok, bytes} : result{outcome::stale, 0};
+        }
+        return read_runs(handle, out);
     }
 
     /// The size of a value that stands, checked against its first run: nobody allocates by a number of a value that
@@ -95,6 +102,18 @@ class block_reader_core {
     void latch(errc code) const noexcept { fault_.set(code); }
 
  private:
+    /// The same for any value, or none.
+    [[nodiscard, gnu::noinline]] result read_runs(std::uint64_t handle, std::span<std::byte> out) const noexcept {
+        bool fits = true;
+        result got =
+            visit(handle, [&](std::span<const std::byte> piece, std::uint64_t from, std::uint64_t bytes) noexcept {
+                fits = bytes <= out.size();
+                if (fits) copy_mix_from_shared(out.data() + from, piece.data(), piece.size());
+            });
+        if (got && !fits) got.status = outcome::too_small;
+        return got;
+    }
+
     [[nodiscard]] result end(std::uint64_t handle, bool whole, std::uint64_t bytes) const noexcept {
         if (!view_.still(handle)) return {outcome::stale, 0};
         if (whole) return {outcome::ok, bytes};

@@ -170,7 +170,15 @@ class block_view {
             run_word = shared_load<std::uint64_t>(unit(first));
         }
     }
-    /// The same with size and run word loaded from the head.
+    /// Whether they describe a value of one run; for_each_run then shows just that. Requires: head < units().
+    [[nodiscard]] bool is_one_run(std::uint64_t head, std::uint64_t bytes, std::uint64_t run_word) const noexcept {
+        const std::uint64_t units = layout::block_run_units(run_word);
+        if (layout::block_run_next(run_word) != layout::block_no_run) return false;
+        if (units == 0 || units > geometry_.units - head) return false;
+        const std::uint64_t room = bytes_of(units) - layout::block_head_bytes;
+        return room - bytes < geometry_.unit_bytes;  // wraps, and is false, where bytes are more than the room
+    }
+    /// for_each_run with size and run word loaded from the head.
     template <class Run>
     bool for_each_run(std::uint64_t head, Run&& run) const {
         return for_each_run(head, shared_load<std::uint64_t>(unit(head)),

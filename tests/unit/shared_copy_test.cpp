@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The wide copy out of shared memory: every size and alignment, up to the last byte of a page and not beyond.
+#include <gtest/gtest.h>
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+#include "holdfast/detail/shared_copy.hpp"
+
+namespace {
+
+// Two pages, the second of which must not be touched.
+class guarded_page {
+ public:
+    guarded_page() : at_(::mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+        EXPECT_NE(at_, MAP_FAILED);
+        EXPECT_EQ(::mprotect(static_cast<std::byte*>(at_) + 4096, 4096, PROT_NONE), 0);
+        for (std::size_t i = 0; i < 4096; ++i)
+            end()[-1 - static_cast<std::ptrdiff_t>(i)] = static_cast<std::byte>(i * 7);
+    }
+    guarded_page(const guarded_page&) = delete;
+    guarded_page& operator=(const guarded_page&) = delete;
+    ~guarded_page() { ::munmap(at_, 8192); }
+    [[nodiscard]] std::byte* end() const noexcept { return static_cast<std::byte*>(at_) + 4096; }
+
+ private:
+    void* at_;
+};
+
+TEST(SharedCopy, CopiesEverySizeAtEveryAlignment) {
+    const guarded_page from;
+    for (std::size_t bytes = 0; bytes < 400; ++bytes)
+        for (std::size_t shift = 0; shift < 9; ++shift) {
+            std::vector<std::byte> to(bytes + 32, std::byte{0xAA}), expected = to;
+            const std::byte* source = from.end() - bytes - shift * (bytes % 3);  // ends at the page's end, or before
+            std::memcpy(expected.data() + shift, source, bytes);
+            holdfast::detail::copy_mix_from_shared(to.data() + shift, source, bytes);
+            ASSERT_EQ(to, expected) << bytes << " bytes, shifted by " << shift;
+        }
+}
+
+TEST(SharedCopy, CopiesIntoTheLastByteOfAPage) {
+    const guarded_page to;
+    std::vector<std::byte> from(1000, std::byte{0x5C});
+    for (const std::size_t bytes : {1U, 63U, 64U, 65U, 128U, 999U, 1000U}) {
+        holdfast::detail::copy_mix_from_shared(to.end() - bytes, from.data(), bytes);
+        EXPECT_EQ(std::memcmp(to.end() - bytes, from.data(), bytes), 0);
+    }
+}
+
+}  // namespace
