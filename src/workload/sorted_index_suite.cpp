@@ -186,10 +186,11 @@ class data_set {
     void settle(perf_test::subject& s, sorted_index_subject<K>* index, keys questions) const {
         if (size_.records > fits_in_last_cache) return;
         // The others have been through the caches meanwhile: what is measured is an index that stays in them.
-        s.prepare = [index, warm = questions.first(std::min<std::size_t>(questions.size(), 200'000))] {
+        const bool quick = to_.options().quick;
+        s.prepare = [index, warm = questions.first(std::min<std::size_t>(questions.size(), quick ? 20'000 : 200'000))] {
             keep(index->find(warm));
         };
-        if (size_.records > 100'000) s.batch = questions.size() / 4;
+        if (size_.records > 100'000) s.batch = questions.size() / (quick ? 32 : 4);
     }
 
     /// `present`: all of the keys are there, or none.
