@@ -99,11 +99,11 @@ TEST_P(HashTableSegmentKill, TheSuccessorFindsBeforeOrAfterAndGoesOn) {
             // The full check, on what the kill left and on what the successor made of it.
             const auto damage = [](const auto& of) {
                 std::string text;
-                const auto report = of.verify([&](const hash_table_finding& f) {
+                const auto seen = of.verify([&](const hash_table_finding& f) {
                     text += std::string(describe(f.what)) + " at slot " + std::to_string(f.slot) + "; ";
                     return text.size() < 1000;
                 });
-                if (report.busy != 0) text += "not all could be compared";
+                if (seen.busy != 0) text += "not all could be compared";
                 return text;
             };
             // A reader before the successor, then the successor: it recovers, so the rounds alternate who comes first.
