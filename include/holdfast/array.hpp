@@ -109,7 +109,7 @@ class array : public detail::array_queries<array<T>, T> {
     }
     /// Replaces elements [first, first + values.size()), range_max() at most. After a crash of the writer all of them
     /// are replaced, or none. Readers see elements of more than 8 bytes change all at once, smaller ones one by one
-    /// (and after a kill, until the next writer attaches, perhaps only some of them).
+    /// (and after a kill, until the next writer attaches, perhaps only some of them). `values` may lie in span().
     void store_range(std::uint64_t first, std::span<const T> values) {
         detail::require_store(*segment_, first, values.size(), geometry_);
         if (!values.empty()) mutator_.store(first, values.size(), detail::bytes_of(*values.data()), sizeof(T));

@@ -189,6 +189,27 @@ TEST(Array, LiesInPlaceWhereThatIsSafe) {
     EXPECT_EQ(words[4].load(), 0);
 }
 
+// Moved up by one and down by one out of the array itself: all elements come from the state before.
+TEST(Array, ARangeOfItsOwnElementsIsStoredAsItWas) {
+    const auto check = [](auto make) {
+        using value = decltype(make(u64{0}));
+        auto own = array<value>::create("heap:", {.size = 10});
+        std::vector<value> expected;
+        for (u64 i = 0; i < 10; ++i) expected.push_back(make(i + 1));
+        own.store_range(0, expected);
+        const std::vector<value> before = expected;
+        own.store_range(1, own.span().first(3));
+        std::copy_n(before.begin(), 3, expected.begin() + 1);
+        own.store_range(5, own.span().subspan(6, 4));
+        std::copy_n(before.begin() + 6, 4, expected.begin() + 5);
+        for (u64 i = 0; i < 10; ++i) EXPECT_EQ(own[i], expected[i]) << i;
+        EXPECT_TRUE(own.verify([](const array_finding&) { return true; }).intact());
+    };
+    check([](u64 x) { return x; });
+    check([](u64 x) { return static_cast<std::uint16_t>(x); });
+    check(made);
+}
+
 TEST(Array, BoolsFromOutsideAreBoolsHoweverTheirBytes) {
     auto flags = array<flagged>::create("heap:", {.size = 20});
     flags.store(2, {true, 9});

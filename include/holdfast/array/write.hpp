@@ -135,8 +135,7 @@ class array_mutator {
         write_record(range, from, step, next);  // J1
         versions_odd(view_, range);             // U1
         set_sequence(view_, sequence_ + 1);     // J2
-        for (std::uint64_t i = 0; i < range.count; ++i, from += step)
-            copy_cells_to(view_.elements + (range.first + i) * stride(), from);  // U2
+        copy_image(range);                      // U2
         for (std::uint64_t group = first_group; view_.touches(range, group); ++group)
             store_release<std::uint64_t>(view_.digest_of(group), next[group - first_group]);  // D2
         versions_even(view_, range);                                                          // U3
@@ -172,9 +171,13 @@ class array_mutator {
         }
         return gained;
     }
-    void copy_cells_to(std::byte* to, const std::byte* from) noexcept {
-        for (std::size_t at = 0; at < stride(); at += cell_bytes())
-            store_cell(to + at, cell_bytes(), cell_of(from, at));
+    /// U2, from the journal and never from the caller's bytes: those may be elements that this very store replaces, or
+    /// change meanwhile.
+    void copy_image(element_range range) noexcept {
+        std::byte* const to = view_.element_at(range.first);
+        const std::byte* const from = view_.image_at(0);
+        for (std::size_t at = 0; at < range.count * stride(); at += cell_bytes())
+            store_cell(to + at, cell_bytes(), load_cell(from + at, cell_bytes()));
     }
     /// The cell at an offset of the caller's element; zero where the cell goes beyond it.
     [[nodiscard]] std::uint64_t cell_of(const std::byte* from, std::size_t at) const noexcept {
