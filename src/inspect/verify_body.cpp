@@ -105,6 +105,7 @@ void verify_broadcast_body(const std::shared_ptr<const segment>& s, verification
 [[nodiscard]] std::uint64_t offset_of(const block_finding& f, const layout::block_store_geometry& g) {
     switch (f.what) {
         case block_damage::runs:
+        case block_damage::overlap:
         case block_damage::checksum: return g.units_offset() + f.unit * g.unit_bytes;
         case block_damage::word:
         case block_damage::foreign_unit: return layout::block_words_offset + f.unit * 8;

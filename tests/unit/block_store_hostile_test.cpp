@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -232,6 +233,41 @@ TEST_F(BlockStoreHostile, RunsInACircleEnd) {
     EXPECT_EQ(bench_.reader().size_of(handle).status, outcome::corrupt);
     use(bench_.body());
     EXPECT_GT(found_, 0U);
+}
+
+// Millions of bytes made to keep verify busy: every value claims the whole store, and its runs lead round, through a
+// unit of its own or of nobody.
+TEST(BlockStoreHostileWork, VerifyTakesTimeByTheSizeOfTheStoreOnly) {
+    constexpr std::uint64_t many = 64 * 1024;
+    for (const bool own : {false, true}) {
+        block_bench bench(many);
+        const writable_blocks view = bench.view();
+        for (std::uint64_t i = 0; i < many; i += 2) {
+            const std::uint64_t word = view.handle(i, 1 + i), run = layout::block_run_word(1, i + 1);
+            std::memcpy(view.word_at(i), &word, 8);
+            if (own) std::memcpy(view.word_at(i + 1), &word, 8);
+            const std::uint64_t bytes = bench.geometry().value_bytes_max();
+            std::memcpy(view.unit(i), &bytes, 8);
+            std::memcpy(view.unit(i) + layout::block_head_run_offset, &run, 8);
+            std::memcpy(view.unit(i + 1), &run, 8);
+        }
+        std::uint64_t foreign = 0, overlap = 0;
+        const auto from = std::chrono::steady_clock::now();
+        const block_store_verification report =
+            holdfast::detail::verify_blocks(view.as_const(), [&](const block_finding& f) {
+                foreign += f.what == block_damage::foreign_unit ? 1 : 0;
+                overlap += f.what == block_damage::overlap ? 1 : 0;
+                return true;
+            });
+        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - from;
+        EXPECT_FALSE(report.busy);
+        EXPECT_EQ(foreign, own ? 0U : many / 2);
+        EXPECT_EQ(overlap, own ? 1U : 0U);
+        EXPECT_LT(took.count(), 2.0);  // some 10 ms, against minutes when each value's runs are followed to the end
+        // Nor is a value freed whose runs cover more than the store counts.
+        block_writer writer = bench.writer();
+        EXPECT_EQ(writer.free(view.handle(0, 1)), outcome::corrupt);
+    }
 }
 
 // Damage to one value does not spread: it cannot be freed, and the others stay.

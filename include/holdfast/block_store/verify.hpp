@@ -2,7 +2,9 @@
 // verify.hpp - a full check of a block store, for the program's `verify` and for tests.
 //
 // Any bytes may be checked: nothing crashes, loops or reads outside, no memory is taken, and the work is bounded by the
-// size of the store.
+// size of the store: a walk ends at the first unit that is not the value's own, and all walks of a pass together follow
+// runs over four times the units there are. In a store at rest each unit is met once; runs that lead round or overlap
+// are cut short there, and a finding says so.
 //
 // Beside a working writer
 //   What is said of a value counts only if its handle still stood after the look: while it stands nothing of it changes
@@ -31,6 +33,7 @@ enum class block_damage : std::uint8_t {
     runs,            ///< the runs of a value contradict each other or lead outside
     foreign_unit,    ///< a run of a value leads into a unit that does not carry its handle
     checksum,        ///< the bytes of a value, or what describes them, are not what was stored
+    overlap,         ///< runs lead over units again and again; the values behind this one were not looked into
     orphan,          ///< units carry the handle of a value that does not reach them
     units_wrong,     ///< the count of units in use is not what the units say
     values_wrong,    ///< the count of values is not what the units say
@@ -45,6 +48,8 @@ enum class block_damage : std::uint8_t {
         case block_damage::runs: return "the runs of the value contradict each other";
         case block_damage::foreign_unit: return "the value leads into a unit that is not its own";
         case block_damage::checksum: return "the checksum does not match the value";
+        case block_damage::overlap:
+            return "runs lead over units again and again; values behind this one were not checked";
         case block_damage::orphan: return "units carry the handle of a value that does not reach them";
         case block_damage::units_wrong: return "the count of units in use is wrong";
         case block_damage::values_wrong: return "the count of values is wrong";
@@ -122,7 +127,7 @@ class block_store_verifier {
         }
         end_free_run();
         ++report_.units_used;
-        if (view_.index_of(word) == i) check_value(word);
+        if (view_.index_of(word) == i && cut_short_ == 0) check_value(word);
     }
 
     void end_free_run() noexcept {
@@ -139,17 +144,22 @@ class block_store_verifier {
         const auto expected = shared_load<std::uint64_t>(view_.unit(head) + layout::block_head_checksum_offset);
         std::uint64_t sum = block_sum_begin(handle, bytes), reached = 0, runs = 0, foreign = view_.units();
         const bool whole = view_.for_each_run(head, bytes, first, [&](const block_run<const std::byte>& r) {
-            if (foreign != view_.units()) return;  // what lies there is not of this value
             for (std::uint64_t i = r.first; i < r.first + r.units; ++i)
                 if (view_.word(i) != handle) {
                     foreign = i;
-                    return;
+                    return false;  // what lies there is not of this value
                 }
+            if (r.units > budget_) {
+                cut_short_ = handle;
+                return false;
+            }
+            budget_ -= r.units;
             sum = block_sum_run(sum, r);
             reached += r.units;
             ++runs;
+            return true;
         });
-        if (!view_.still(handle)) return;  // it went meanwhile; the counts are not compared either
+        if (cut_short_ != 0 || !view_.still(handle)) return;  // it went meanwhile; the counts are not compared either
         ++report_.values;
         reached_ += reached;
         if (foreign != view_.units()) return report(block_damage::foreign_unit, foreign, handle);
@@ -164,6 +174,7 @@ class block_store_verifier {
             report_.busy = true;
             return;
         }
+        if (cut_short_ != 0) return report(block_damage::overlap, view_.index_of(cut_short_), cut_short_);
         if (reached_ != report_.units_used) report(block_damage::orphan, 0, 0);
         if (!before.sound) return;
         if (before.units() != report_.units_used) report(block_damage::units_wrong, 0, 0);
@@ -174,10 +185,13 @@ class block_store_verifier {
     OnFinding& on_finding_;
     block_store_verification report_;
     std::uint64_t free_run_ = 0;
-    std::uint64_t reached_ = 0;  // units that the runs of values cover
+    std::uint64_t reached_ = 0;                 // units that the runs of values cover
+    std::uint64_t cut_short_ = 0;               // the value at which the budget was used up; 0 = none
+    std::uint64_t budget_ = 4 * view_.units();  // units that runs may still lead over; a writer moves values meanwhile
 };
 
-/// Checks everything; on_finding(block_finding) returns whether to go on. Cost: one pass over the words and values.
+/// Checks everything; on_finding(block_finding) returns whether to go on. Cost: one pass over the words and values;
+/// over hostile bytes that of four at most.
 template <class OnFinding>
 block_store_verification verify_blocks(const block_view<const std::byte>& view, OnFinding&& on_finding) {
     return block_store_verifier<std::remove_reference_t<OnFinding>>(view, on_finding).run();

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "holdfast/detail/checksum.hpp"
 #include "holdfast/detail/shared_bytes.hpp"
@@ -147,8 +148,9 @@ class block_view {
 
     // ---- runs
     /// Hands run(block_run) the runs of the value that starts at unit `head`, given its size and first run word as
-    /// loaded. Bounded for any bytes: each run but the last holds at least one byte of `bytes`.
-    /// Returns: false when they contradict each other; runs may have been shown before that.
+    /// loaded. Bounded for any bytes: each run but the last holds at least one byte of `bytes`. A run() that returns
+    /// bool stops the walk by false.
+    /// Returns: false when it was stopped, or when they contradict each other; runs may have been shown before that.
     /// Requires: head < units().
     template <class Run>
     bool for_each_run(std::uint64_t head, std::uint64_t bytes, std::uint64_t run_word, Run&& run) const {
@@ -160,8 +162,12 @@ class block_view {
             if (units == 0 || units > geometry_.units - first) return false;
             const std::uint64_t room = bytes_of(units) - header;
             const std::uint64_t take = std::min(bytes - from, room);
-            run(block_run<Byte>{first, units, run_word, std::span(unit(first) + header, static_cast<std::size_t>(take)),
-                                from});
+            const block_run<Byte> shown{first, units, run_word,
+                                        std::span(unit(first) + header, static_cast<std::size_t>(take)), from};
+            if constexpr (std::is_void_v<decltype(run(shown))>)
+                run(shown);
+            else if (!run(shown))
+                return false;
             from += take;
             if (next == layout::block_no_run) return from == bytes && room - take < geometry_.unit_bytes;
             if (from == bytes || next >= geometry_.units) return false;

@@ -293,12 +293,13 @@ class block_writer_core {
     [[nodiscard]] outcome measure(std::uint64_t handle, std::uint64_t& units) const noexcept {
         if (!reader_.contains(handle)) return outcome::stale;
         units = 0;
-        bool own = true;
         const bool whole = view_.for_each_run(view_.index_of(handle), [&](const run& r) {
-            for (std::uint64_t i = r.first; own && i < r.first + r.units; ++i) own = view_.word(i) == handle;
-            units += own ? r.units : 0;
+            for (std::uint64_t i = r.first; i < r.first + r.units; ++i)
+                if (view_.word(i) != handle) return false;
+            units += r.units;
+            return units <= counts_.units;
         });
-        if (whole && own && units <= counts_.units && counts_.values != 0) return outcome::ok;
+        if (whole && counts_.values != 0) return outcome::ok;
         reader_.latch(errc::corrupt);
         return outcome::corrupt;
     }
