@@ -224,15 +224,29 @@ TEST_F(BlockStoreHostile, ASizeBeyondTheRunsIsNeverFollowed) {
 
 // Runs that lead round in a circle: as long as the size claims, and no longer.
 TEST_F(BlockStoreHostile, RunsInACircleEnd) {
-    const std::uint64_t handle = model_.rbegin()->first, index = bench_.view().index_of(handle);
-    std::byte* const head = bench_.view().unit(index);
+    std::uint64_t handle = 0;
+    for (const auto& [each, what] : model_)
+        if (what.bytes == 800) handle = each;
+    const std::uint64_t index = bench_.view().index_of(handle);
     const std::uint64_t bytes = bench_.geometry().value_bytes_max();
-    const std::uint64_t circle = layout::block_run_word(1, index);
-    std::memcpy(head, &bytes, 8);
-    std::memcpy(head + layout::block_head_run_offset, &circle, 8);
-    EXPECT_EQ(bench_.reader().size_of(handle).status, outcome::corrupt);
-    use(bench_.body());
-    EXPECT_GT(found_, 0U);
+    // Through another unit of the value, and through one of another.
+    for (const bool own : {true, false}) {
+        bench_.image().assign(sound_);
+        std::uint64_t unit = 0;
+        while (unit == index || (bench_.view().word(unit) == handle) != own) ++unit;
+        const std::uint64_t circle = layout::block_run_word(1, unit);
+        std::memcpy(bench_.view().unit(index), &bytes, 8);
+        std::memcpy(bench_.view().unit(index) + layout::block_head_run_offset, &circle, 8);
+        std::memcpy(bench_.view().unit(unit), &circle, 8);
+        std::uint64_t runs = 0;
+        EXPECT_EQ(bench_.reader()
+                      .visit(handle, [&](std::span<const std::byte>, std::uint64_t, std::uint64_t) { ++runs; })
+                      .status,
+                  outcome::corrupt);
+        EXPECT_EQ(runs, bench_.geometry().units_for_at_worst(bytes)) << "the circle was not followed";
+        use(bench_.body());
+        EXPECT_GT(found_, 0U);
+    }
 }
 
 // Millions of bytes made to keep verify busy: every value claims the whole store, and its runs lead round, through a
