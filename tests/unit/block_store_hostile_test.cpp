@@ -320,6 +320,69 @@ TEST_F(BlockStoreHostile, ADamagedRecordIsRebuiltAndNotForgotten) {
     EXPECT_FALSE(next.recovery().counts_rebuilt);
 }
 
+// Whichever operation a damaged selector names: once rebuilt, and once something was stored, the store is sound.
+TEST_F(BlockStoreHostile, ARebuiltStoreStaysSoundWhateverTheSelectorSaid) {
+    {
+        block_writer writer = bench_.writer();
+        // So that the operation two back is named when one bit is lost.
+        while ((bench_.view().selector() & 4) == 0) {
+            const block_result kept = put(writer, {1, 10});
+            ASSERT_TRUE(kept);
+            model_[kept.handle] = {1, 10};
+        }
+    }
+    sound_.assign(bench_.body().begin(), bench_.body().end());
+    std::uint64_t rebuilt = 0;
+    for_each_bit_flip(sound_, {"selector", layout::block_selector_offset, 8},
+                      [&](const damage& d, std::span<std::byte> image) {
+                          SCOPED_TRACE(d.text());
+                          const writable_blocks view(image, bench_.geometry());
+                          block_writer writer(view);
+                          if (!writer.recovery().counts_rebuilt) return;
+                          ++rebuilt;
+                          block_model model = model_;
+                          const block_result kept = put(writer, {1, 10});
+                          ASSERT_TRUE(kept);
+                          model[kept.handle] = {1, 10};
+                          EXPECT_EQ(miscounted(view.as_const()), "");
+                          EXPECT_EQ(findings_in(image), 1U) << "that the counts were rebuilt";
+                          const block_writer next(view);
+                          EXPECT_FALSE(next.recovery().counts_rebuilt);
+                          EXPECT_EQ(next.values(), model.size());
+                          EXPECT_EQ(difference(next.reader(), model), "");
+                      });
+    EXPECT_EQ(rebuilt, 63U) << "every bit but the lowest";
+}
+
+// Rebuilt, and gone again before the first operation: the next one rebuilds, also where a blank record would say that
+// nothing was ever stored.
+TEST(BlockStoreRebuilt, AWriterThatDoesNothingLeavesTheStoreToTheNext) {
+    block_bench bench(16);
+    block_model model;
+    {
+        block_writer writer = bench.writer();
+        const block_result kept = put(writer, {1, 10});
+        ASSERT_TRUE(kept);
+        model[kept.handle] = {1, 10};
+    }
+    std::memset(bench.view().selector_at(), 0, 8);
+    for (unsigned round = 0; round < 3; ++round) {
+        const block_writer writer = bench.writer();
+        EXPECT_TRUE(writer.recovery().counts_rebuilt);
+        EXPECT_EQ(writer.values(), 1U);
+        EXPECT_EQ(bench.reader().usage().status, outcome::corrupt);
+    }
+    {
+        block_writer writer = bench.writer();
+        const block_result kept = put(writer, {2, 100});
+        ASSERT_TRUE(kept);
+        model[kept.handle] = {2, 100};
+    }
+    EXPECT_EQ(difference(bench.reader(), model), "");
+    EXPECT_EQ(miscounted(bench.view().as_const()), "");
+    EXPECT_FALSE(block_writer(bench.view()).recovery().counts_rebuilt);
+}
+
 // A thread that writes at random over the whole body while every role works: answers of any kind, but they come, and
 // nothing leaves the body (address sanitizer watches).
 TEST_F(BlockStoreHostile, AScribblerIsSurvived) {

@@ -58,6 +58,16 @@ inline void complete(const block_view<std::byte>& view, std::uint64_t operation)
     return counts;
 }
 
+/// Leaves neither record sound. Where the selector was damaged, the other record may be the true one, and of an
+/// operation that is to come again by the selector's count: taken for it later, it would call the rebuilt store
+/// damaged. The one in force first: whatever is done of this, the store stays to be rebuilt until the next operation.
+/// The sum is not made 0, since a blank record beside a selector of 0 is an empty store.
+inline void spoil_records(const block_view<std::byte>& view, std::uint64_t operation) noexcept {
+    for (const std::uint64_t each : {operation, operation + 1})
+        // Release: as all stores to records.
+        store_release<std::uint64_t>(view.record_at(each) + 8 * block_record::sum, 1);
+}
+
 /// Requires: the caller is the only writer. Idempotent.
 [[nodiscard]] inline block_counts recover(const block_view<std::byte>& view, block_store_recovery& done) noexcept {
     block_state s = view.look();
@@ -67,6 +77,7 @@ inline void complete(const block_view<std::byte>& view, std::uint64_t operation)
         counts.operation = s.operation();
         counts.flags = block_record::rebuilt_flag;
         done.counts_rebuilt = true;
+        spoil_records(view, s.operation());
         return counts;
     }
     if (s.replacing()) {
