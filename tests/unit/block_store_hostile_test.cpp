@@ -383,6 +383,38 @@ TEST(BlockStoreRebuilt, AWriterThatDoesNothingLeavesTheStoreToTheNext) {
     EXPECT_FALSE(block_writer(bench.view()).recovery().counts_rebuilt);
 }
 
+// A record with a sum that fits, of a replacement still open, whose old value is larger than all there is: not
+// believed.
+TEST(BlockStoreForged, AReplacementThatTakesMoreThanThereIsIsNotFinished) {
+    using record = holdfast::detail::block_record;
+    for (const std::uint64_t taken : {std::uint64_t{3}, std::uint64_t{0xffffffff}}) {
+        block_bench bench(16);
+        const writable_blocks view = bench.view();
+        std::uint64_t old = 0, kept = 0;
+        {
+            block_writer writer = bench.writer();
+            old = put(writer, {1, 10}).handle;
+            kept = put(writer, {2, 10}, old).handle;
+        }
+        // As if killed before the old value went.
+        const std::uint64_t operation = view.state().operation(), open = 2 * operation;
+        std::memcpy(view.word_at(view.index_of(old)), &old, 8);
+        std::memcpy(view.selector_at(), &open, 8);
+        record forged = view.record_of(operation);
+        forged.word[record::counts] = 1 | taken << 32;
+        forged.word[record::sum] = forged.sum_as(operation);
+        std::memcpy(view.record_at(operation), forged.word, sizeof forged.word);
+        block_writer writer = bench.writer();
+        EXPECT_TRUE(writer.recovery().counts_rebuilt);
+        EXPECT_FALSE(writer.recovery().replacement_finished);
+        EXPECT_EQ(writer.units_used(), 2U);
+        EXPECT_EQ(writer.values(), 2U);
+        EXPECT_TRUE(holds(bench.reader(), old, {1, 10}) && holds(bench.reader(), kept, {2, 10}));
+        EXPECT_EQ(writer.free(old), outcome::ok);
+        EXPECT_EQ(miscounted(view.as_const()), "");
+    }
+}
+
 // A thread that writes at random over the whole body while every role works: answers of any kind, but they come, and
 // nothing leaves the body (address sanitizer watches).
 TEST_F(BlockStoreHostile, AScribblerIsSurvived) {

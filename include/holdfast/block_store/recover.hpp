@@ -68,11 +68,18 @@ inline void spoil_records(const block_view<std::byte>& view, std::uint64_t opera
         store_release<std::uint64_t>(view.record_at(each) + 8 * block_record::sum, 1);
 }
 
+/// Whether a writer can go on from what the record says. A sum finds accidents; a record that somebody made may have
+/// one that fits.
+[[nodiscard]] inline bool is_plausible(const block_view<std::byte>& view, const block_state& s) noexcept {
+    return s.sound && s.units() <= view.units() && s.values() <= s.units();
+}
+
 /// Requires: the caller is the only writer. Idempotent.
 [[nodiscard]] inline block_counts recover(const block_view<std::byte>& view, block_store_recovery& done) noexcept {
-    block_state s = view.look();
-    const bool plausible = s.sound && s.units() <= view.units() && s.values() <= s.units();
-    if (!plausible) {
+    const block_state found = view.look();
+    block_state s = found;
+    s.take_gone = s.take_gone || s.replacing();  // as it will be: nothing is stored on the word of a forged record
+    if (!is_plausible(view, found) || !is_plausible(view, s)) {
         block_counts counts = count_units(view);
         counts.operation = s.operation();
         counts.flags = block_record::rebuilt_flag;
@@ -80,9 +87,8 @@ inline void spoil_records(const block_view<std::byte>& view, std::uint64_t opera
         spoil_records(view, s.operation());
         return counts;
     }
-    if (s.replacing()) {
+    if (found.replacing()) {
         retire(view, s.record.word[block_record::take]);
-        s.take_gone = true;
         done.replacement_finished = true;
     }
     if (s.is_done() && !s.is_complete()) complete(view, s.operation());
