@@ -115,4 +115,23 @@ TEST(BlockStoreLayout, AHandleIsItsIndexAndItsSerial) {
     EXPECT_FALSE(v.is_handle(v.handle(1000, 5))) << "no such unit";
 }
 
+TEST(BlockStoreLayout, AValueOfOneRunEndsInItsLastUnit) {
+    const view v(std::span<const std::byte>(), {1000, 64});
+    for (const std::uint64_t units : {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{1000}}) {
+        const std::uint64_t run = block_run_word(units, block_no_run), room = units * 64 - block_head_bytes;
+        const std::uint64_t least = units == 1 ? 0 : room - 63;
+        EXPECT_TRUE(v.is_one_run(0, room, run));
+        EXPECT_TRUE(v.is_one_run(0, least, run));
+        EXPECT_FALSE(v.is_one_run(1000 - units + 1, room, run));
+        // Sizes around both ends, and those that wrap.
+        for (std::uint64_t off = 1; off < 200; ++off) {
+            EXPECT_FALSE(v.is_one_run(0, room + off, run)) << off;
+            EXPECT_FALSE(v.is_one_run(0, least - off, run)) << off;
+            EXPECT_FALSE(v.is_one_run(0, std::uint64_t{0} - off, run)) << off;
+        }
+    }
+    EXPECT_FALSE(v.is_one_run(0, 10, block_run_word(1, 5))) << "another run follows";
+    EXPECT_FALSE(v.is_one_run(0, 10, block_run_word(0, block_no_run)));
+}
+
 }  // namespace

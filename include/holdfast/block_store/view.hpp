@@ -182,7 +182,7 @@ class block_view {
         if (layout::block_run_next(run_word) != layout::block_no_run) return false;
         if (units == 0 || units > geometry_.units - head) return false;
         const std::uint64_t room = bytes_of(units) - layout::block_head_bytes;
-        return room - bytes < geometry_.unit_bytes;  // wraps, and is false, where bytes are more than the room
+        return bytes <= room && room - bytes < geometry_.unit_bytes;
     }
     /// for_each_run with size and run word loaded from the head.
     template <class Run>
