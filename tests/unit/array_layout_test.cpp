@@ -40,6 +40,23 @@ TEST(ArrayLayout, EveryPlanIsAcceptedAndARecordsGroupsFitIntoTheJournal) {
         }
 }
 
+TEST(ArrayLayout, GroupsOfAnotherSizeThanPlannedAreRefused) {
+    for (const u64 bytes : {u64{1}, u64{8}, u64{20}, u64{1200}, array_element_bytes_max}) {
+        const array_geometry g = plan_array(5000, bytes);
+        // A body with room for whatever the other groups would need.
+        const u64 room = g.body_bytes() + (u64{1} << 20);
+        for (u64 elements = 1; elements <= 2 * array_group_bytes; elements *= 2) {
+            array_geometry changed = g;
+            changed.group_elements = elements;
+            changed.versions_offset += 1 << 17;
+            changed.elements_offset += 1 << 18;
+            array_geometry read;
+            const char* const why = read_array_geometry(geometry_words_of(changed), room, read);
+            EXPECT_EQ(why == nullptr, elements == g.group_elements) << elements << " of " << bytes << " bytes";
+        }
+    }
+}
+
 TEST(ArrayLayout, ImpossibleRequestsAreRefusedWithACure) {
     EXPECT_STREQ(check_array(0, 8), "the size is 0; ask for at least one element");
     EXPECT_NE(check_array(array_size_max + 1, 8), nullptr);

@@ -57,13 +57,17 @@ inline constexpr std::uint64_t array_element_bytes_max = 65536;
 [[nodiscard]] constexpr std::uint64_t array_stride(std::uint64_t element_bytes) noexcept {
     return element_bytes > 8 ? (element_bytes + 7) / 8 * 8 : std::bit_ceil(element_bytes);
 }
+/// Elements that share a digest.
+[[nodiscard]] constexpr std::uint64_t array_group_elements(std::uint64_t stride) noexcept {
+    return stride > array_group_bytes ? 1 : std::bit_floor(array_group_bytes / stride);
+}
 
 /// The numbers of one array. Made by plan_array() or, checked, by read_array_geometry().
 struct array_geometry {
     std::uint64_t size = 0;            ///< elements
     std::uint64_t element_bytes = 0;   ///< sizeof the element
     std::uint64_t stride = 0;          ///< array_stride(element_bytes)
-    std::uint64_t group_elements = 0;  ///< a power of two
+    std::uint64_t group_elements = 0;  ///< array_group_elements(stride), a power of two
     std::uint64_t range_max = 0;       ///< elements that one record holds
     std::uint64_t journal_offset = 0;
     std::uint64_t digests_offset = 0;
@@ -97,7 +101,7 @@ struct array_geometry {
     g.size = size;
     g.element_bytes = element_bytes;
     g.stride = array_stride(element_bytes);
-    g.group_elements = g.stride > array_group_bytes ? 1 : std::bit_floor(array_group_bytes / g.stride);
+    g.group_elements = array_group_elements(g.stride);
     g.range_max = g.stride > array_record_bytes ? 1 : array_record_bytes / g.stride;
     g.digests_offset = g.journal_bytes();
     g.versions_offset = g.digests_offset + (g.groups() * 8 + 63) / 64 * 64;
@@ -138,8 +142,9 @@ struct array_geometry {
     if (check_array(g.size, g.element_bytes) != nullptr)
         return "the size of the array or of its elements is out of range";
     if (g.stride != array_stride(g.element_bytes)) return "the distance of the elements does not fit their size";
-    if (!std::has_single_bit(g.group_elements) || g.group_elements > array_group_bytes)
-        return "the number of elements in a group is out of range";
+    // Whatever else: verify() reads a group at a time, and beside a writer again.
+    if (g.group_elements != array_group_elements(g.stride))
+        return "the number of elements in a group does not fit their size";
     if (g.range_max == 0 || g.range_max > array_record_bytes ||
         (g.range_max > 1 && g.range_max * g.stride > array_record_bytes) ||
         (g.range_max - 1) / g.group_elements + 2 > array_next_max)
