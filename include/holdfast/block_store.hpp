@@ -11,8 +11,9 @@
 // Shape:   equal units of 64 bytes or more. A value takes neighbouring ones where it can and scattered ones where it
 //          must, so whatever fits into the free units is never refused for fragmentation. Beside the value: 24 bytes,
 //          8 bytes a unit, and half a unit on average.
-// Handles: never 0; a value under a handle never changes, and a handle never comes back: freed, replaced and foreign
-//          ones are `stale`, to readers and to free().
+// Handles: never 0; a value under a handle never changes. Freed, replaced and foreign ones are `stale`, to readers and
+//          to free(). Serials go round after 2^30 - 1 allocations in the largest stores, 2^44 - 1 in one of 2^18 units:
+//          no handle is given out again before that (docs/design/0017).
 // Layout:  layout/block_store_layout.hpp. Invariants, order of stores and crash table: block_store/write.hpp.
 // Threads: one writer object, used by one thread at a time; readers anywhere, at any time, on read-only mappings.
 //          Readers register nothing and never wait.
@@ -73,7 +74,8 @@ class block_store_reader : public detail::block_store_queries<block_store_reader
     detail::block_reader_core core_;
 };
 
-/// Writes a store, and reads it. Holds the segment's lease. Move-only.
+/// Writes a store, and reads it. Holds the segment's lease. Move-only: one that was moved from answers read_only to
+/// what writes, and must not be asked anything else.
 class block_store : public detail::block_store_queries<block_store> {
  public:
     /// Makes an empty store. Throws: invalid_argument, and what segment::create throws (already_exists, no_space, ...).

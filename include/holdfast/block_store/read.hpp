@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // read.hpp - reading values out of plain bytes. Needs nothing but a read-only mapping, registers nowhere, never waits.
 //
-// A handle names one value for ever: the bytes under it never change while it stands, and once it has fallen it does
-// not come back (its serial is not given out again within 2^30 to 2^61 allocations, see docs/design/0017). So a read is
+// A handle names one value: the bytes under it never change while it stands, and once it has fallen it does not come
+// back within 2^30 to 2^61 allocations, as many as there are serials (docs/design/0017). So a read is
 // load the word, copy, look at the word again; there is no second attempt that could end otherwise.
 //   word == handle before and after   the bytes are the value's, whole
 //   word != handle after              the value was freed meanwhile: stale, whatever was copied

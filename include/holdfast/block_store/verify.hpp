@@ -12,8 +12,9 @@
 //   during the whole pass; else `busy` is set, and nothing is said of them. A killed writer does not move.
 // What is found
 //   any changed bit of a value: of its bytes, its checksum, its size, its runs, the words of its units; any changed bit
-//   of the record in force and of the selector. A freed or unused unit has no meaning but its word, of which a change
-//   that no writer makes is found. Bytes behind the end of a value in its last unit mean nothing.
+//   of the record in force; any of the selector but the lowest, "complete", which of an operation that is done the
+//   words say as well. A freed or unused unit has no meaning but its word, of which a change that no writer makes is
+//   found. Bytes behind the end of a value in its last unit mean nothing.
 #pragma once
 
 #include <algorithm>
