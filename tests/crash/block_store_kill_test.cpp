@@ -114,7 +114,7 @@ std::string differs(const inventory& stock, const stamps& model) {
 }
 
 struct reader_counters {
-    std::atomic<std::uint64_t> stop{0}, read{0}, stale{0};
+    std::atomic<std::uint64_t> stop{0}, read{0}, stale{0}, counted{0};
 };
 
 // Reads whatever is there until told to stop. Returns what was wrong.
@@ -135,9 +135,14 @@ std::string read_until_stopped(const block_reader& reader, const std::vector<std
             if (!identify(std::span(out).first(static_cast<std::size_t>(got.count)))) return "a torn value";
             shared.read.fetch_add(1, std::memory_order_relaxed);
         }
-        const block_store_usage usage = reader.usage();
-        if (usage.status == outcome::corrupt) return "the usage is corrupt";
-        if (usage && usage.units_used + usage.units_free() != usage.units) return "units are lost";
+        if (reader.usage().status == outcome::corrupt) return "the usage is corrupt";
+        // If no value came or went meanwhile, the units in use are those counted.
+        const holdfast::detail::block_state before = reader.bytes().state();
+        const std::uint64_t used = units_in_use(reader.bytes());
+        if (!before.same_as(reader.bytes().state())) continue;
+        if (before.units() != used)
+            return std::to_string(before.units()) + " units counted, " + std::to_string(used) + " in use";
+        shared.counted.fetch_add(1, std::memory_order_relaxed);
     }
     return {};
 }
@@ -251,11 +256,13 @@ TEST(BlockStoreKill, TenThousandKillsLoseNoValueAndNoUnit) {
     EXPECT_EQ(report.failure, "");
     EXPECT_GT(report.in_flight * 10, report.kills) << "the kills met too few operations";
     EXPECT_GT(bench.counters().read.load(), 0U);
+    EXPECT_GT(bench.counters().counted.load(), 0U) << "the writer never rested for as long as a count takes";
     if (!sanitized) {
         EXPECT_GT(bench.replacements_finished, 0U) << "no kill came between a commit and the end of the old value";
     }
     RecordProperty("kills", report.text());
     RecordProperty("reads", std::to_string(bench.counters().read.load()));
+    RecordProperty("counted", std::to_string(bench.counters().counted.load()));
     RecordProperty("replacements finished", std::to_string(bench.replacements_finished));
 }
 

@@ -97,18 +97,29 @@ inline std::string damage_of(const readable_blocks& view, block_store_verificati
     return reader.fault().get() ? "the reader latched a fault" : "";
 }
 
-/// Whether the counts are what the units say, as an onlooker sees them at once.
-[[nodiscard]] inline std::string miscounted(const readable_blocks& view) {
-    const block_reader reader(view);
+/// Units whose words name a value that stands.
+[[nodiscard]] inline std::uint64_t units_in_use(const readable_blocks& view) {
     std::uint64_t used = 0;
     for (std::uint64_t i = 0; i < view.units(); ++i) used += view.in_use(i) ? 1 : 0;
+    return used;
+}
+
+/// Whether the counts are what the units say, as an onlooker sees them at once: as many as the words name, and as many
+/// as the runs of the values cover.
+[[nodiscard]] inline std::string miscounted(const readable_blocks& view) {
+    const block_reader reader(view);
     const block_store_usage usage = reader.usage();
     if (!usage) return "the usage cannot be told";
-    if (usage.units_used != used || usage.units_used + usage.units_free() != view.units())
+    if (const std::uint64_t used = units_in_use(view); usage.units_used != used)
         return "usage says " + std::to_string(usage.units_used) + " units, in use are " + std::to_string(used);
-    const std::size_t values = handles_of(reader).size();
-    if (usage.values != values)
-        return "usage says " + std::to_string(usage.values) + " values, there are " + std::to_string(values);
+    const std::vector<std::uint64_t> handles = handles_of(reader);
+    if (usage.values != handles.size())
+        return "usage says " + std::to_string(usage.values) + " values, there are " + std::to_string(handles.size());
+    std::uint64_t covered = 0;
+    for (const std::uint64_t h : handles)
+        view.for_each_run(view.index_of(h), [&](const auto& run) { covered += run.units; });
+    if (usage.units_used != covered)
+        return "usage says " + std::to_string(usage.units_used) + " units, values cover " + std::to_string(covered);
     return {};
 }
 
