@@ -164,6 +164,9 @@ void kill_writers(u64 kills) {
     EXPECT_EQ(report.failure, "");
     EXPECT_EQ(report.kills, scaled(kills));
     EXPECT_GT(report.in_flight, 0U);
+    if (!sanitized) {
+        EXPECT_GT(bench.finished(), 0U) << "no kill came between a commit and the end of its store";
+    }
     const u64 reads = bench.counters().reads.load(std::memory_order_relaxed);  // the reader has ended
     EXPECT_GT(reads, 0U);
     ::testing::Test::RecordProperty("kills", std::to_string(report.kills));
