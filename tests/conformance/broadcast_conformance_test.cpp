@@ -111,6 +111,22 @@ TEST_P(Everywhere, ABatchOfSpansAppearsAtOnceOrNotAtAll) {
     EXPECT_EQ(writer.commit().count, 0U) << "a refused batch leaves nothing staged";
 }
 
+TEST_P(Everywhere, ABatchWhoseRangeThrowsLeavesNothingStaged) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096));
+    auto reader = writer.reader();
+    std::vector<std::vector<std::byte>> messages(3, std::vector<std::byte>(20));
+    auto throwing = messages | std::views::transform([n = 0](std::vector<std::byte>& message) mutable {
+                        if (++n == 3) throw 1;
+                        return std::span<const std::byte>(message);
+                    });
+    EXPECT_THROW(writer.publish_batch(throwing), int);
+    EXPECT_EQ(writer.commit().count, 0U) << "half a batch was still staged";
+    ASSERT_EQ(publish(writer), outcome::ok);
+    EXPECT_EQ(read_one(reader), "");
+    std::vector<std::byte> out;
+    EXPECT_EQ(reader.read(out).status, outcome::empty);
+}
+
 TEST_P(Everywhere, MessagesAreBuiltInPlaceAndSeenInPlace) {
     auto writer = broadcast_writer::create(place.uri(), ring_of(4096));
     auto reader = writer.reader();

@@ -74,17 +74,23 @@ class broadcast_writer {
     }
 
     /// Publishes several messages at once: readers see all of them or none, also after a crash. Together they may span
-    /// half the ring. Returns: as publish; then also what was staged before is dropped unless it is ok.
+    /// half the ring. Returns: as publish; what was staged before is dropped with them unless it is ok, also when the
+    /// range throws, which passes through.
     template <std::ranges::input_range Messages>
         requires std::convertible_to<std::ranges::range_reference_t<Messages>, std::span<const std::byte>>
     result publish_batch(Messages&& messages, std::uint16_t type = 0) {
-        for (auto&& message : messages) {
-            if (const result staged = append(message, type); !staged) {
-                core_.discard();
-                return staged;
+        struct dropper {  // also when the range's iterator throws
+            layout::broadcast_write_core& core;
+            bool published = false;
+            ~dropper() {
+                if (!published) core.discard();
             }
-        }
-        return commit();
+        } unless_published{core_};
+        for (const std::span<const std::byte> message : messages)
+            if (const result staged = append(message, type); !staged) return staged;
+        const result done = commit();
+        unless_published.published = static_cast<bool>(done);
+        return done;
     }
 
     /// Opens room for a message of up to `bytes` bytes, to be filled in place; drops an earlier claim. Nothing of it is
