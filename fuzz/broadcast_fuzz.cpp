@@ -32,7 +32,8 @@ struct one_slot {
     bool lives = true;
     [[nodiscard]] static std::uint32_t size() noexcept { return 1; }
     [[nodiscard]] broadcast_slot& slot(std::uint32_t) noexcept { return only; }
-    [[nodiscard]] bool alive(std::uint32_t) const noexcept { return lives; }
+    [[nodiscard]] bool seize(std::uint32_t) const noexcept { return !lives; }
+    void give_back(std::uint32_t) noexcept { only.held.store(0); }
 };
 
 std::uint64_t no_time() noexcept { return 7; }

@@ -399,6 +399,10 @@ TEST_P(Shareable, AWriterThatWaitsIsNotHeldUpByTheDead) {
     std::thread killer([&] { EXPECT_TRUE(child.kill().signalled); });
     EXPECT_EQ(writer.wait_room(bytes_max, std::chrono::hours(1)).status, outcome::ok);
     killer.join();
+    EXPECT_EQ(holdfast::broadcast_writer_report_of(writer.underlying()).reclaimed, 1U);
+    broadcast_reliable_reader successor(again(writer));
+    EXPECT_EQ(successor.slot(), 0U) << "the writer keeps no slot that it took back";
+    EXPECT_EQ(read_one(successor), "");
 }
 
 TEST_P(Shareable, AWriterThatWaitsEvictsWhenPatienceEnds) {

@@ -317,7 +317,8 @@ TEST_F(BroadcastStep, EvictionTakesTheWordOrLeavesIt) {
         broadcast_slot* at;
         [[nodiscard]] static std::uint32_t size() noexcept { return 1; }
         [[nodiscard]] broadcast_slot& slot(std::uint32_t) const noexcept { return *at; }
-        [[nodiscard]] static bool alive(std::uint32_t) noexcept { return true; }
+        [[nodiscard]] static bool seize(std::uint32_t) noexcept { return false; }
+        static void give_back(std::uint32_t) noexcept {}
     } slots{&slot};
     auto writer = bench.writer();
     const std::uint64_t held = broadcast_held(0, broadcast_policy::evict);

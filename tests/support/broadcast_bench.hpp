@@ -28,13 +28,9 @@ class slot_bench {
 
     [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(slots_.size()); }
     [[nodiscard]] layout::broadcast_slot& slot(std::uint32_t index) noexcept { return slots_[index]; }
-    [[nodiscard]] bool alive(std::uint32_t index) noexcept {
-        ++asked;
-        return alive_[index] != 0;
-    }
+    [[nodiscard]] bool seize(std::uint32_t index) const noexcept { return alive_[index] == 0; }
+    void give_back(std::uint32_t index) noexcept { slots_[index].held.store(0); }
     void bury(std::uint32_t index) noexcept { alive_[index] = 0; }
-
-    unsigned asked = 0;  // questions to the "operating system"
 
  private:
     std::vector<layout::broadcast_slot> slots_;

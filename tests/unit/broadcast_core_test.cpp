@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/broadcast_bench.hpp"
@@ -12,12 +13,14 @@
 
 namespace {
 
+using holdfast::broadcast_policy;
 using holdfast::broadcast_read;
 using holdfast::broadcast_start;
 using holdfast::errc;
 using holdfast::outcome;
 using holdfast::result;
 using holdfast::layout::broadcast_geometry;
+using holdfast::layout::broadcast_hold_core;
 using holdfast::layout::broadcast_read_core;
 using holdfast::layout::broadcast_write_core;
 using holdfast::layout::no_broadcast_slots;
@@ -318,6 +321,48 @@ TEST(BroadcastCore, ASuccessorGoesOnAndReadersAreTold) {
         }
         ASSERT_EQ(read_to_end(reader, next, bytes_max), "");
     }
+}
+
+// The slot of a dead reader; while the writer asks about it another one takes it over and joins at the same place.
+struct succession {
+    broadcast_bench* bench;
+    holdfast::layout::broadcast_slot only{};
+    broadcast_hold_core successor{};
+    bool taken_over = false;
+
+    [[nodiscard]] static std::uint32_t size() noexcept { return 1; }
+    [[nodiscard]] holdfast::layout::broadcast_slot& slot(std::uint32_t) noexcept { return only; }
+    [[nodiscard]] bool seize(std::uint32_t) noexcept {
+        if (std::exchange(taken_over, true)) return false;
+        only.held.store(0);
+        successor = broadcast_hold_core(broadcast_read_core(bench->body(), bench->geometry()), only);
+        EXPECT_TRUE(successor.enrol(broadcast_start::oldest(), broadcast_policy::block, 0, 2));
+        return false;
+    }
+    static void give_back(std::uint32_t) noexcept { ADD_FAILURE() << "what was not seized is given back"; }
+};
+
+TEST(BroadcastCore, ASuccessorThatJoinsWhereADeadReaderStoodKeepsItsPlace) {
+    broadcast_bench bench(capacity, 1);
+    succession slots{.bench = &bench};
+    broadcast_hold_core dead(broadcast_read_core(bench.body(), bench.geometry()), slots.only);
+    ASSERT_TRUE(dead.enrol(broadcast_start::oldest(), broadcast_policy::block, 0, 1));
+    const std::uint64_t word = slots.only.held.load();
+    auto writer = bench.writer();
+    const std::vector<std::byte> message(400);
+    for (int i = 0; i < 8; ++i) {
+        ASSERT_TRUE(writer.append(message, 0, slots));
+        ASSERT_TRUE(writer.commit());
+    }
+    ASSERT_FALSE(slots.taken_over) << "nobody was in the way yet";
+    EXPECT_EQ(writer.claim(bench.geometry().message_max(), slots).status, outcome::full);
+    ASSERT_TRUE(slots.taken_over);
+    EXPECT_EQ(slots.only.held.load(), word) << "the successor's word was taken for the dead one's";
+    EXPECT_TRUE(slots.successor.registered());
+    const auto take = [](std::span<const std::byte>, std::uint16_t) noexcept { return true; };
+    for (std::uint64_t i = 1; i <= 8; ++i) EXPECT_EQ(slots.successor.next(take).sequence, i);
+    EXPECT_EQ(slots.successor.next(take).status, outcome::empty);
+    EXPECT_TRUE(writer.claim(bench.geometry().message_max(), slots)) << "and lets the writer go on when it has read";
 }
 
 // Random publishes, batches, aborts and takeovers; a reader that looks now and then; the truth is kept beside.

@@ -54,15 +54,16 @@ inline constexpr std::uint32_t broadcast_board_slot = 0;
 /// The slots of a ring's registered readers, as its writer scans them.
 class broadcast_peer_slots {
  public:
-    explicit broadcast_peer_slots(const peers* table) noexcept : table_(table) {}
+    explicit broadcast_peer_slots(peers* table) noexcept : table_(table) {}
     [[nodiscard]] std::uint32_t size() const noexcept { return table_ != nullptr ? table_->size() - 1 : 0; }
     [[nodiscard]] layout::broadcast_slot& slot(std::uint32_t index) const noexcept {
         return broadcast_slot_in(*table_, index);
     }
-    [[nodiscard]] bool alive(std::uint32_t index) const noexcept { return table_->alive(index + 1); }
+    [[nodiscard]] bool seize(std::uint32_t index) noexcept { return table_->hold(index + 1); }
+    void give_back(std::uint32_t index) noexcept { table_->release(index + 1); }
 
  private:
-    const peers* table_;
+    peers* table_;
 };
 static_assert(layout::broadcast_slots<broadcast_peer_slots>);
 
@@ -185,10 +186,16 @@ class broadcast_reliable_reader {
         return peers::open(from, whom);
     }
     [[nodiscard]] static std::uint32_t claim(peers& table, const std::string& subject) {
-        for (std::uint32_t index = 0; index + 1 < table.size(); ++index) {
-            if (!table.hold(index + 1)) continue;
-            clear(detail::broadcast_slot_in(table, index));
-            return index;
+        // The writer holds a dead reader's slot for the moment in which it takes it back.
+        constexpr unsigned tries = 20;
+        for (unsigned i = 0; i < tries; ++i) {
+            for (std::uint32_t index = 0; index + 1 < table.size(); ++index) {
+                if (!table.hold(index + 1)) continue;
+                clear(detail::broadcast_slot_in(table, index));
+                return index;
+            }
+            const struct timespec pause{0, 100'000};
+            ::nanosleep(&pause, nullptr);
         }
         throw error(errc::no_space, subject,
                     "all " + std::to_string(table.size() - 1) +

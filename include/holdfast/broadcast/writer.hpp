@@ -228,7 +228,7 @@ class broadcast_writer {
         }
     }
     [[nodiscard]] bool writable() const noexcept { return segment_ != nullptr && segment_->writable(); }
-    [[nodiscard]] detail::broadcast_peer_slots table() const noexcept {
+    [[nodiscard]] detail::broadcast_peer_slots table() noexcept {
         return detail::broadcast_peer_slots(peers_ ? &*peers_ : nullptr);
     }
     [[nodiscard]] static std::uint64_t unix_ns() noexcept { return detail::clock_ns(CLOCK_REALTIME); }

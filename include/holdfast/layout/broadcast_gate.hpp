@@ -45,8 +45,11 @@ class broadcast_gate {
             if (!in_the_way(held, target, horizon, tail)) {
                 // One that stands where it stood when it was in the way is so again at the next longer message.
                 if (held != blocked_by_[i]) settle(i);
-            } else if (!slots.alive(i)) {
+            } else if (slots.seize(i)) {
+                // Dead, and under its lock nobody can join at the same place with the same word. A death in here
+                // frees the lock.
                 take_back(i, slot, held, control().reclaimed);
+                slots.give_back(i);
             } else if (out_of_patience(i, slot, held) && take_back(i, slot, held, control().evicted)) {
                 // Relaxed, as everything in the report: for people.
                 report(i).evicted.store(1, std::memory_order_relaxed);

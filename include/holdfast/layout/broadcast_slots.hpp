@@ -19,7 +19,8 @@
 // (I2) Under block and evict the writer stores no horizon h with h - capacity > position while `held` names a position
 //      that is still there (horizon - capacity <= position <= tail). Any other word holds nobody up.
 // (I3) Both sides change a nonzero `held` by compare-and-swap only: a reader learns that it was evicted when it moves
-//      next, and the writer never overtakes a move.
+//      next, and the writer never overtakes a move. The same word may come twice: of a dead reader, and of the one that
+//      took over its slot and joined at the same place. So a dead one's is taken back only under the slot's lock.
 // (I4) A registration stands if its position is valid for one stride more than the horizon seen behind its store.
 //      Synchronisation: the reader stores `held` (W6), then loads the horizon (R5); the writer stores the horizon by
 //      one stride at a time (W1), then scans (R4); all four sequentially consistent. Either the scan in front of a
@@ -84,7 +85,9 @@ template <class T>
 concept broadcast_slots = requires(T& table, std::uint32_t index) {
     { table.size() } -> std::convertible_to<std::uint32_t>;
     { table.slot(index) } -> std::same_as<broadcast_slot&>;
-    { table.alive(index) } -> std::convertible_to<bool>;  // may ask the operating system
+    // Takes the slot's lock, which a living reader holds: false while one does. May ask the operating system.
+    { table.seize(index) } -> std::convertible_to<bool>;
+    { table.give_back(index) };  // what was seized; its words are zeroed
 };
 
 /// A ring that nobody can register with.
@@ -94,7 +97,8 @@ struct no_broadcast_slots {
         static broadcast_slot none{};
         return none;
     }
-    [[nodiscard]] static bool alive(std::uint32_t) noexcept { return false; }
+    [[nodiscard]] static bool seize(std::uint32_t) noexcept { return true; }
+    static void give_back(std::uint32_t) noexcept {}
 };
 static_assert(broadcast_slots<no_broadcast_slots>);
 
