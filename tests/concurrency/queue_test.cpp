@@ -2,6 +2,8 @@
 // Producer and consumer as threads on one mapping (thread sanitizer sees nothing across two): everything arrives in
 // order and whole, no wake is lost, a look from outside finds no damage in a working queue.
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
 
 #include <array>
 #include <atomic>
@@ -220,6 +222,33 @@ TEST(QueueWaiting, AFullProducerIsWokenOnceAnEighthIsFree) {
     }
     waiting.join();
     EXPECT_GE(taken, 12U);
+}
+
+// A profiler's signals end each sleep long before its cap.
+TEST(QueueWaiting, SignalsDoNotHideADeath) {
+    struct sigaction before{}, ignoring{};
+    ignoring.sa_handler = [](int) {};
+    ASSERT_EQ(::sigaction(SIGUSR1, &ignoring, &before), 0);
+    std::atomic<bool> stop{false};
+    const pthread_t sleeper = ::pthread_self();
+    std::thread signals([&] {
+        while (!stop.load()) {
+            ::pthread_kill(sleeper, SIGUSR1);
+            std::this_thread::sleep_for(1ms);
+        }
+    });
+    wait_policy policy;
+    policy.sleep_ns_max = 50'000'000;
+    const std::atomic<std::uint32_t> bell{0};
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(wait_until(
+                  bell, holdfast::memory::deadline::after(20s), policy, [] { return false; }, [] {}, [] {},
+                  [] { return true; }),
+              wait_answer::gone);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s) << "asked at the deadline only";
+    stop.store(true);
+    signals.join();
+    ::sigaction(SIGUSR1, &before, nullptr);
 }
 
 // Both sides work while a third looks: what it reports must not be damage, ever.

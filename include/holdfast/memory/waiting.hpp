@@ -4,7 +4,8 @@
 // A sleeper announces itself (arm), looks once more, and sleeps on a bell, a futex word that the other side counts up.
 // Both announce before they look (Dekker, sequentially consistent), so a wake is never lost between two living
 // processes. One that is killed between its commit and its wake loses the wake: no sleep is longer than sleep_ns_max,
-// and after each that ended by itself the caller is asked whether the other side still lives.
+// and after each that ended by itself the caller is asked whether the other side still lives. Signals and wakes for
+// nothing end sleeps early: they do not put that question off for longer than a whole sleep would.
 // Threads: functions of their arguments alone.
 #pragma once
 
@@ -80,6 +81,7 @@ template <class Ready, class Arm, class Disarm, class Gone>
     constexpr std::uint64_t unrung_ns_max = 1'000'000;
     std::uint64_t longest = policy.sleep_ns_max;
     std::uint64_t unrung_ns = 50'000;
+    std::uint64_t asked_ns = deadline::now_ns();
     for (;;) {
         // Acquire, before arm(): a ring from here on changes the word, and the kernel then does not let us sleep.
         const std::uint32_t seen = bell.load(std::memory_order_acquire);
@@ -96,8 +98,12 @@ template <class Ready, class Arm, class Disarm, class Gone>
         const bool woken = left != 0 && futex_wait(bell, seen, left < longest ? left : longest);
         disarm();
         if (ready()) return wait_answer::ready;
-        // Asked last: what the other side did before its death is seen by the ready() that follows.
-        if (!woken && gone()) return ready() ? wait_answer::ready : wait_answer::gone;
+        const std::uint64_t now_ns = deadline::now_ns();
+        if (!woken || now_ns - asked_ns >= longest) {
+            asked_ns = now_ns;
+            // Asked last: what the other side did before its death is seen by the ready() that follows.
+            if (gone()) return ready() ? wait_answer::ready : wait_answer::gone;
+        }
         if (left == 0) return wait_answer::timed_out;
     }
 }
