@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -249,6 +250,37 @@ TEST(QueueWaiting, SignalsDoNotHideADeath) {
     stop.store(true);
     signals.join();
     ::sigaction(SIGUSR1, &before, nullptr);
+}
+
+// Records of one size, so that position and counts tell each other exactly; looked at while both sides work.
+TEST(QueueStats, CountsThatAreReportedBelongTogether) {
+    auto producer = queue_producer::create("heap:", ring_of(1024, false));
+    queue_consumer consumer = producer.consumer();
+    const queue_observer look(std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.underlying()));
+    std::atomic<bool> stop{false};
+    std::thread working([&] {
+        const std::vector<std::byte> message(24);  // with its word a divisor of the ring: no skips
+        while (!stop.load(std::memory_order_relaxed)) {
+            while (producer.try_push(message)) continue;
+            while (consumer.front()) consumer.pop();
+        }
+    });
+    std::uint64_t looks = 0;
+    std::string torn;
+    for (std::uint64_t last = 0; (last < scaled(20'000'000) || looks == 0) && torn.empty();) {
+        for (const auto& seen : {look.producer(), *look.consumer()}) {
+            if (!seen.counted) continue;
+            ++looks;
+            last = seen.messages;
+            if (seen.bytes == 24 * seen.messages && seen.position == 32 * seen.messages) continue;
+            torn = std::to_string(seen.messages) + " messages of " + std::to_string(seen.bytes) + " bytes at " +
+                   std::to_string(seen.position);
+        }
+    }
+    stop.store(true);
+    working.join();
+    EXPECT_EQ(torn, "");
+    RecordProperty("looks", std::to_string(looks));
 }
 
 // Both sides work while a third looks: what it reports must not be damage, ever.

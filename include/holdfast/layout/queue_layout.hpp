@@ -167,7 +167,8 @@ struct queue_counts {
 class queue_counter {
  public:
     queue_counter() = default;
-    /// Finds the ledger of `position`. Nothing when neither has it: no crash does that.
+    /// Finds the ledger of `position`. Nothing when neither has it: no crash does that. While its owner works it may
+    /// mix two counts: believe it only if, behind an acquire fence, the side's position is still the same.
     [[nodiscard]] static std::optional<queue_counter> at(const queue_side& side, std::uint64_t position) noexcept {
         for (unsigned i = 0; i < 2; ++i) {
             // Acquire, pairs with W5 in announce(): the counts that belong to this position.
@@ -184,9 +185,10 @@ class queue_counter {
 
     /// Writes what will be true once the side stands at `position`.
     void announce(queue_side& side, std::uint64_t position, const queue_counts& more) noexcept {
-        // The compiler must not move what follows up across the last commit: this ledger was true until then. (The
-        // processor retires stores in program order, which is what a kill cuts.)
-        std::atomic_signal_fence(std::memory_order_seq_cst);
+        // What follows must not be seen before the last commit: this ledger was true until then. Pairs with the fence
+        // of who copies it and then finds the position unchanged. (The processor retires stores in program order,
+        // which is what a kill cuts.)
+        std::atomic_thread_fence(std::memory_order_release);
         current_ ^= 1U;
         counts_.messages += more.messages;
         counts_.bytes += more.bytes;

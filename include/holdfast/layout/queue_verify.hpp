@@ -51,6 +51,8 @@ class queue_walk {
         if (sane) end = walk(head, tail, now);
         auto tail_counts = queue_counter::at(producer_, end);
         if (end != tail && !queue_counter::at(producer_, tail)) tail_counts.reset();  // (I3)
+        // Keeps the counts in front of the positions; pairs with the fence in announce().
+        std::atomic_thread_fence(std::memory_order_acquire);
         // Acquire, as above: what the walk loaded came before these.
         const bool quiet = producer_.position.load(std::memory_order_acquire) == tail &&
                            (consumer_ == nullptr || consumer_->position.load(std::memory_order_acquire) == head);

@@ -221,7 +221,10 @@ template <class Ready>
             return out;
         }
         const auto counter = layout::queue_counter::at(side, out.position);
-        if (!counter) continue;  // its owner has gone on: again
+        // Pairs with the fence in announce(): if a count was of a later commit, so is the position now. Relaxed behind
+        // it.
+        std::atomic_thread_fence(std::memory_order_acquire);
+        if (!counter || side.position.load(relaxed) != out.position) continue;  // its owner has gone on: again
         out.messages = counter->counts().messages;
         out.bytes = counter->counts().bytes;
         return out;
