@@ -132,7 +132,45 @@ TEST_P(Everywhere, WhatUseThrowsInADrainPassesThroughAndKeepsTheMessage) {
     unsigned seen = 0;
     EXPECT_THROW(consumer.drain(9, [&](const queue_message&) { return ++seen == 2 ? throw 1 : void(); }), int);
     EXPECT_EQ(consumer.stats().messages, 1U);
+    EXPECT_FALSE(consumer.pop()) << "front() gave none";
     EXPECT_TRUE(is_message(consumer.front(), 1, 8));
+}
+
+TEST_P(Everywhere, PopReleasesOnlyWhatFrontGave) {
+    auto producer = queue_producer::create(place.uri(), ring_of(1024));
+    queue_consumer consumer = producer.consumer();
+    for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(producer.try_push(message_of(i, 8), type_of(i)));
+    EXPECT_TRUE(consumer.wait(10s));
+    EXPECT_FALSE(consumer.pop()) << "a wait shows no message";
+    EXPECT_EQ(consumer.try_pop({}).status, outcome::too_small);
+    EXPECT_FALSE(consumer.pop()) << "too small takes nothing";
+    EXPECT_TRUE(is_message(consumer.front(), 0, 8));
+    EXPECT_TRUE(consumer.wait(10s));
+    EXPECT_TRUE(consumer.pop());
+    EXPECT_FALSE(consumer.pop());
+    EXPECT_EQ(consumer.stats().messages, 1U);
+    EXPECT_TRUE(is_message(consumer.front(), 1, 8));
+}
+
+// `use` may take messages itself: nothing is passed that nobody was given.
+TEST_P(Everywhere, ADrainThatIsReenteredPassesEachMessageOnce) {
+    auto producer = queue_producer::create(place.uri(), ring_of(1024));
+    queue_consumer consumer = producer.consumer();
+    for (std::uint64_t i = 0; i < 6; ++i) ASSERT_TRUE(producer.try_push(message_of(i, 8), type_of(i)));
+    std::vector<std::uint16_t> seen;
+    std::vector<std::byte> out(8);
+    const auto done = consumer.drain(100, [&](const queue_message& message) {
+        seen.push_back(message.type);
+        if (seen.size() != 1) return;
+        EXPECT_TRUE(is_message(consumer.try_pop(out), 0, 8));  // the one that it was given
+        EXPECT_TRUE(is_message(consumer.try_pop(out), 1, 8));
+        EXPECT_TRUE(is_message(consumer.front(), 2, 8));  // looked at, not taken
+    });
+    EXPECT_TRUE(done);
+    EXPECT_EQ(seen, (std::vector<std::uint16_t>{type_of(0), type_of(2), type_of(3), type_of(4), type_of(5)}));
+    EXPECT_EQ(done.count, seen.size());
+    EXPECT_EQ(consumer.stats().messages, 6U);
+    EXPECT_FALSE(consumer.pop());
 }
 
 TEST_P(Everywhere, OneConsumerAtATimeAndItsSuccessorGoesOn) {

@@ -113,6 +113,8 @@ class queue_read_core {
     }
 
     [[nodiscard]] std::uint64_t head() const noexcept { return released_; }
+    /// Where the message that front() gave lies.
+    [[nodiscard]] std::uint64_t cursor() const noexcept { return cursor_; }
     [[nodiscard]] std::uint64_t capacity() const noexcept { return capacity_; }
     [[nodiscard]] const queue_counts& counts() const noexcept { return counter_.counts(); }
     [[nodiscard]] queue_side& side() const noexcept { return *side_; }

@@ -71,14 +71,18 @@ class queue_consumer {
     /// The oldest message, in place: its bytes stay until pop(). Acknowledges what try_pop() gave.
     /// Returns: ok; empty; corrupt; read_only (inherited by fork). Cost: one load.
     [[nodiscard]] queue_message front() noexcept {
+        front_ = false;
         if (!ours()) return {outcome::read_only, 0, 0, {}};
         acknowledge();
-        return core_.front();
+        const queue_message found = core_.front();
+        front_ = found.status == outcome::ok;
+        return found;
     }
     /// Releases the message that front() gave. False when it gave none. Cost: some six stores, and a system call if
     /// the producer sleeps and its turn has come.
     bool pop() noexcept {
-        if (!ours() || !core_.next()) return false;
+        // The core's own front is not enough: wait() and drain() look there too.
+        if (!ours() || !std::exchange(front_, false) || !core_.next()) return false;
         acknowledge();
         return true;
     }
@@ -86,6 +90,7 @@ class queue_consumer {
     /// Returns: ok with the bytes in `out`; too_small with the bytes needed, nothing taken; else as front().
     queue_message try_pop(std::span<std::byte> out) noexcept {
         queue_message found = front();
+        front_ = false;
         if (!found) return found;
         if (found.bytes.size() > out.size()) return {outcome::too_small, found.type, found.bytes.size(), {}};
         // The bytes are ours until W2: R1 has shown that they are whole.
@@ -102,10 +107,11 @@ class queue_consumer {
 
     /// Runs use(message) on up to `most` messages in place and releases them together.
     /// Returns: ok and their number; else as front(), when there was none. What `use` throws passes through; the
-    /// message it was given stays, those before it are released.
+    /// message it was given stays, those before it are released. What `use` takes itself is not passed once more.
     template <class Use>
     result drain(std::uint64_t most, Use&& use) {
         result done{outcome::ok, 0};
+        front_ = false;
         struct releaser {
             queue_consumer& self;
             ~releaser() { self.acknowledge(); }
@@ -119,8 +125,10 @@ class queue_consumer {
                 if (done.count == 0) done.status = message.status;
                 break;
             }
+            const std::uint64_t at = core_.cursor();
             use(message);
-            core_.next();
+            front_ = false;
+            if (core_.cursor() == at) core_.next();
             ++done.count;
         }
         return done;
@@ -164,6 +172,7 @@ class queue_consumer {
     std::optional<detail::queue_place> place_;
     layout::queue_read_core core_;
     delivery how_ = delivery::at_least_once;
+    bool front_ = false;  // front() gave a message that pop() may release
     bool rings_ = true;
 };
 
