@@ -346,6 +346,27 @@ TEST_P(Everywhere, RecordsComeOutInOrderOneByOneAndInBatches) {
     EXPECT_TRUE(consumer.wait(10s));
 }
 
+TEST_P(Everywhere, ADrainOfRecordsThatIsReenteredPassesEachOnce) {
+    auto producer = queue<std::uint64_t>::producer::create(place.uri(), {.capacity = 8});
+    auto consumer = producer.make_consumer();
+    for (std::uint64_t i = 0; i < 5; ++i) producer.push_back(i);
+    std::vector<std::uint64_t> seen;
+    const auto done = consumer.drain(100, [&](std::uint64_t value) {
+        seen.push_back(value);
+        if (seen.size() == 1) {
+            EXPECT_EQ(consumer.try_pop().value, 0U);  // the one that it was given
+            EXPECT_EQ(consumer.try_pop().value, 1U);
+        }
+        if (seen.size() > 5) throw 1;  // elements that are none
+    });
+    EXPECT_TRUE(done);
+    EXPECT_EQ(seen, (std::vector<std::uint64_t>{0, 2, 3, 4}));
+    EXPECT_EQ(done.count, seen.size());
+    EXPECT_EQ(consumer.stats().messages, 5U);
+    EXPECT_EQ(consumer.front().status, outcome::empty);
+    EXPECT_EQ(consumer.fault(), std::nullopt);
+}
+
 TEST_P(Everywhere, ARecordWithMoreFieldsServesOldConsumers) {
     auto producer = queue<longer_tick>::producer::create(place.uri(), {.capacity = 8});
     producer.push_back({7, 0.25, true, {'x'}, 9});

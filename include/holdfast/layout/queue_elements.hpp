@@ -179,6 +179,8 @@ class queue_element_read_core {
     }
 
     [[nodiscard]] std::uint64_t head() const noexcept { return released_; }
+    /// The number of the element to be looked at next.
+    [[nodiscard]] std::uint64_t cursor() const noexcept { return cursor_; }
     [[nodiscard]] std::uint64_t capacity() const noexcept { return capacity_; }
     [[nodiscard]] std::uint64_t stride() const noexcept { return stride_; }
     [[nodiscard]] queue_side& side() const noexcept { return *side_; }

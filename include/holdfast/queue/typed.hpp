@@ -292,23 +292,31 @@ class queue<T>::consumer {
     }
     /// Runs use(value) on copies of up to `most` elements, one by one, and releases them together.
     /// Returns: ok and their number; else as front(), when there was none. What `use` throws passes through; the
-    /// element it was given stays, those before it are released.
+    /// element it was given stays, those before it are released. What `use` takes itself is not passed once more.
     template <class Use>
     result drain(std::uint64_t most, Use&& use) {
+        result done{outcome::ok, 0};
+        front_ = false;
         if (!ours()) return {outcome::read_only, 0};
         acknowledge();
-        front_ = false;
-        const result there = core_.ready(most);
         struct releaser {
             consumer& self;
             ~releaser() { self.acknowledge(); }
         };
         const releaser at_end{*this};
-        for (std::uint64_t i = 0; i < there.count; ++i) {
+        while (done.count < most) {
+            // Asked anew each turn: `use` may have taken elements itself.
+            if (const result there = core_.ready(1); !there) {
+                if (done.count == 0) done.status = there.status;
+                break;
+            }
+            const std::uint64_t at = core_.cursor();
             use(value_at(0));
-            core_.pass(1);
+            front_ = false;
+            if (core_.cursor() == at) core_.pass(1);
+            ++done.count;
         }
-        return there;
+        return done;
     }
     /// Releases what try_pop() gave: the caller is done with it.
     void acknowledge() noexcept {
