@@ -151,6 +151,34 @@ TEST(BroadcastCore, WhatNeverFitsIsTooLargeAndChangesNothing) {
     EXPECT_EQ(bench.damage(), "");
 }
 
+// Batches of every length from every place of the ring: what is named fits, a byte more does not.
+TEST(BroadcastCore, TooLargeNamesTheLongestThatFits) {
+    broadcast_bench bench(capacity);
+    auto writer = bench.writer();
+    holdfast::test::seeded_random random;
+    const std::vector<std::byte> message(static_cast<std::size_t>(bench.geometry().message_max()) + 1);
+    std::uint64_t named = 0, shorter = 0;
+    for (std::uint64_t round = 0; round < scaled(20'000); ++round) {
+        const auto bytes = static_cast<std::size_t>(random.below(message.size() + 1));
+        const result put = writer.append(std::span(message).first(bytes), 0, nobody);
+        if (!put) {
+            ASSERT_EQ(put.status, outcome::too_large);
+            ASSERT_TRUE(put.count < bytes || bytes == 0);
+            if (put.count != 0) {  // 0: of 0 bytes, or none at all
+                ASSERT_TRUE(writer.claim(put.count, nobody)) << put.count;
+            }
+            const auto more = writer.claim(put.count + 1, nobody);
+            ASSERT_EQ(more.status, outcome::too_large) << put.count;
+            ASSERT_EQ(more.count, put.count);
+            ++named;
+            shorter += put.count < bench.geometry().message_max() ? 1 : 0;
+        }
+        if (random.below(10) == 0) (void)writer.commit();
+    }
+    EXPECT_GT(shorter, 0U) << named;
+    EXPECT_EQ(bench.damage(), "");
+}
+
 TEST(BroadcastCore, CommitWithoutAClaimIsRefused) {
     broadcast_bench bench(capacity);
     auto writer = bench.writer();

@@ -35,7 +35,7 @@ namespace holdfast {
 /// Room for a message, to be filled in place. True in a condition when there is some.
 struct broadcast_claim {
     outcome status = outcome::full;
-    std::uint64_t count = 0;  ///< too_large: the largest possible
+    std::uint64_t count = 0;  ///< too_large: bytes of the longest message possible behind what is staged
     std::span<std::byte> bytes{};
     [[nodiscard]] explicit operator bool() const noexcept { return status == outcome::ok; }
 };
@@ -80,18 +80,27 @@ class broadcast_write_core {
     template <broadcast_slots Slots>
     [[nodiscard]] broadcast_claim claim(std::uint64_t bytes, Slots& slots) {
         claimed_ = 0;
-        if (bytes > message_max_) return {outcome::too_large, message_max_, {}};
+        if (bytes > message_max_) return {outcome::too_large, longest(), {}};
         const std::uint64_t record = ring_record_bytes(bytes);
         const std::uint64_t room = ring_room(end_, view_.geometry().capacity);
         const std::uint64_t begin = record > room ? end_ + room : end_;
         const std::uint64_t end = begin + record;
         if (end - tail_ > view_.geometry().chain_max()) [[unlikely]]
-            return {outcome::too_large, view_.geometry().chain_max() - (end_ - tail_), {}};
+            return {outcome::too_large, longest(), {}};
         if (end + ring_word_bytes > horizon_ && !raise(end + ring_word_bytes, slots)) [[unlikely]]
             return {outcome::full, 0, {}};
         claimed_at_ = begin;
         claimed_ = bytes + 1;
         return {outcome::ok, 0, {mutable_at(begin) + ring_word_bytes, static_cast<std::size_t>(bytes)}};
+    }
+
+    /// The longest message that fits behind what is staged, whoever is in the way; 0 also when none does.
+    [[nodiscard]] std::uint64_t longest() const noexcept {
+        const std::uint64_t left = view_.geometry().chain_max() - (end_ - tail_);
+        const std::uint64_t room = ring_room(end_, view_.geometry().capacity);
+        // Up to the end of the ring, or from its front on, behind a skip that counts too.
+        const std::uint64_t record = std::max(std::min(left, room), left > room ? left - room : 0);
+        return record < ring_word_bytes ? 0 : std::min(record - ring_word_bytes, message_max_);
     }
 
     /// Makes the first `bytes` bytes of the claim the next message of the batch. Returns: ok, or not_claimed.
