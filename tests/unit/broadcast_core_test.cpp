@@ -351,6 +351,20 @@ TEST(BroadcastCore, ASuccessorGoesOnAndReadersAreTold) {
     }
 }
 
+TEST(BroadcastCore, ARestartIsToldAfterALookThatThrew) {
+    broadcast_bench bench(capacity);
+    auto reader = bench.reader();
+    auto writer = bench.writer();
+    publish(writer, 2);
+    const auto throws = [](std::span<const std::byte>, std::uint16_t) -> bool { throw 1; };
+    for (int i = 0; i < 2; ++i) EXPECT_THROW((void)reader.next(throws), int);
+    std::vector<std::byte> out(bytes_max);
+    const broadcast_read got = reader.read(out);
+    EXPECT_TRUE(got && got.restarted);
+    EXPECT_EQ(got.sequence, 1U);
+    EXPECT_FALSE(reader.read(out).restarted) << "told once";
+}
+
 // The slot of a dead reader; while the writer asks about it another one takes it over and joins at the same place.
 struct succession {
     broadcast_bench* bench;

@@ -25,7 +25,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <utility>
 
 #include "holdfast/detail/shared_bytes.hpp"
 #include "holdfast/layout/broadcast_view.hpp"
@@ -99,6 +98,7 @@ class broadcast_read_core {
                 const bool taken = look(payload, record.type);
                 if (view_.overrun(position_)) [[unlikely]]
                     return catch_up(restarted);
+                pending_restart_ = false;
                 const std::uint64_t number = sequence_;
                 if (!taken) return {outcome::too_small, record.type, restarted, record.length, number};
                 position_ += record.bytes;
@@ -106,11 +106,14 @@ class broadcast_read_core {
                 return {outcome::ok, record.type, restarted, record.length, number};
             }
             if (view_.overrun(position_)) return catch_up(restarted);
-            if (record.kind == ring_word_kind::not_ready) return {outcome::empty, 0, restarted, 0, sequence_};
             // Behind a skip the ring begins anew; a second one in a row no writer makes.
-            if (record.kind != ring_word_kind::skip || skips > 0) return {outcome::corrupt, 0, restarted, 0, sequence_};
-            position_ += record.bytes;
-            pending_restart_ = restarted;
+            if (record.kind == ring_word_kind::skip && skips == 0) {
+                position_ += record.bytes;
+                continue;
+            }
+            pending_restart_ = false;
+            const outcome why = record.kind == ring_word_kind::not_ready ? outcome::empty : outcome::corrupt;
+            return {why, 0, restarted, 0, sequence_};
         }
     }
 
@@ -140,15 +143,19 @@ class broadcast_read_core {
     [[nodiscard]] result jump(std::uint64_t spare = 0) noexcept;
 
  private:
+    /// Whether a restart is to be told; pending until an answer tells it, also when `look` throws before.
     [[nodiscard]] bool notice_restart() noexcept {
         // Relaxed: ordered by R1. In the horizon's line, which is looked at anyway.
         const std::uint64_t now = view_.control().epoch.load(std::memory_order_relaxed);
-        const bool restarted = std::exchange(pending_restart_, false) || now != epoch_;
-        epoch_ = now;
-        return restarted;
+        if (now != epoch_) [[unlikely]] {
+            epoch_ = now;
+            pending_restart_ = true;
+        }
+        return pending_restart_;
     }
     [[gnu::noinline]] broadcast_read catch_up(bool restarted) noexcept {
         const result jumped = jump();
+        pending_restart_ = false;
         return {jumped.status, 0, restarted, jumped.count, sequence_};
     }
 
