@@ -183,12 +183,14 @@ class broadcast_write_core {
     [[nodiscard, gnu::noinline]] bool raise(std::uint64_t needed, Slots& slots) {
         const std::uint64_t stride = view_.geometry().stride;
         const std::uint64_t target = (needed + stride - 1) / stride * stride;
+        bool admitted = true;
         while (horizon_ < target) {
             if (slots.size() != 0 && !gate_.admits(target, horizon_, tail_, slots)) {
                 // Ours alone to write; relaxed, for people.
                 control().refused.store(control().refused.load(std::memory_order_relaxed) + 1,
                                         std::memory_order_relaxed);
-                return false;
+                admitted = false;
+                break;
             }
             horizon_ += slots.size() != 0 ? stride : target - horizon_;
             // W1, pairs with R2, and with R5 of broadcast_slots.hpp. seq_cst: the next scan (R4) must not be satisfied
@@ -196,9 +198,10 @@ class broadcast_write_core {
             control().horizon.store(horizon_, std::memory_order_seq_cst);
         }
         // Keeps every store below the horizon, ours or the caller's plain ones, behind W1; pairs with the fence in
-        // overrun(). Weaker: a reader could meet new bytes and still find the old horizon.
+        // overrun(). Weaker: a reader could meet new bytes and still find the old horizon. Also when refused half way:
+        // a shorter message may fit below the strides that were raised, without a raise of its own.
         std::atomic_thread_fence(std::memory_order_release);
-        return true;
+        return admitted;
     }
 
     static void write_entry(broadcast_entry& entry, std::uint64_t stride, const broadcast_boundary& at) noexcept {
