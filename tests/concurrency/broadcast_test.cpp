@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -357,11 +358,14 @@ TEST(BroadcastConcurrency, AWorkingWriterIsNoDamage) {
         }
     });
     auto writer = bench.writer();
-    for (std::uint64_t i = 0; i < scaled(400'000); ++i) publish(writer);
+    for (std::uint64_t i = 0; i < scaled(400'000); ++i) {
+        publish(writer);
+        if (i % 1'000 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // a moment of rest
+    }
     stop.store(true, std::memory_order_release);
     inspector.join();
     EXPECT_TRUE(damage.empty()) << damage[0];
-    EXPECT_GT(quiet + busy, 0U);
+    EXPECT_GT(quiet, 0U) << busy << " looks, none of them to the end";
     RecordProperty("looks", std::to_string(quiet) + " quiet, " + std::to_string(busy) + " overrun");
 }
 

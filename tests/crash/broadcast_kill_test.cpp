@@ -130,7 +130,7 @@ TEST_F(BroadcastKill, WritersKilledAtRandomInstantsLoseNothingPublished) {
     };
     const auto report = holdfast::test::run_kill_rounds(
         {.rounds = scaled(10'000), .delay_ns_max = 30'000, .seed = random.seed()}, worker, verify);
-    EXPECT_TRUE(report.passed()) << report.failure;
+    EXPECT_TRUE(report.passed()) << report.text();
     EXPECT_EQ(reader.fault(), std::nullopt);
     RecordProperty("kills", report.text());
     RecordProperty("messages", std::to_string(published));
@@ -192,7 +192,7 @@ TEST_F(BroadcastKill, RegisteredReadersKilledAtRandomInstantsHoldNobodyUp) {
     };
     const auto report = holdfast::test::run_kill_rounds(
         {.rounds = scaled(2'000), .delay_ns_max = 200'000, .seed = random.seed()}, worker, verify);
-    EXPECT_TRUE(report.passed()) << report.failure;
+    EXPECT_TRUE(report.passed()) << report.text();
     RecordProperty("kills", report.text());
 }
 

@@ -2,6 +2,7 @@
 // The crash rigs, tested on a toy: a record that is overwritten in place (which must be found torn) and one that is
 // published by a single word (which must never be). A rig that cannot fail proves nothing.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
@@ -205,6 +206,30 @@ TEST(KillRig, PassesTheSoundPublication) {
     EXPECT_GT(report.in_flight, 0U);
     RecordProperty("kills", std::to_string(report.kills));
     std::printf("%s\n", report.text().c_str());
+}
+
+TEST(KillRig, DoesNotPassWorkersThatDoNothing) {
+    const kill_plan plan{.rounds = 20, .delay_ns_max = 50'000, .seed = 1};
+    const auto sound = [](const kill_progress&, std::uint64_t) { return std::string(); };
+    const kill_report idle = run_kill_rounds(
+        plan,
+        [](kill_progress& progress, std::uint64_t) {
+            progress.ready();
+            for (;;) ::pause();
+        },
+        sound);
+    EXPECT_EQ(idle.failure, "");
+    EXPECT_FALSE(idle.passed()) << idle.text();
+    const kill_report never_done = run_kill_rounds(
+        plan,
+        [](kill_progress& progress, std::uint64_t) {
+            progress.begin();
+            progress.ready();
+            for (;;) ::pause();
+        },
+        sound);
+    EXPECT_EQ(never_done.in_flight, 20U);
+    EXPECT_FALSE(never_done.passed()) << never_done.text();
 }
 
 TEST(KillRig, ReportsAWorkerThatEndsByItself) {

@@ -86,7 +86,7 @@ TEST_F(SnapshotKill, WritersKilledAtRandomInstantsLoseNothingPublished) {
     };
     const auto report = holdfast::test::run_kill_rounds(
         {.rounds = holdfast::test::scaled(300), .delay_ns_max = 60'000, .seed = random.seed()}, worker, verify);
-    EXPECT_TRUE(report.passed()) << report.failure;
+    EXPECT_TRUE(report.passed()) << report.text();
     RecordProperty("kills", report.text());
 }
 
