@@ -140,7 +140,7 @@ class broadcast_drain {
 };
 
 /// Reads one message after the other from a place of its own. Registers nowhere: the writer does not know of it, and
-/// overruns it if it is slow. A copy reads on from the same place by itself.
+/// overruns it if it is slow. A copy reads on from the same place by itself. Requires: not moved from.
 class broadcast_reader {
  public:
     /// Throws: as segment::attach; kind_mismatch, version_mismatch, geometry_mismatch, corrupt.

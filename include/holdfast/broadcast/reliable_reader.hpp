@@ -70,6 +70,9 @@ static_assert(layout::broadcast_slots<broadcast_peer_slots>);
 }  // namespace detail
 
 /// Reads one message after the other; under `block` it loses none from its registration on. Move-only.
+/// Its slot's lock lives as long as any process has the description: a forked child that neither executes another
+/// program nor ends keeps it, so a dead parent's registration then holds the writer up until the child ends.
+/// A handle that was moved from answers read_only; fault() and underlying() require one that was not.
 class broadcast_reliable_reader {
  public:
     /// Throws: as broadcast_reader::attach; not_found (made without registered readers), no_permission (NAME.peers),

@@ -39,6 +39,7 @@ struct broadcast_options {
 };
 
 /// Publishes messages. Holds the segment's lease: one writer at a time. Never waits. Move-only.
+/// A handle that was moved from answers read_only to what publishes; the rest requires one that was not.
 class broadcast_writer {
  public:
     /// Throws: invalid_argument; as segment::create.

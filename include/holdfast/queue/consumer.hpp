@@ -38,7 +38,7 @@ class queue_messages;
 /// Takes messages out of a queue, in place or by copy. One consumer at a time, in whatever process. Move-only.
 ///
 /// It maps the data read-only; what it writes lies in NAME.peers. Threads: one at a time.
-/// After a crash: its successor goes on at the oldest message not released.
+/// After a crash: its successor goes on at the oldest message not released. Moved from: as queue_producer.
 class queue_consumer {
  public:
     /// Throws: as segment::attach; kind_mismatch, version_mismatch, geometry_mismatch; no_space while another consumer

@@ -33,6 +33,8 @@ struct queue_options {
 /// Puts messages into a queue. Holds the segment's lease: one producer at a time. Move-only.
 ///
 /// Threads: one at a time. After a crash: what was committed is there, whole; an open claim or batch is not.
+/// A handle that was moved from answers read_only to what changes the queue or waits; stats(), fault(), underlying()
+/// and the like require one that was not.
 class queue_producer {
  public:
     using value_type = std::span<const std::byte>;

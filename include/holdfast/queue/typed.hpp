@@ -76,7 +76,7 @@ class queue {
 };
 
 /// Puts elements in. Holds the segment's lease: one producer at a time. Move-only. Threads: one at a time.
-/// After a crash: what was pushed is there, a batch whole or not at all.
+/// After a crash: what was pushed is there, a batch whole or not at all. Moved from: as queue_producer.
 template <record T>
 class queue<T>::producer {
  public:
@@ -218,7 +218,7 @@ class queue<T>::producer {
 };
 
 /// Takes elements out. One consumer at a time. Move-only. Threads: one at a time.
-/// After a crash: its successor goes on at the oldest element not released.
+/// After a crash: its successor goes on at the oldest element not released. Moved from: as queue_producer.
 template <record T>
 class queue<T>::consumer {
  public:
