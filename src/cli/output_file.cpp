@@ -67,9 +67,16 @@ namespace {
     return name;
 }
 
+/// Makes a rename last. Where the folder cannot be synced, the file system has to see to it.
+void sync_folder_of(const std::string& path) {
+    const std::string folder = folder_of(path);
+    const memory::descriptor opened(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (opened) (void)::fsync(opened.get());
+}
+
 }  // namespace
 
-output_file::output_file(std::string path) : path_(std::move(path)) {
+output_file::output_file(std::string path, mode_t new_mode) : path_(std::move(path)), new_mode_(new_mode) {
     try {
         open();
     } catch (...) {
@@ -94,11 +101,12 @@ int output_file::make_beside(Make make) {
 
 int output_file::make() {
     const std::string folder = folder_of(target_);
-    const int unnamed = ::open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    const int unnamed = ::open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, new_mode_);
     // EISDIR is how kernels before 3.11 and some file systems say that they have no unnamed files.
     if (unnamed >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return unnamed;
-    return make_beside(
-        [](const char* name) { return ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666); });
+    return make_beside([this](const char* name) {
+        return ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, new_mode_);
+    });
 }
 
 bool output_file::publish() {
@@ -109,7 +117,10 @@ bool output_file::publish() {
         };
         if (make_beside(link) != 0) return false;
     }
-    if (::rename(making_.c_str(), target_.c_str()) == 0) return true;
+    if (::rename(making_.c_str(), target_.c_str()) == 0) {
+        sync_folder_of(target_);
+        return true;
+    }
     const int reason = errno;
     ::unlink(making_.c_str());
     errno = reason;
@@ -156,7 +167,9 @@ void output_file::write(std::string_view text) {
 }
 
 void output_file::finish() {
-    if (std::fflush(file_) != 0 || (replaces() && !publish())) fail(path_);  // the destructor takes away what was made
+    if (std::fflush(file_) != 0) fail(path_);  // the destructor takes away what was made
+    // Before the rename: after a power loss the name leads to the old contents or to the new, never to none.
+    if (replaces() && (::fsync(::fileno(file_)) != 0 || !publish())) fail(path_);
     if (std::fclose(std::exchange(file_, nullptr)) != 0) fail(path_);
 }
 

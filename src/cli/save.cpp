@@ -26,7 +26,8 @@ int save(const options& chosen) {
         (void)inspect::save(chosen.segment, [](std::string_view text) { put(text); });
         return success;
     }
-    output_file file(chosen.file);
+    constexpr mode_t private_to_owner = 0600;  // as segments are; whoever may read all of them says so by chmod
+    output_file file(chosen.file, private_to_owner);
     progress_line progress(!chosen.quiet && !chosen.json);
     std::uint64_t written = 0;
     const inspect::save_report done = inspect::save(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// restorer.cpp - each kind out of a saved file. What the file says is input: sizes are those of what was really read,
-// and a segment is published by segment::create only when its fill function has come to its end.
+// restorer.cpp - each kind out of a saved file. What the file says is input. Room is reserved as it says before its
+// contents are read, as for any new segment, and given back if they are refused: segment::create publishes nothing
+// before its fill function has come to its end.
 #include "inspect/restorer.hpp"
 
 #include <algorithm>
@@ -44,6 +45,16 @@ void read_exactly(saved_reader& file, std::span<std::byte> into) {
         into = into.subspan(section->size());
     }
     if (!into.empty()) refuse_contents(file, "it holds fewer bytes than it says");
+}
+
+/// Throws unless the bytes are a sound index of that shape.
+void require_index(const saved_reader& file, std::span<const std::byte> bytes, const index_shape& shape) {
+    layout::findings found;
+    layout::verify_sorted_index(bytes, &shape.key, found);
+    layout::sorted_index_image image;
+    if (layout::sorted_index_image::parse(bytes, image) == nullptr)
+        if (const char* wrong = shape.mismatch(image.header())) found.add(0, wrong);
+    if (found.count() != 0) refuse_contents(file, detail::concat("its index is damaged: ", found.list()[0].what));
 }
 
 [[nodiscard]] segment restore_table(saved_reader& file, std::string_view uri, const restore_options& options) {
@@ -91,6 +102,9 @@ void read_exactly(saved_reader& file, std::span<std::byte> into) {
         const prepare_result room = core.prepare(header.parameters[3] - 1, none);
         if (!room) refuse_contents(file, "its object is larger than its slots");
         read_exactly(file, room.bytes);
+        if (geometry.format == sorted_index_payload_format)
+            require_index(file, room.bytes,
+                          index_shape::parse(std::span(header.parameters).subspan(4, 4), spec.schema, file.name()));
         if (!core.commit(room.bytes.size(), detail::now_ns())) refuse_contents(file, "its object cannot be published");
     });
 }
@@ -105,14 +119,11 @@ void read_exactly(saved_reader& file, std::span<std::byte> into) {
     std::copy_n(header.parameters.begin(), 4, spec.geometry.begin());
     const index_shape shape = index_shape::parse(spec.geometry, spec.schema, file.name());
     spec.body_bytes = header.parameters[4];
+    if (spec.body_bytes > file.file_bytes().value_or(spec.body_bytes))
+        refuse_contents(file, "it says that its index is larger than the file");
     return segment::create(uri, spec, options.create, [&](std::span<std::byte> body) {
         read_exactly(file, body);
-        layout::findings found;
-        layout::verify_sorted_index(body, &shape.key, found);
-        layout::sorted_index_image image;
-        if (layout::sorted_index_image::parse(body, image) == nullptr)
-            if (const char* wrong = shape.mismatch(image.header())) found.add(0, wrong);
-        if (found.count() != 0) refuse_contents(file, detail::concat("its index is damaged: ", found.list()[0].what));
+        require_index(file, body, shape);
     });
 }
 

@@ -2,6 +2,7 @@
 #include "inspect/saved_file.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -109,6 +110,12 @@ saved_reader::saved_reader(const std::string& path)
     schema_ = text_of(std::span(head).subspan(sizeof header_, header_.schema_bytes));
 }
 
+std::optional<std::uint64_t> saved_reader::file_bytes() const {
+    struct stat status{};
+    if (::fstat(file_.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+    return static_cast<std::uint64_t>(status.st_size);
+}
+
 void saved_reader::read(std::span<std::byte> into) {
     while (!into.empty()) {
         const ssize_t got = ::read(file_.get(), into.data(), into.size());
@@ -149,7 +156,8 @@ std::optional<std::span<const std::byte>> saved_reader::next() {
         items_ += head[1];
         return std::span<const std::byte>(section_).subspan(section_head_bytes, head[0]);
     }
-    if (head[1] != items_) refuse_damaged();
+    std::byte more{};
+    if (head[1] != items_ || ::read(file_.get(), &more, 1) > 0) refuse_damaged();
     ended_ = true;
     return std::nullopt;
 }

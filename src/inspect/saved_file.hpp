@@ -78,6 +78,8 @@ class saved_reader {
 
     [[nodiscard]] const saved_header& header() const noexcept { return header_; }
     [[nodiscard]] const std::string& schema() const noexcept { return schema_; }
+    /// Bytes of a plain file; nothing of a pipe.
+    [[nodiscard]] std::optional<std::uint64_t> file_bytes() const;
     /// What messages call the file.
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
 

@@ -55,7 +55,7 @@ saved_writer save_table(const std::shared_ptr<const segment>& s, const saved_wri
                         const save_progress& progress) {
     const dynamic_hash_table_reader table(s);
     saved_header header = header_of(*s);
-    header.parameters[0] = table.capacity();
+    header.parameters[0] = std::max(table.capacity(), table.size());  // it may hold more than was asked for
     saved_writer file(out, header, s->info().schema);
     std::vector<std::byte> record(table.key_bytes() + table.value_bytes());
     for (const dynamic_hash_table_entry& entry : table) {

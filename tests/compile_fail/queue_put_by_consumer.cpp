@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EXPECT: no member named .try_push
+// EXPECT: no member named .*try_push
 #include "holdfast/queue.hpp"
 
 // A consumer maps the data read-only.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EXPECT: no member named .pop
+// EXPECT: no member named .*pop
 #include "holdfast/queue.hpp"
 
 // Who only looks takes nothing.

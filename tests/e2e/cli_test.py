@@ -811,6 +811,7 @@ class SaveAndRestore(Program):
         self.expect(OK, "load", name, self.file(TABLE), "--schema", TABLE_SCHEMA)
         done = self.json("save", name, path)
         self.assertEqual((done["kind"], done["items"], done["bytes"]), ("hash_table", 3, os.path.getsize(path)))
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
         self.assertEqual(self.json("restore", path, copy)["items"], 3)
         entries = [sorted(self.expect(OK, "scan", each, "--json").stdout.splitlines()) for each in (name, copy)]
         self.assertEqual(entries[0], entries[1])

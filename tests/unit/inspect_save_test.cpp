@@ -166,6 +166,7 @@ TEST_F(Save, AnyDamageToTheFileIsNoticed) {
     }
     for (std::size_t length = 0; length < text.size(); length += step)
         expect_refused(text.substr(0, length), "cut to " + std::to_string(length));
+    expect_refused(text + std::string(8, '\0'), "something behind the end");
     EXPECT_EQ(restore(text, "sound").items, 20U);
 }
 
