@@ -29,7 +29,11 @@ namespace holdfast::detail {
 
 inline constexpr std::uint64_t no_slot = ~std::uint64_t{0};
 
-template <class Node, tag_match Match = tag_match::best>
+// An honest writer leaves a reader a fair chance at each attempt; a large value under unceasing updates of its own
+// bucket may take several. Some milliseconds.
+inline constexpr std::uint32_t find_attempts_max = 1U << 16;
+
+template <class Node, tag_match Match = tag_match::best, std::uint32_t AttemptsMax = find_attempts_max>
 class hash_table_finder {
  public:
     using view = table_view<const std::byte, Node>;
@@ -72,7 +76,7 @@ class hash_table_finder {
         const std::uint64_t bucket = slot / layout::tags_per_line;
         const unsigned place = static_cast<unsigned>(slot % layout::tags_per_line);
         const std::byte* line = view_.line(bucket);
-        for (std::uint32_t attempt = 0; attempt < attempts_max; ++attempt) {
+        for (std::uint32_t attempt = 0; attempt < AttemptsMax; ++attempt) {
             const std::uint32_t version = version_of(line);
             if (!is_key_tag(tag_at(line, place))) return false;
             const std::byte* node = view_.node_at(bucket, place);
@@ -123,9 +127,6 @@ class hash_table_finder {
  private:
     enum class copied { yes, again, corrupt };
 
-    // An honest writer leaves a reader a fair chance at each attempt; a large value under unceasing updates of its own
-    // bucket may take several. Some milliseconds.
-    static constexpr std::uint32_t attempts_max = 1U << 16;
     // An update of a small value is over sooner than the journal's cache line has come over: wait that long before
     // going there.
     static constexpr std::uint32_t patient_attempts = 8;
@@ -152,7 +153,7 @@ class hash_table_finder {
     [[gnu::noinline]] std::uint64_t search_bucket_again(std::uint64_t bucket, std::uint16_t tag, const std::byte* key,
                                                         std::byte* value) const noexcept {
         const std::byte* line = view_.line(bucket);
-        for (std::uint32_t attempt = 0; attempt < attempts_max; ++attempt) {
+        for (std::uint32_t attempt = 0; attempt < AttemptsMax; ++attempt) {
             const std::uint32_t version = version_of(line);  // R2
             std::uint32_t places = match_tags<Match>(line, tag);
             std::uint64_t slot = no_slot;
