@@ -12,6 +12,7 @@
 
 #include "support/broadcast_bench.hpp"
 #include "support/capability.hpp"
+#include "support/scale.hpp"
 #include "support/single_step.hpp"
 
 namespace {
@@ -100,7 +101,8 @@ std::string before_or_after(std::span<std::byte> image, const broadcast_bench& b
 class BroadcastStep : public ::testing::Test {
  protected:
     void SetUp() override {
-        if (!holdfast::test::can_trace()) GTEST_SKIP() << "needs: ptrace of a child";
+        if (!holdfast::test::can_trace() || holdfast::test::sanitized)
+            GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
     }
     static void report(const step_report& r) {
         EXPECT_TRUE(r.passed()) << r.failure;

@@ -14,6 +14,7 @@
 
 #include "support/capability.hpp"
 #include "support/queue_bench.hpp"
+#include "support/scale.hpp"
 
 namespace {
 
@@ -163,7 +164,8 @@ std::string survives(const queue_bench& bench, std::span<std::byte> image, const
 class QueueStep : public ::testing::Test {
  protected:
     void SetUp() override {
-        if (!holdfast::test::can_trace()) GTEST_SKIP() << "needs: ptrace of a child";
+        if (!holdfast::test::can_trace() || holdfast::test::sanitized)
+            GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
     }
     void TearDown() override {
         RecordProperty("steps", std::to_string(total_.steps));

@@ -94,7 +94,7 @@ class block_view {
     /// Requires: `geometry` validated against body.size(); body aligned to 64 bytes.
     block_view(std::span<Byte> body, const layout::block_store_geometry& geometry) noexcept
         : base_(body.data()),
-          units_at_(body.data() + geometry.units_offset()),
+          units_at_(body.empty() ? nullptr : body.data() + geometry.units_offset()),
           geometry_(geometry),
           shift_(geometry.unit_shift()),
           index_bits_(geometry.index_bits()) {}
