@@ -126,15 +126,17 @@ void look_at_descriptors(const std::string& process, const file_ids& ids, attach
     return all;
 }
 
-/// The slots of NAME.peers that living readers hold. The count comes from the validated header, never from that file.
-[[nodiscard]] std::vector<std::uint32_t> living_readers(const memory::uri& name, std::uint32_t slots) {
+/// Which of the `slots` slots of NAME.peers from `first` on living readers hold, counted from there. The numbers come
+/// from the validated header, never from that file.
+[[nodiscard]] std::vector<std::uint32_t> living_readers(const memory::uri& name, std::uint32_t first,
+                                                        std::uint32_t slots) {
     std::vector<std::uint32_t> living;
     // Asking for locks needs no right to write (F_OFD_GETLK), so O_RDONLY shows them to more users.
     const memory::descriptor file =
         memory::open_at(AT_FDCWD, detail::places_of(name).peers().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     if (!file) return living;
     for (std::uint32_t slot = 0; slot < slots; ++slot)
-        if (memory::locked_elsewhere(file.get(), layout::peer_slot_offset(slot))) living.push_back(slot);
+        if (memory::locked_elsewhere(file.get(), layout::peer_slot_offset(first + slot))) living.push_back(slot);
     return living;
 }
 
@@ -152,8 +154,10 @@ usage usage_of(std::string_view uri) {
     if (d.owner_alive) result.owner_command = command_of("/proc/" + std::to_string(d.owner.pid));
     if (d.info) {
         // A queue's other slots are not readers: the rest of the consumer's side, and the producer's mark.
-        result.reader_slots = d.info->kind == container_kind::queue ? 1 : d.info->peer_slots;
-        result.readers = living_readers(name, result.reader_slots);
+        // A ring's first is its writer's.
+        const std::uint32_t first = d.info->kind == container_kind::broadcast && d.info->peer_slots != 0 ? 1 : 0;
+        result.reader_slots = d.info->kind == container_kind::queue ? 1 : d.info->peer_slots - first;
+        result.readers = living_readers(name, first, result.reader_slots);
     }
     result.processes = processes_of(ids_of(name));
     return result;

@@ -303,6 +303,24 @@ TEST_P(InspectHostile, CutOffFilesAreDamageNotSignals) {
 INSTANTIATE_TEST_SUITE_P(Kinds, InspectHostile, ::testing::Range<std::size_t>(0, kinds().size()),
                          [](const auto& chosen) { return std::string(kinds()[chosen.param].name); });
 
+// What stat and who say of a ring: messages that can still be read, the number of the last, and its readers' slots
+// without the writer's.
+TEST(InspectBroadcast, MessagesAndReadersAreCounted) {
+    const test::unique_directory registry("registry");
+    const test::scoped_environment registered("HOLDFAST_REGISTRY", registry.path());
+    const test::unique_posix_name name("inspect");
+    make_ring(name.uri());
+    const contents counted = describe(name.uri()).contents;
+    EXPECT_EQ(counted.version, 200U);
+    EXPECT_EQ(counted.size, verify(name.uri()).elements);
+    EXPECT_GT(counted.size, 0U);
+    auto writer = broadcast_writer::attach(name.uri());
+    EXPECT_TRUE(usage_of(name.uri()).readers.empty());
+    const auto reader = broadcast_reliable_reader::attach(name.uri());
+    EXPECT_EQ(usage_of(name.uri()).reader_slots, 2U);
+    EXPECT_EQ(usage_of(name.uri()).readers, std::vector<std::uint32_t>{0});
+}
+
 // A file cut off after it was mapped: the guard turns the signal into zeros, and the reader is told.
 TEST(InspectTruncation, AFileCutOffUnderAReaderIsAnError) {
     const test::unique_directory registry("registry");
