@@ -135,10 +135,13 @@ class array : public detail::array_queries<array<T>, T> {
         mutator_.store(index, 1, detail::bytes_of(after), sizeof(T));
         return before;
     }
-    /// Stores the value in every element, range_max() at a time, in order: a crash leaves the first ones replaced.
+    /// Stores the value in every element, whole groups at a time, in order: a crash leaves the first ones replaced.
+    /// Whatever damage verify() found is gone then.
     void fill(const T& value) {
-        for (std::uint64_t first = 0; first < geometry_.size; first += geometry_.range_max) {
-            const std::uint64_t count = std::min(geometry_.range_max, geometry_.size - first);
+        const std::uint64_t rest = geometry_.range_max % geometry_.group_elements;
+        const std::uint64_t step = rest == geometry_.range_max ? rest : geometry_.range_max - rest;
+        for (std::uint64_t first = 0; first < geometry_.size; first += step) {
+            const std::uint64_t count = std::min(step, geometry_.size - first);
             detail::require_store(*segment_, first, count, geometry_);
             mutator_.store(first, count, detail::bytes_of(value), 0);
         }

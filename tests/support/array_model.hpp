@@ -109,9 +109,9 @@ class array_image {
 
     /// Stores values of that stamp at [first, first + count).
     void store(std::uint64_t first, std::uint64_t count, std::uint64_t stamp) {
-        std::array<T, 64> values{};
-        for (std::uint64_t i = 0; i < count; ++i) values[i] = stamped_element<T>(first + i, stamp);
-        put(first, std::span<const T>(values.data(), count));
+        std::vector<T> values;
+        for (std::uint64_t i = 0; i < count; ++i) values.push_back(stamped_element<T>(first + i, stamp));
+        put(first, values);
     }
     /// Leaves the array as a writer does that is killed in such a store right behind its commit, before any cell.
     /// Requires: no other store through this image afterwards; the next writer is another one.

@@ -201,6 +201,27 @@ TYPED_TEST(ArrayHostile, ARecordThatNoWriterWroteIsFoundAndNotCarriedOut) {
     }
 }
 
+// Stores beside and over damage leave it visible; only a store of the whole group takes it away, with the bytes.
+TYPED_TEST(ArrayHostile, DamageStaysUntilItsWholeGroupIsStored) {
+    using image_type = test::array_image<TypeParam>;
+    const geometry& g = this->planned;
+    image_type array(g);
+    for (u64 i = 0; i < g.size; ++i) array.store(i, 1, 1);
+    array.bytes()[g.elements_offset + g.stride + 2] ^= std::byte{64};  // element 1
+    if (g.group_elements > 1) {
+        array.store(1, 1, 2);
+        EXPECT_NE(array.damage(), "");
+        array.store(0, g.group_elements - 1, 3);
+        EXPECT_NE(array.damage(), "");
+        array.store(1, g.group_elements, 4);
+        EXPECT_NE(array.damage(), "");
+    }
+    EXPECT_NE(array.damage(), "");
+    array.store(0, std::min(g.range_max, g.group_elements + 1), 5);
+    EXPECT_EQ(array.damage(), "");
+    for (u64 i = 0; i < g.group_elements; ++i) EXPECT_EQ(image_type::stamp_at(array.reader(), i), 5U);
+}
+
 // An odd version that no record explains hurts nobody: readers get the element, the writer goes on.
 TEST(ArrayHostileVersion, AnUnexplainedOddVersionIsReportedAndReadOver) {
     using image_type = test::array_image<test::wide_elements::value>;

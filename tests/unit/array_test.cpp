@@ -210,6 +210,26 @@ TEST(Array, ARangeOfItsOwnElementsIsStoredAsItWas) {
     check(made);
 }
 
+TEST(Array, FillTakesDamageAway) {
+    const auto check = [&]<class T>(const T& value) {
+        auto array_of = array<T>::create("heap:", {.size = 1000});
+        const auto intact = [&] { return array_of.verify([](const array_finding&) { return true; }).intact(); };
+        for (u64 i = 0; i < 1000; ++i) array_of.store(i, value);
+        const auto bytes = array_of.segment().bytes();
+        const auto& g = array_of.geometry();
+        for (u64 at = 0; at < g.size * g.stride; at += 97)
+            const_cast<std::byte&>(bytes[g.elements_offset + at]) ^= std::byte{1};
+        EXPECT_FALSE(intact());
+        for (u64 i = 0; i < 1000; ++i) array_of.store(i, value);
+        EXPECT_EQ(intact(), g.group_elements == 1);
+        array_of.fill(value);
+        EXPECT_TRUE(intact());
+    };
+    check(made(3));
+    check(std::uint8_t{7});
+    check(std::array<u64, 100>{1});
+}
+
 TEST(Array, BoolsFromOutsideAreBoolsHoweverTheirBytes) {
     auto flags = array<flagged>::create("heap:", {.size = 20});
     flags.store(2, {true, 9});

@@ -9,7 +9,8 @@
 // (I3) Cells change only while the sequence is odd, and, if wide, while the version of their group is.
 // (I4) A group's digest is the sum of its cells while the sequence is even. While it is odd, the sum with the record's
 //      elements taken from the image is `next` of the group. What a record adds to a digest is made from the caller's
-//      bytes, and nothing is summed anew from the array: so no digest ever covers up damage.
+//      bytes, and nothing is summed anew from the array: so no digest ever covers up damage. Only a record that
+//      replaces a whole group leaves its damage behind.
 //
 // Stores of a record, in order (U1 and U3 for wide elements only)
 //   J1 where, image, next, check | U1 versions odd | J2 sequence odd = commit | U2 cells | D2 digests | U3 versions
@@ -147,27 +148,39 @@ class array_mutator {
                       std::array<std::uint64_t, layout::array_next_max>& next) noexcept {
         const std::uint64_t first_group = view_.group_of(range.first);
         for (std::uint64_t group = first_group; view_.touches(range, group); ++group)
-            next[group - first_group] = load_relaxed<std::uint64_t>(view_.digest_of(group));  // relaxed: ours alone
+            // Relaxed: nobody else stores to it.
+            next[group - first_group] =
+                is_all_new(range, group) ? 0 : load_relaxed<std::uint64_t>(view_.digest_of(group));
         // The bytes behind narrow elements, up to a whole word.
         if (range.count * stride() % 8 != 0)
             store_release<std::uint64_t>(view_.image_at(0) + range.count * stride() / 8 * 8, 0);
-        for (std::uint64_t i = 0; i < range.count; ++i, from += step)
-            next[view_.group_of(range.first + i) - first_group] +=
-                write_image(view_.image_at(i), range.first + i, from);
+        for (std::uint64_t i = 0; i < range.count; ++i, from += step) {
+            const std::uint64_t index = range.first + i, group = view_.group_of(index);
+            next[group - first_group] += write_image(view_.image_at(i), index, from, is_all_new(range, group));
+        }
         for (std::uint64_t group = first_group; view_.touches(range, group); ++group)
             store_release<std::uint64_t>(view_.next_at(group - first_group), next[group - first_group]);
         sign(range);
     }
 
+    /// Whether the record holds all elements of the group: then its digest is made from them alone, and damage that
+    /// was there is gone with the damaged bytes.
+    [[nodiscard]] bool is_all_new(element_range range, std::uint64_t group) const noexcept {
+        const element_range all = view_.elements_of(group);
+        return range.first <= all.first && range.first + range.count >= all.first + all.count;
+    }
+
     /// Stores the element in the journal. Returns: what its group's digest gains by it.
-    [[nodiscard]] std::uint64_t write_image(std::byte* image, std::uint64_t index, const std::byte* from) noexcept {
+    [[nodiscard]] std::uint64_t write_image(std::byte* image, std::uint64_t index, const std::byte* from,
+                                            bool all_new) noexcept {
         const std::byte* const now = view_.elements + index * stride();
         std::uint64_t multiplier = digest_multiplier(8 * index * (stride() / cell_bytes()));
         std::uint64_t gained = 0;
         for (std::size_t at = 0; at < stride(); at += cell_bytes(), multiplier += 8 * hash_multipliers[0]) {
             const std::uint64_t cell = cell_of(from, at);
             store_cell(image + at, cell_bytes(), cell);
-            gained += digest_term(cell, multiplier) - digest_term(load_cell(now + at, cell_bytes()), multiplier);
+            gained += digest_term(cell, multiplier) -
+                      digest_term(all_new ? 0 : load_cell(now + at, cell_bytes()), multiplier);
         }
         return gained;
     }
