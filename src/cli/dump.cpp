@@ -54,7 +54,7 @@ int dump(const options& chosen) {
 
 void add_dump(command_line& line) {
     const auto chosen = std::make_shared<options>();
-    line.add("dump", "Write a hash table or an index as text that load reads back")
+    line.add("dump", "Write a hash table, an array or an index as text that load reads back")
         .positional("SEGMENT", chosen->segment, "the segment")
         .option("-o,--output", chosen->file, "FILE",
                 "the file, replaced at once when it is whole, or a device or FIFO; default: stdout")

@@ -119,13 +119,15 @@ int scan(const options& chosen) {
 
 void add_scan(command_line& line) {
     const auto chosen = std::make_shared<options>();
-    line.add("scan", "Print the entries of a hash table, an index or a counter set, one a line")
+    line.add("scan", "Print the entries of a hash table, an array, an index or a counter set, one a line")
         .positional("SEGMENT", chosen->segment, "the segment")
         .option("--fields", chosen->fields, "NAME,...", "these fields, in this order")
         .option("--prefix", chosen->prefix, "TEXT", "entries whose key's text begins so (its first field)")
         .option("-n,--limit", chosen->limit, "N", "at most so many; 0: all")
         .flag("--json", chosen->json, "one JSON object a line")
-        .details("An index comes in order and in one version; a table in no order. Exit code 1: nothing matched.")
+        .details(
+            "An index comes in order and in one version, an array in order; a table in no order. Exit code 1: nothing "
+            "matched.")
         .run([chosen] { return scan(*chosen); });
 }
 

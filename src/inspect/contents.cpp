@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/contents.hpp"
 
+#include "holdfast/array/attach.hpp"
 #include "holdfast/block_store/queries.hpp"
 #include "holdfast/broadcast/reader.hpp"
 #include "holdfast/hash_table/attach.hpp"
@@ -19,6 +20,12 @@ namespace {
     contents c;
     c.size = detail::hash_table_finder(view).size();
     c.capacity = g.capacity;
+    return c;
+}
+
+[[nodiscard]] contents contents_of_array(const segment& s) {
+    contents c;
+    c.size = c.capacity = detail::array_geometry_of(s).size;
     return c;
 }
 
@@ -123,6 +130,7 @@ namespace {
 
 contents contents_of(const segment& s) {
     switch (s.info().kind) {
+        case container_kind::array: return contents_of_array(s);
         case container_kind::hash_table: return contents_of_table(s);
         case container_kind::snapshot: return contents_of_snapshot(s);
         case container_kind::broadcast: return contents_of_broadcast(s);

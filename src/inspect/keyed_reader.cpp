@@ -2,7 +2,9 @@
 #include "inspect/keyed_reader.hpp"
 
 #include <algorithm>
+#include <cstring>
 
+#include "holdfast/array/dynamic.hpp"
 #include "holdfast/detail/concat.hpp"
 #include "holdfast/hash_table/dynamic.hpp"
 #include "holdfast/sorted_index.hpp"
@@ -37,6 +39,54 @@ class table_reader final : public keyed_reader {
 
  private:
     dynamic_hash_table_reader reader_;
+};
+
+/// Elements under a key that no bytes are stored for: their index.
+[[nodiscard]] table_schema schema_of_elements(const dynamic_array_reader& reader) {
+    container_schema schema = reader.schema();
+    std::string name = "index";
+    while (schema.value->find(name) != nullptr) name += '_';
+    schema.key = record_schema::parse_list(name + ":u64");
+    return {std::move(schema), std::nullopt};
+}
+
+class element_reader final : public keyed_reader {
+ public:
+    explicit element_reader(dynamic_array_reader reader)
+        : keyed_reader(schema_of_elements(reader)), reader_(std::move(reader)) {}
+
+    [[nodiscard]] lookup_result find(std::span<const std::byte> key, match) override {
+        std::uint64_t index = 0;
+        std::memcpy(&index, key.data(), sizeof index);
+        switch (reader_.load(index, value_room())) {
+            case outcome::ok: break;
+            case outcome::out_of_range: return {lookup::absent, 0, {}};
+            default: return {lookup::contended, 0, {}};
+        }
+        std::copy(key.begin(), key.end(), key_room().begin());
+        return {lookup::found, 0, {}};
+    }
+
+    void scan(const entry_sink& sink) override {
+        std::vector<std::byte> element(reader_.element_bytes());
+        for (std::uint64_t index = 0; index < reader_.size(); ++index) {
+            if (reader_.load(index, element) != outcome::ok) {
+                missed_ = true;
+                continue;
+            }
+            if (!sink(std::as_bytes(std::span(&index, 1)), element)) return;
+        }
+    }
+
+    [[nodiscard]] std::uint64_t size() override { return reader_.size(); }
+    [[nodiscard]] std::optional<errc> fault() const noexcept override {
+        return missed_ ? std::optional(errc::contended) : reader_.fault();
+    }
+    [[nodiscard]] const segment& memory() const noexcept override { return reader_.segment(); }
+
+ private:
+    dynamic_array_reader reader_;
+    bool missed_ = false;
 };
 
 [[nodiscard]] lookup lookup_of(lookup_status status) noexcept {
@@ -116,13 +166,14 @@ std::unique_ptr<keyed_reader> keyed_reader::open(std::string_view uri) {
     switch (from->info().kind) {
         case container_kind::hash_table:
             return std::make_unique<table_reader>(dynamic_hash_table_reader(std::move(from)));
+        case container_kind::array: return std::make_unique<element_reader>(dynamic_array_reader(std::move(from)));
         case container_kind::sorted_index:
         case container_kind::snapshot:
             return std::make_unique<index_reader>(dynamic_sorted_index_reader(std::move(from)));
         default:
             throw error(errc::kind_mismatch, from->uri(),
                         detail::concat("a ", kind_name(from->info().kind),
-                                       " has no keys; this works on a hash_table or a sorted index"));
+                                       " has no keys; this works on a hash_table, an array or a sorted index"));
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// keyed_reader.hpp - keys and values of any keyed segment (hash_table, sorted_index, snapshot of sorted indexes) by
-// text.
+// keyed_reader.hpp - keys and values of any keyed segment (hash_table, sorted_index, snapshot of sorted indexes, and
+// array by the indices of its elements) by text.
 //
 // Made once for a segment, used for many lookups. A segment that was removed and made anew under the same name is
 // noticed by refresh(). Threads: one at a time. Whatever the bytes hold, answers stay within them.
@@ -54,7 +54,8 @@ class keyed_reader {
     [[nodiscard]] std::span<const std::byte> value() const noexcept { return found_value_; }
 
     /// Gives every entry to `sink`: of an index one whole version, in order; of a table what is there meanwhile
-    /// (hash_table/scan.hpp). Throws: corrupt where the bytes are no index; what sink throws.
+    /// (hash_table/scan.hpp); of an array every element in order, each as it is at that moment. Throws: corrupt where
+    /// the bytes are no index; what sink throws.
     virtual void scan(const entry_sink& sink) = 0;
 
     /// Entries now.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "holdfast/array/dynamic.hpp"
 #include "holdfast/detail/concat.hpp"
 #include "holdfast/hash_table/dynamic.hpp"
 #include "holdfast/segment/identity.hpp"
@@ -81,6 +82,29 @@ void require_index(const saved_reader& file, std::span<const std::byte> bytes, c
         });
 }
 
+[[nodiscard]] segment restore_array(saved_reader& file, std::string_view uri, const restore_options& options) {
+    using mutator = detail::array_mutator<detail::runtime_element>;
+    array_options wanted;
+    wanted.size = file.header().parameters[0];
+    wanted.segment = options.create;
+    return detail::create_array(
+        uri, wanted, schema_of(file), [&](std::span<std::byte> body, const layout::array_geometry& g) {
+            mutator array(mutator::view(body, g, {g.element_bytes}));
+            std::uint64_t index = 0;
+            while (const auto section = file.next()) {
+                const std::uint64_t count = section->size() / g.element_bytes;
+                if (section->size() % g.element_bytes != 0 || count > g.size - index)
+                    refuse_contents(file, "its elements are not of its schema's size, or more than it says");
+                for (std::uint64_t done = 0; done < count; done += g.range_max)
+                    array.store(index + done, std::min(g.range_max, count - done),
+                                section->data() + done * g.element_bytes, g.element_bytes);
+                index += count;
+                if (options.progress) options.progress(file.items());
+            }
+            if (index != g.size) refuse_contents(file, "it holds fewer elements than it says");
+        });
+}
+
 [[nodiscard]] segment restore_snapshot(saved_reader& file, std::string_view uri, const restore_options& options) {
     const saved_header& header = file.header();
     require_version(file, snapshot_layout_version);
@@ -131,6 +155,7 @@ void require_index(const saved_reader& file, std::span<const std::byte> bytes, c
 
 segment restore_segment(saved_reader& file, std::string_view uri, const restore_options& options) {
     switch (static_cast<container_kind>(file.header().kind)) {
+        case container_kind::array: return restore_array(file, uri, options);
         case container_kind::hash_table: return restore_table(file, uri, options);
         case container_kind::snapshot: return restore_snapshot(file, uri, options);
         case container_kind::sorted_index: return restore_index(file, uri, options);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // saver.cpp - what each kind puts into a saved file. The parameters of saved_header:
+//   array         0 size
 //   hash_table    0 capacity
 //   snapshot      0 slots, 1 slot_bytes, 2 payload format, 3 bytes of the object + 1 (0: none), 4-15 payload's words
 //   sorted_index  0-3 shape of the keys, 4 bytes of the image
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "holdfast/array/dynamic.hpp"
 #include "holdfast/detail/concat.hpp"
 #include "holdfast/hash_table/dynamic.hpp"
 #include "holdfast/segment/identity.hpp"
@@ -68,6 +70,27 @@ saved_writer save_table(const std::shared_ptr<const segment>& s, const saved_wri
     return file;
 }
 
+/// As many elements at a time as a store replaces at once.
+saved_writer save_array(const std::shared_ptr<const segment>& s, const saved_writer::sink& out,
+                        const save_progress& progress) {
+    const dynamic_array_reader array(s);
+    saved_header header = header_of(*s);
+    header.parameters[0] = array.size();
+    saved_writer file(out, header, s->info().schema);
+    std::vector<std::byte> room(array.range_max() * array.element_bytes());
+    std::uint64_t reported = 0;
+    for (std::uint64_t first = 0; first < array.size(); first += array.range_max()) {
+        const std::uint64_t count = std::min(array.range_max(), array.size() - first);
+        const std::span<std::byte> elements = std::span(room).first(count * array.element_bytes());
+        if (array.load_range(first, count, elements) != outcome::ok) require_no_fault(*s, errc::contended);
+        file.add(elements, count);
+        if (!progress || file.items() - reported < items_between_reports) continue;
+        reported = file.items();
+        progress(reported);
+    }
+    return file;
+}
+
 saved_writer save_snapshot(const std::shared_ptr<const segment>& s, const saved_writer::sink& out) {
     const layout::snapshot_geometry g = detail::snapshot_geometry_of(*s);
     snapshot_reader reader(s);
@@ -104,6 +127,7 @@ save_report save(std::string_view uri, const saved_writer::sink& out, const save
     require_sound(uri);
     const auto contents = [&]() -> saved_writer {
         switch (s->info().kind) {
+            case container_kind::array: return save_array(s, out, progress);
             case container_kind::hash_table: return save_table(s, out, progress);
             case container_kind::snapshot: return save_snapshot(s, out);
             case container_kind::sorted_index: return save_index(s, out);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // saver.hpp - any segment's contents into a file, while its writer works, and a segment made of such a file.
 //
-// What is saved: of a hash table every entry that was there from the beginning of the save to its end, whole, and
-// whatever else the scan met (hash_table/scan.hpp); of a snapshot the current object; of a sorted index all of it.
-// (I1) A segment is restored whole or not at all: nothing appears under its name before all of the file was read and
+// What is saved: of an array every element, neighbours of 4 KiB as they were at one moment; of a hash table every entry
+// that was there from the beginning of the save to its end, whole, and whatever else the scan met
+// (hash_table/scan.hpp); of a snapshot the current object; of a sorted index all of it. (I1) A segment is restored
+// whole or not at all: nothing appears under its name before all of the file was read and
 //      every checksum in it was right.
 #pragma once
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/verify_body.hpp"
 
+#include "holdfast/array/dynamic.hpp"
 #include "holdfast/block_store/queries.hpp"
 #include "holdfast/broadcast/reader.hpp"
 #include "holdfast/detail/concat.hpp"
@@ -67,6 +68,32 @@ void verify_table(const std::shared_ptr<const segment>& s, verification& found) 
                                   " parts; look again when it rests")});
     if (result.counters_too_high != 0)
         note(detail::concat(result.counters_too_high, " overflow counters are higher than need be: misses probe more"));
+}
+
+void verify_elements(const std::shared_ptr<const segment>& s, verification& found) {
+    const dynamic_array_reader array(s);
+    const layout::array_geometry& g = array.geometry();
+    const array_verification result = array.verify([&](const array_finding& f) {
+        const std::uint64_t offset = f.what == array_damage::checksum ? g.elements_offset + f.first * g.stride
+                                     : f.what == array_damage::version_odd
+                                         ? g.versions_offset + f.first / g.group_elements * 8
+                                         : g.journal_offset;
+        found.add({severity::damage, "body", header_bytes + offset,
+                   f.count == 0 ? "journal" : detail::concat("elements ", f.first, "..", f.first + f.count - 1),
+                   std::string(describe(f.what))});
+        return true;
+    });
+    found.elements = result.elements;
+    if (result.store_open)
+        found.add({severity::note, "body", header_bytes + g.journal_offset, "journal",
+                   "a store was under way; the next writer finishes it"});
+    if (result.busy != 0)
+        found.add({severity::warning,
+                   "body",
+                   std::nullopt,
+                   {},
+                   detail::concat("a working writer left no quiet moment to compare ", result.busy,
+                                  " parts; look again when it rests")});
 }
 
 void add_findings(const layout::findings& from, verification& found) {
@@ -223,6 +250,7 @@ void verify_histogram(const std::shared_ptr<const segment>& s, verification& fou
 
 void verify_body(const std::shared_ptr<const segment>& s, verification& found) {
     switch (s->info().kind) {
+        case container_kind::array: return verify_elements(s, found);
         case container_kind::hash_table: return verify_table(s, found);
         case container_kind::snapshot: return verify_snapshot_body(s, found);
         case container_kind::broadcast: return verify_broadcast_body(s, found);

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "holdfast/array.hpp"
 #include "holdfast/block_store.hpp"
 #include "holdfast/broadcast.hpp"
 #include "holdfast/hash_table.hpp"
@@ -115,6 +116,17 @@ void make_blocks(const std::string& uri) {
     ASSERT_TRUE(store.replace(last, std::vector<std::byte>(500, std::byte{9})));
 }
 
+struct sample {
+    double x, y;
+    std::uint32_t n;
+};
+
+void make_array(const std::string& uri) {
+    auto samples = array<sample>::create(uri, {.size = 100});
+    for (std::uint64_t i = 0; i < 90; ++i) samples.store(i, {static_cast<double>(i), 1, 2});
+    samples.store_range(20, std::vector<sample>(50, sample{7, 8, 9}));
+}
+
 struct kind_of_segment {
     const char* name;
     std::function<void(const std::string&)> make;
@@ -122,6 +134,7 @@ struct kind_of_segment {
 
 const std::vector<kind_of_segment>& kinds() {
     static const std::vector<kind_of_segment> all{
+        {"array", make_array},
         {"hash_table", [](const std::string& uri) { make_loaded(uri, load_target::hash_table); }},
         {"sorted_index", [](const std::string& uri) { make_loaded(uri, load_target::sorted_index); }},
         {"snapshot_of_index", [](const std::string& uri) { make_loaded(uri, load_target::snapshot); }},

@@ -3,7 +3,9 @@
 // before its bytes are looked at.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,9 +29,12 @@ struct array_options {
 
 namespace detail {
 
-/// Throws: invalid_argument, and what segment::create throws.
-[[nodiscard]] inline segment create_array(std::string_view uri, const array_options& options,
-                                          const container_schema& schema) {
+/// Makes the segment of a new array. fill(body, geometry) may store elements in the still unpublished body, whose zero
+/// bytes are an array of zeros; what it throws leaves nothing behind.
+/// Throws: invalid_argument, what fill throws, and what segment::create throws.
+template <class Fill>
+[[nodiscard]] segment create_array(std::string_view uri, const array_options& options, const container_schema& schema,
+                                   Fill&& fill) {
     const std::string subject(uri);
     if (schema.key || !schema.value)
         throw error(errc::invalid_argument, subject, "an array needs the schema of its elements, and has no keys");
@@ -42,7 +47,12 @@ namespace detail {
     spec.schema = schema.text();
     spec.geometry = layout::geometry_words_of(g);
     spec.body_bytes = g.body_bytes();
-    return segment::create(uri, spec, options.segment, [](std::span<std::byte>) {});  // zeros are an array
+    return segment::create(uri, spec, options.segment, [&](std::span<std::byte> body) { fill(body, g); });
+}
+
+[[nodiscard]] inline segment create_array(std::string_view uri, const array_options& options,
+                                          const container_schema& schema) {
+    return create_array(uri, options, schema, [](std::span<std::byte>, const layout::array_geometry&) {});
 }
 
 /// The checked geometry of an attached array. Throws: kind_mismatch, version_mismatch, geometry_mismatch.
