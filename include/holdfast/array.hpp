@@ -138,8 +138,7 @@ class array : public detail::array_queries<array<T>, T> {
     /// Stores the value in every element, whole groups at a time, in order: a crash leaves the first ones replaced.
     /// Whatever damage verify() found is gone then.
     void fill(const T& value) {
-        const std::uint64_t rest = geometry_.range_max % geometry_.group_elements;
-        const std::uint64_t step = rest == geometry_.range_max ? rest : geometry_.range_max - rest;
+        const std::uint64_t step = geometry_.range_max - geometry_.range_max % geometry_.group_elements;
         for (std::uint64_t first = 0; first < geometry_.size; first += step) {
             const std::uint64_t count = std::min(step, geometry_.size - first);
             detail::require_store(*segment_, first, count, geometry_);
