@@ -35,6 +35,7 @@ TEST(ArrayLayout, EveryPlanIsAcceptedAndARecordsGroupsFitIntoTheJournal) {
             // However a record of range_max elements lies to the groups.
             EXPECT_LE((g.range_max - 1) / g.group_elements + 2, array_next_max) << bytes;
             EXPECT_LT(g.range_max, 1U << 16);
+            EXPECT_GE(g.range_max, g.group_elements);  // fill() goes by whole groups
             EXPECT_GE(g.stride, bytes);
             EXPECT_LE(g.versions_bytes() + g.groups() * 8, (g.size * g.stride + 1023) / 512 * 16 + 64);
         }

@@ -62,13 +62,18 @@ inline constexpr std::uint64_t array_element_bytes_max = 65536;
     return stride > array_group_bytes ? 1 : std::bit_floor(array_group_bytes / stride);
 }
 
+/// Elements that one record holds: a group at least. However they lie, they touch array_next_max groups at most.
+[[nodiscard]] constexpr std::uint64_t array_range_max(std::uint64_t stride) noexcept {
+    return stride > array_record_bytes ? 1 : array_record_bytes / stride;
+}
+
 /// The numbers of one array. Made by plan_array() or, checked, by read_array_geometry().
 struct array_geometry {
     std::uint64_t size = 0;            ///< elements
     std::uint64_t element_bytes = 0;   ///< sizeof the element
     std::uint64_t stride = 0;          ///< array_stride(element_bytes)
     std::uint64_t group_elements = 0;  ///< array_group_elements(stride), a power of two
-    std::uint64_t range_max = 0;       ///< elements that one record holds
+    std::uint64_t range_max = 0;       ///< array_range_max(stride): elements that one record holds
     std::uint64_t journal_offset = 0;
     std::uint64_t digests_offset = 0;
     std::uint64_t versions_offset = 0;
@@ -102,7 +107,7 @@ struct array_geometry {
     g.element_bytes = element_bytes;
     g.stride = array_stride(element_bytes);
     g.group_elements = array_group_elements(g.stride);
-    g.range_max = g.stride > array_record_bytes ? 1 : array_record_bytes / g.stride;
+    g.range_max = array_range_max(g.stride);
     g.digests_offset = g.journal_bytes();
     g.versions_offset = g.digests_offset + (g.groups() * 8 + 63) / 64 * 64;
     g.elements_offset = g.versions_offset + (g.versions_bytes() + 63) / 64 * 64;
@@ -145,10 +150,7 @@ struct array_geometry {
     // Whatever else: verify() reads a group at a time, and beside a writer again.
     if (g.group_elements != array_group_elements(g.stride))
         return "the number of elements in a group does not fit their size";
-    if (g.range_max == 0 || g.range_max > array_record_bytes ||
-        (g.range_max > 1 && g.range_max * g.stride > array_record_bytes) ||
-        (g.range_max - 1) / g.group_elements + 2 > array_next_max)
-        return "the number of elements in a record is out of range";
+    if (g.range_max != array_range_max(g.stride)) return "the number of elements in a record does not fit their size";
     if (g.journal_offset > body_bytes || g.digests_offset > body_bytes || g.versions_offset > body_bytes ||
         g.elements_offset > body_bytes)
         return "an offset lies behind the end of the body";
