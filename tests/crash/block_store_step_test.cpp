@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <string>
 #include <utility>
@@ -245,6 +246,44 @@ TEST_F(BlockStoreStep, AClaimThatIsDroppedOrTakenAnew) {
         });
         ASSERT_EQ(r.failure, "") << "store " << fill_names[static_cast<int>(how)];
         EXPECT_GT(r.images, 15U);
+        total += r;
+    }
+    record(total);
+}
+
+// What a container on top does: it notes the handle to come, then commits. In every image that handle is the one value
+// that came, or names nothing.
+TEST_F(BlockStoreStep, ThePendingHandleNamesWhatCommitBringsOrNothing) {
+    step_report total;
+    for (const fill how : {fill::empty, fill::half, fill::scattered}) {
+        step_bench bench(how);
+        const block_content value{4000, 130};
+        const auto object = whole_object(value.seed, value.bytes);
+        shared_image noted(4096);
+        const auto note = [&] { return reinterpret_cast<std::uint64_t*>(noted.bytes().data()); };
+        std::uint64_t came = 0;
+        const std::vector<std::byte> base(bench.bench().body().begin(), bench.bench().body().end());
+        const step_report r = single_step(
+            bench.bench().image(),
+            [&] {
+                (void)bench.writer().prepare(value.bytes);
+                (void)bench.writer().write(0, object);
+                std::atomic_ref(*note()).store(bench.writer().pending(), std::memory_order_release);  // before commit
+                (void)bench.writer().commit();
+            },
+            [&](std::span<std::byte> image) -> std::string {
+                const block_reader reader(writable_blocks(image, bench.bench().geometry()).as_const());
+                std::uint64_t added = 0;
+                for (const std::uint64_t handle : handles_of(reader))
+                    if (!bench.model().contains(handle)) added = handle;
+                came += added != 0 ? 1 : 0;
+                if (added != 0 && added != *note()) return "a value came under another handle than the one noted";
+                if (added == 0 && reader.contains(*note())) return "the noted handle names an older value";
+                return bench.check(image, {"noted", value, 0});
+            });
+        bench.bench().image().assign(base);
+        ASSERT_EQ(r.failure, "") << "store " << fill_names[static_cast<int>(how)];
+        EXPECT_GT(came, 0U);
         total += r;
     }
     record(total);

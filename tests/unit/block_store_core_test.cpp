@@ -226,6 +226,50 @@ TEST(BlockStore, AClaimShowsNowhereUntilItIsCommitted) {
     EXPECT_TRUE(put(writer, rest)) << "everything dropped is free again";
 }
 
+TEST(BlockStore, ThePendingHandleIsTheOneThatCommitGives) {
+    block_bench bench(16);
+    block_writer writer = bench.writer();
+    EXPECT_EQ(writer.pending(), 0U);
+    const block_result first = put(writer, {1, 100}), second = put(writer, {2, 100});
+    EXPECT_EQ(writer.pending(), 0U) << "committed";
+    ASSERT_EQ(writer.prepare(200), outcome::ok);
+    const std::uint64_t pending = writer.pending();
+    EXPECT_NE(pending, 0U);
+    EXPECT_FALSE(bench.reader().contains(pending));
+    EXPECT_EQ(writer.free(pending), outcome::stale);
+    EXPECT_EQ(writer.free(first.handle), outcome::ok);
+    EXPECT_EQ(writer.pending(), pending) << "what is freed meanwhile changes nothing";
+    EXPECT_EQ(writer.commit(first.handle).status, outcome::stale);
+    EXPECT_EQ(writer.pending(), pending) << "a refused commit neither";
+    EXPECT_EQ(writer.commit(second.handle).handle, pending);
+    EXPECT_TRUE(bench.reader().contains(pending));
+    ASSERT_EQ(writer.prepare(10), outcome::ok);
+    EXPECT_NE(writer.pending(), pending);
+    writer.discard();
+    EXPECT_EQ(writer.pending(), 0U);
+    EXPECT_EQ(writer.prepare(5000), outcome::too_large);
+    EXPECT_EQ(writer.pending(), 0U);
+}
+
+// Over the end of the serials, and in every history.
+TEST(BlockStore, ThePendingHandleHoldsWhenSerialsGoRound) {
+    block_bench bench(16);
+    writable_blocks view = bench.view();
+    detail::block_record record{};
+    record.word[detail::block_record::serial] = view.serial_max() - 1;
+    record.word[detail::block_record::sum] = record.sum_as(1);
+    std::memcpy(view.record_at(1), record.word, sizeof record.word);
+    const std::uint64_t selector = 2;
+    std::memcpy(view.selector_at(), &selector, sizeof selector);
+    block_writer writer = bench.writer();
+    for (int i = 0; i < 4; ++i) {
+        ASSERT_EQ(writer.prepare(20), outcome::ok);
+        const std::uint64_t pending = writer.pending();
+        EXPECT_TRUE(view.is_handle(pending));
+        EXPECT_EQ(writer.commit().handle, pending);
+    }
+}
+
 TEST(BlockStore, WritesBeyondTheClaimAreRefused) {
     block_bench bench(16);
     block_writer writer = bench.writer();

@@ -124,6 +124,12 @@ class block_writer_core {
         return outcome::ok;
     }
 
+    /// The handle that commit() will give the claim, whatever is freed before that; 0 without a claim. Until then it
+    /// names nothing, so it may be written down where a successor looks for what was left half done.
+    [[nodiscard]] std::uint64_t pending() const noexcept {
+        return runs_.empty() ? 0 : view_.handle(runs_.front().first, next_serial());
+    }
+
     /// Makes the claimed bytes a value. With `replaced`, that value goes as this one comes.
     block_result commit(std::uint64_t replaced = 0) noexcept {
         if (runs_.empty()) return {outcome::not_claimed, 0};
@@ -133,11 +139,10 @@ class block_writer_core {
             if (status != outcome::ok) return {status, 0};
         }
         const std::uint64_t added = claimed_units();
-        const std::uint64_t serial = counts_.serial < view_.serial_max() ? counts_.serial + 1 : 1;
         const std::uint64_t head = runs_.front().first;
-        const std::uint64_t handle = view_.handle(head, serial);
+        const std::uint64_t handle = pending();
         seal(handle);                                               // C1
-        counts_.serial = serial;                                    // (I3)
+        counts_.serial = next_serial();                             // (I3)
         begin(handle, replaced, added, taken);                      // C2, C3
         stamp(handle);                                              // C4
         store_release<std::uint64_t>(view_.word_at(head), handle);  // C5, W1
@@ -180,6 +185,10 @@ class block_writer_core {
     static constexpr std::uint64_t looks_per_run_max = 256;
     static constexpr std::uint64_t looks_per_value_max = 1024;
 
+    /// Of the next value: never 0.
+    [[nodiscard]] std::uint64_t next_serial() const noexcept {
+        return counts_.serial < view_.serial_max() ? counts_.serial + 1 : 1;
+    }
     [[nodiscard]] std::uint64_t run_word(std::size_t i) const noexcept {
         const bool last = i + 1 == runs_.size();
         return layout::block_run_word(runs_[i].units, last ? layout::block_no_run : runs_[i + 1].first);
