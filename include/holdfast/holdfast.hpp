@@ -7,6 +7,7 @@
 #include "holdfast/block_store.hpp"
 #include "holdfast/broadcast.hpp"
 #include "holdfast/error.hpp"
+#include "holdfast/hash_map.hpp"
 #include "holdfast/hash_table.hpp"
 #include "holdfast/hash_table/dynamic.hpp"
 #include "holdfast/memory/passing.hpp"

@@ -29,6 +29,9 @@ enum class outcome : std::uint8_t {
     contended,     ///< the writer was at work each time the reader looked: no damage; try again
     no_memory,     ///< this process lacks memory for the bookkeeping of the operation. Nothing was changed
     out_of_range,  ///< no such element. Nothing was changed
+    not_found,     ///< no such key. Nothing was changed
+    exists,        ///< the key is there already. Nothing was changed
+    collision,     ///< another key has this key's place, one chance in 10^21. Nothing was changed
 };
 
 /// The name of an outcome, for messages and logs; empty for a number that is none.
@@ -50,6 +53,9 @@ enum class outcome : std::uint8_t {
         case outcome::contended: return "contended";
         case outcome::no_memory: return "no memory";
         case outcome::out_of_range: return "out of range";
+        case outcome::not_found: return "not found";
+        case outcome::exists: return "exists";
+        case outcome::collision: return "collision";
     }
     return {};
 }

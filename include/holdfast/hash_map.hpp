@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// hash_map.hpp - a map from text, bytes or records to values of any size in shared memory: one writer, any number of
+// readers; with expiry, eviction, counters and compare-and-set.
+//
+//     auto cache = holdfast::hash_map<std::string_view>::create("cache", {.capacity = 1'000'000, .evict = true});
+//     cache.set("user:7", "some bytes", {.ttl_s = 600});
+//
+//     // in any other process, with read permission only
+//     auto view = holdfast::hash_map_reader<std::string_view>::attach("cache");
+//     if (auto got = view.find("user:7", buffer)) use(buffer.data(), got.count);
+//
+// Shape:   a slot for each entry, fixed at creation, and room in equal units of 64 bytes or more for keys and values of
+//          any size, none included. Beside key and value: 24 bytes in the table at 90 %, 40 in the store, 8 a unit, and
+//          half a unit at the end.
+// Handles: each store gives the key another one, which is its version. compare_and_set() takes it.
+// Expiry:  in seconds of a clock of the map's own, which goes on over reboots and knows no jumps (hash_map/clock.hpp).
+// Eviction, where the map is made with it: what was not used for long goes; nothing is refused that fits the empty map.
+// Layout:  layout/hash_map_layout.hpp. Invariants, order of stores and crash table: hash_map/write.hpp.
+// Threads: one writer object, used by one thread at a time; readers anywhere, at any time, on read-only mappings.
+//          Readers register nothing and never wait.
+// Crash:   the writer may be killed at any instruction. Each operation has then happened or not; used + free = capacity
+//          holds at once; the next attach frees the one entry that may have been left over.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "holdfast/hash_map/attach.hpp"
+#include "holdfast/hash_map/queries.hpp"
+#include "holdfast/hash_map/result.hpp"
+#include "holdfast/hash_map/write.hpp"
+#include "holdfast/segment.hpp"
+
+namespace holdfast {
+
+/// Reads a map.
+template <hash_map_key K>
+class hash_map_reader : public detail::hash_map_queries<hash_map_reader<K>, K> {
+ public:
+    /// Attaches to a map by name, or by passed descriptors. Needs read permission only.
+    /// Throws: what segment::attach throws, kind_mismatch, version_mismatch, geometry_mismatch, schema_mismatch.
+    [[nodiscard]] static hash_map_reader attach(std::string_view uri, const attach_options& options = {},
+                                                const hash_map_clock& clock = {}) {
+        return hash_map_reader(std::make_shared<const segment>(segment::attach(uri, access::read_only, options)),
+                               clock);
+    }
+    [[nodiscard]] static hash_map_reader attach(const segment_descriptors& descriptors,
+                                                const attach_options& options = {}, const hash_map_clock& clock = {}) {
+        return hash_map_reader(
+            std::make_shared<const segment>(segment::attach(descriptors, access::read_only, options)), clock);
+    }
+    /// Reads through a mapping that is there already, and keeps it.
+    explicit hash_map_reader(std::shared_ptr<const segment> mapping, const hash_map_clock& clock = {})
+        : segment_(std::move(mapping)),
+          core_(detail::map_reader_core::view(segment_->bytes(), detail::hash_map_geometry_of(*segment_)),
+                detail::map_time(clock)) {
+        detail::require_map_keys<K>(*segment_);
+    }
+
+    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
+
+ private:
+    friend detail::hash_map_queries<hash_map_reader, K>;
+    [[nodiscard]] const detail::map_reader_core& core_for_queries() const noexcept { return core_; }
+    [[nodiscard]] std::optional<errc> own_fault() const noexcept { return core_.fault(); }
+    static void used(const hash_map_found&) noexcept {}
+
+    std::shared_ptr<const segment> segment_;
+    detail::map_reader_core core_;
+};
+
+/// Writes a map, and reads it. Holds the segment's lease. Move-only: one that was moved from answers read_only to what
+/// writes, and must not be asked anything else.
+template <hash_map_key K>
+class hash_map : public detail::hash_map_queries<hash_map<K>, K> {
+ public:
+    using bytes = std::span<const std::byte>;
+
+    /// Makes an empty map. Throws: invalid_argument, and what segment::create throws (already_exists, no_space, ...).
+    [[nodiscard]] static hash_map create(std::string_view uri, const hash_map_options& options,
+                                         const hash_map_clock& clock = {}) {
+        return hash_map(detail::create_hash_map(uri, options, detail::map_schema_of<K>(options.key_name)), clock);
+    }
+    /// Becomes the writer of an existing map: takes the lease and finishes what the last writer was killed in.
+    /// Throws: writer_alive, std::bad_alloc (one bit a unit, two with eviction), and what hash_map_reader::attach
+    /// throws. Cost: three records, whatever the capacity.
+    [[nodiscard]] static hash_map attach(std::string_view uri, const attach_options& options = {},
+                                         const hash_map_clock& clock = {}) {
+        return hash_map(segment::attach(uri, access::read_write, options), clock);
+    }
+    [[nodiscard]] static hash_map attach(const segment_descriptors& descriptors, const attach_options& options = {},
+                                         const hash_map_clock& clock = {}) {
+        return hash_map(segment::attach(descriptors, access::read_write, options), clock);
+    }
+    hash_map(hash_map&&) noexcept = default;
+    hash_map& operator=(hash_map&&) noexcept = default;
+    hash_map(const hash_map&) = delete;
+    hash_map& operator=(const hash_map&) = delete;
+    ~hash_map() = default;
+
+    /// Gives the key this value, new or not. The old value stays whole for who reads it until the new one is there.
+    /// Returns: ok with the handle, inserted or updated; full (old and new value need room at once, and nothing may be
+    /// evicted); too_large, for the whole store; no_memory; collision; read_only; corrupt. Nothing changes unless ok.
+    /// Cost: the copy and its checksum, two commits in the store, one in the table.
+    hash_map_result set(const K& key, bytes value, const hash_map_entry_options& how = {}) noexcept {
+        return store(key, value, how, {});
+    }
+    /// Adds an entry unless the key is there. Returns: as set(); exists with the handle that is there.
+    hash_map_result insert(const K& key, bytes value, const hash_map_entry_options& how = {}) noexcept {
+        return store(key, value, how, {detail::map_condition::absent});
+    }
+    /// Replaces the value of a key that is there. Returns: as set(); not_found.
+    hash_map_result update(const K& key, bytes value, const hash_map_entry_options& how = {}) noexcept {
+        return store(key, value, how, {detail::map_condition::present});
+    }
+    /// Gives the key this value if it has the handle `expected` now; 0 means that it is not there. Returns: as set();
+    /// stale with the handle that it has, 0 for none.
+    hash_map_result compare_and_set(const K& key, std::uint64_t expected, bytes value,
+                                    const hash_map_entry_options& how = {}) noexcept {
+        return store(key, value, how, {detail::map_condition::same, expected});
+    }
+    /// The same with a text for a value.
+    hash_map_result set(const K& key, std::string_view value, const hash_map_entry_options& how = {}) noexcept {
+        return set(key, bytes_of_text(value), how);
+    }
+    hash_map_result insert(const K& key, std::string_view value, const hash_map_entry_options& how = {}) noexcept {
+        return insert(key, bytes_of_text(value), how);
+    }
+    hash_map_result update(const K& key, std::string_view value, const hash_map_entry_options& how = {}) noexcept {
+        return update(key, bytes_of_text(value), how);
+    }
+    hash_map_result compare_and_set(const K& key, std::uint64_t expected, std::string_view value,
+                                    const hash_map_entry_options& how = {}) noexcept {
+        return compare_and_set(key, expected, bytes_of_text(value), how);
+    }
+
+    /// Removes the key's entry. Returns: ok; not_found; collision; read_only.
+    hash_map_result erase(const K& key) noexcept {
+        if (!writable()) return {outcome::read_only};
+        return core_->erase(detail::map_key_bytes(key));
+    }
+    /// The same if it has the handle `expected` now. Returns: as erase(); stale with the handle that it has.
+    hash_map_result compare_and_erase(const K& key, std::uint64_t expected) noexcept {
+        if (!writable()) return {outcome::read_only};
+        return core_->erase(detail::map_key_bytes(key), {detail::map_condition::same, expected});
+    }
+    /// Adds to the T that begins at byte `offset` of the key's value. The rest of it stays, and its time. Integers
+    /// wrap. Returns: ok with what was there before, and the new handle; not_found; out_of_range; full, where there is
+    /// no room for a copy; collision; read_only; corrupt. Cost: an update of a value of that size.
+    template <class T>
+    hash_map_added<T> fetch_add(const K& key, std::uint64_t offset, std::type_identity_t<T> addend) noexcept {
+        if (!writable()) return {outcome::read_only, {}, 0};
+        return core_->template fetch_add<T>(detail::map_key_bytes(key), offset, addend);
+    }
+    /// Gives the key's entry another `ttl_s` seconds from now, 0: for ever. Returns: as fetch_add(). Cost: the same.
+    hash_map_result touch(const K& key, std::uint64_t ttl_s) noexcept {
+        if (!writable()) return {outcome::read_only};
+        return core_->touch(detail::map_key_bytes(key), ttl_s);
+    }
+
+    /// What attach() found and finished.
+    [[nodiscard]] const hash_map_recovery& recovery() const noexcept { return core_->recovery(); }
+    /// How often an entry came, changed or went since the map was made.
+    [[nodiscard]] std::uint64_t changes() const noexcept { return core_->changes(); }
+    /// A reader on this very mapping, for other threads. It keeps the mapping, and with it the lease, until it goes.
+    [[nodiscard]] hash_map_reader<K> reader() const { return hash_map_reader<K>(segment_, clock_); }
+    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
+
+    /// Takes over a segment attached read-write by other means. Throws: as attach; read_only.
+    explicit hash_map(segment from, const hash_map_clock& clock = {})
+        : segment_(std::make_shared<segment>(std::move(from))), clock_(clock) {
+        if (!segment_->writable())
+            throw error(errc::read_only, segment_->uri(), "a map's writer needs the segment attached read-write");
+        const layout::hash_map_geometry g = detail::hash_map_geometry_of(*segment_);
+        detail::require_map_keys<K>(*segment_);
+        core_ =
+            std::make_unique<detail::map_writer_core>(detail::map_view<std::byte>(segment_->body(), g), clock, nullptr);
+    }
+
+ private:
+    friend detail::hash_map_queries<hash_map, K>;
+    [[nodiscard]] const detail::map_reader_core& core_for_queries() const noexcept { return core_->reader(); }
+    [[nodiscard]] std::optional<errc> own_fault() const noexcept { return core_->fault(); }
+    void used(const hash_map_found& got) const noexcept {
+        if (got) core_->note_use(got.handle);
+    }
+    [[nodiscard]] bool writable() const noexcept { return segment_ != nullptr && segment_->writable(); }
+    [[nodiscard]] static bytes bytes_of_text(std::string_view text) noexcept {
+        return std::as_bytes(std::span(text.data(), text.size()));
+    }
+    hash_map_result store(const K& key, bytes value, const hash_map_entry_options& how,
+                          const detail::map_condition& when) noexcept {
+        if (!writable()) return {outcome::read_only};
+        return core_->set(detail::map_key_bytes(key), value, how, when);
+    }
+
+    std::shared_ptr<segment> segment_;
+    hash_map_clock clock_;
+    std::unique_ptr<detail::map_writer_core> core_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// clock.hpp - the clock by which entries expire: seconds that never go back, across reboots, suspends and processes.
+//
+// now = max(last, CLOCK_BOOTTIME + base). Jumps of the wall clock mean nothing; suspended time counts. The writer
+// stores `last` when its second changes, and when it takes over base = max(base, last - CLOCK_BOOTTIME): after a
+// reboot, where BOOTTIME begins at 0, time goes on from where it stood; if the machine has been up for longer than the
+// map remembers, so much time has passed at least.
+// A process in another time namespace (zone), where BOOTTIME is shifted, takes `last` alone; a writer there moves base
+// and zone. Only what has an expiry asks for the time.
+//
+// Any words may be met here: they can only make entries expire early or late.
+#pragma once
+
+#include <sys/stat.h>
+#include <time.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "holdfast/hash_map/view.hpp"
+
+namespace holdfast {
+
+/// Where a map takes its time from; tests give their own.
+struct hash_map_clock {
+    std::uint64_t (*boot_seconds)() noexcept = nullptr;  ///< nullptr: CLOCK_BOOTTIME
+    std::uint64_t (*zone)() noexcept = nullptr;          ///< nullptr: the number of this process's time namespace
+};
+
+namespace detail {
+
+[[nodiscard]] inline std::uint64_t boot_seconds_of(const hash_map_clock& clock) noexcept {
+    if (clock.boot_seconds != nullptr) return clock.boot_seconds();
+    struct timespec now{};
+    ::clock_gettime(CLOCK_BOOTTIME, &now);
+    return static_cast<std::uint64_t>(now.tv_sec);
+}
+
+/// 0 where the kernel has no time namespaces or does not tell: all are taken for one.
+[[nodiscard]] inline std::uint64_t zone_of(const hash_map_clock& clock) noexcept {
+    if (clock.zone != nullptr) return clock.zone();
+    struct stat about{};
+    return ::stat("/proc/self/ns/time", &about) == 0 ? static_cast<std::uint64_t>(about.st_ino) : 0;
+}
+
+/// Tells the time of a map. Copies are free.
+class map_time {
+ public:
+    map_time() = default;
+    /// Cost: a system call.
+    explicit map_time(const hash_map_clock& clock) noexcept : clock_(clock), zone_(zone_of(clock)) {}
+
+    template <class Byte>
+    [[nodiscard]] std::uint64_t now(const map_view<Byte>& view) const noexcept {
+        const auto word = [&](std::size_t offset) {
+            // R2, pairs with W2 in take_over(): the zone is no writer's while base moves from one to the other.
+            return load_acquire<std::uint64_t>(view.control(offset));
+        };
+        const std::uint64_t zone = word(layout::map_clock_zone_offset);
+        const std::uint64_t base = word(layout::map_clock_base_offset);
+        const std::uint64_t last = word(layout::map_clock_last_offset);
+        if (zone != zone_ || word(layout::map_clock_zone_offset) != zone) return last;
+        return later(last, boot_seconds_of(clock_) + base);
+    }
+
+    /// Writer: sets base and zone, so that time goes on from `last`.
+    void take_over(const map_view<std::byte>& view) const noexcept {
+        // Relaxed, all three: nobody else stores to them.
+        const auto zone = load_relaxed<std::uint64_t>(view.control(layout::map_clock_zone_offset));
+        const auto base = load_relaxed<std::uint64_t>(view.control(layout::map_clock_base_offset));
+        const auto last = load_relaxed<std::uint64_t>(view.control(layout::map_clock_last_offset));
+        const std::uint64_t boot = boot_seconds_of(clock_);
+        const bool known = zone == zone_;
+        const std::uint64_t next = known && !is_earlier(boot + base, last) ? base : last - boot;
+        if (known && next == base) return;
+        // W2, pairs with R2: nobody's zone, base, own zone. Weaker would let a reader add another's base.
+        store_release<std::uint64_t>(view.control(layout::map_clock_zone_offset), ~std::uint64_t{0});
+        store_release<std::uint64_t>(view.control(layout::map_clock_base_offset), next);
+        store_release<std::uint64_t>(view.control(layout::map_clock_zone_offset), zone_);
+    }
+
+    /// Writer: the time, noted for those who come later.
+    [[nodiscard]] std::uint64_t tick(const map_view<std::byte>& view) const noexcept {
+        const std::uint64_t at = now(view);
+        // Relaxed: nobody else stores to it.
+        if (load_relaxed<std::uint64_t>(view.control(layout::map_clock_last_offset)) != at)
+            store_release<std::uint64_t>(view.control(layout::map_clock_last_offset), at);  // W2
+        return at;
+    }
+
+ private:
+    // base may be "negative", so times are compared by their difference.
+    [[nodiscard]] static constexpr bool is_earlier(std::uint64_t a, std::uint64_t b) noexcept {
+        return static_cast<std::int64_t>(a - b) < 0;
+    }
+    [[nodiscard]] static constexpr std::uint64_t later(std::uint64_t a, std::uint64_t b) noexcept {
+        return is_earlier(a, b) ? b : a;
+    }
+
+    hash_map_clock clock_;
+    std::uint64_t zone_ = 0;
+};
+
+/// Whether an entry's time is over.
+[[nodiscard]] constexpr bool is_over(std::uint64_t expires, std::uint64_t now) noexcept {
+    return expires != 0 && expires <= now;
+}
+
+}  // namespace detail
+}  // namespace holdfast

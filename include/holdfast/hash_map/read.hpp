@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+// read.hpp - finding entries of a hash map in plain bytes: from a read-only mapping, registered nowhere, without
+// waiting.
+//
+// A look asks the table for the handle of the key's digest, then the store for what lies under the handle: key
+// compared, expiry looked at, value copied, the handle's word looked at again. `stale` means that the key was updated
+// or erased meanwhile: the table is asked again, 16 times at most; each round proves a new commit to this very key.
+// The value goes only after the table has let go of it (write.hpp), so a table that still holds a handle which the
+// store denies is damaged.
+//
+// Bytes are not trusted: sizes of key and value are bounded by the entry's, the entry's by its runs (block_store/).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "holdfast/block_store/read.hpp"
+#include "holdfast/hash_map/clock.hpp"
+#include "holdfast/hash_map/result.hpp"
+#include "holdfast/hash_map/view.hpp"
+#include "holdfast/hash_table/scan.hpp"
+
+namespace holdfast::detail {
+
+/// The first 16 bytes of an entry.
+struct map_entry_head {
+    std::uint64_t expires = 0;
+    std::uint64_t key_bytes = 0;
+    std::uint32_t flags = 0;
+
+    [[nodiscard]] static map_entry_head load(const std::byte* at) noexcept {
+        const auto word = shared_load<std::uint64_t>(at + layout::map_entry_key_offset);
+        return {shared_load<std::uint64_t>(at), word & layout::map_key_bytes_max,
+                static_cast<std::uint32_t>(word >> 32)};
+    }
+    [[nodiscard]] std::uint64_t value_at() const noexcept { return layout::map_value_offset(key_bytes); }
+    /// Whether key and value lie inside an entry of so many bytes.
+    [[nodiscard]] bool fits(std::uint64_t entry_bytes) const noexcept { return value_at() <= entry_bytes; }
+};
+
+/// Reads over bytes. Copies are free.
+class map_reader_core {
+ public:
+    using view = map_view<const std::byte>;
+    using finder = hash_table_finder<map_node>;
+
+    map_reader_core() = default;
+    map_reader_core(const view& v, const map_time& time) noexcept
+        : view_(v), finder_(v.table), blocks_(v.store), time_(time) {}
+
+    [[nodiscard]] const view& bytes() const noexcept { return view_; }
+    [[nodiscard]] const finder& table() const noexcept { return finder_; }
+    [[nodiscard]] const block_reader_core& blocks() const noexcept { return blocks_; }
+    [[nodiscard]] const map_time& time() const noexcept { return time_; }
+
+    /// The handle that the table has under a digest; 0 = none.
+    [[nodiscard]] std::uint64_t handle_under(const map_digest& digest) const noexcept {
+        std::uint64_t handle = 0;
+        return finder_.find(digest.bytes(), reinterpret_cast<std::byte*>(&handle)) == no_slot ? 0 : handle;
+    }
+
+    /// Runs look(piece, offset, bytes) over the pieces of the key's value, from offset 0 on.
+    template <class Look>
+    [[nodiscard]] hash_map_found find(std::span<const std::byte> key, Look&& look) const {
+        const map_digest digest = digest_of(key, view_.seed());
+        std::uint64_t handle = 0, before = 0;
+        for (unsigned attempt = 0; attempt < attempts_max; ++attempt, before = handle) {
+            handle = handle_under(digest);
+            if (handle == 0) return {miss()};
+            if (handle == before) return {broken()};
+            const hash_map_found got = read(handle, key, look);
+            if (got.status != outcome::stale) return got;
+            // Acquire, pairs with the store's W2 (block_store/write.hpp): the table's next answer is newer than the end
+            // of this handle.
+            (void)blocks_.contains(handle);
+        }
+        return {outcome::contended};
+    }
+
+    /// Copies the key's value to the front of `out`.
+    [[nodiscard]] hash_map_found find(std::span<const std::byte> key, std::span<std::byte> out) const noexcept {
+        bool fits = true;
+        hash_map_found got =
+            find(key, [&](std::span<const std::byte> piece, std::uint64_t from, std::uint64_t bytes) noexcept {
+                fits = bytes <= out.size();
+                if (fits) copy_mix_from_shared(out.data() + from, piece.data(), piece.size());
+            });
+        if (got && !fits) got.status = outcome::too_small;
+        return got;
+    }
+
+    /// Runs on_head(head, entry bytes), then on_key(piece, offset) and on_value(piece, offset, bytes) over the pieces
+    /// of the entry under a handle. Each returns whether to go on. Pieces of a key hold whole words, padded by zero
+    /// bytes, and cover the padding. Returns: ok, stale, or corrupt (also for an entry that is no map's); what was
+    /// shown counts only with ok.
+    template <class OnHead, class OnKey, class OnValue>
+    [[nodiscard]] outcome walk(std::uint64_t handle, OnHead&& on_head, OnKey&& on_key, OnValue&& on_value) const {
+        map_entry_head head;
+        bool sound = true, going = true;
+        const result got =
+            blocks_.visit(handle, [&](std::span<const std::byte> piece, std::uint64_t from, std::uint64_t bytes) {
+                if (from == 0) {
+                    sound = bytes >= layout::map_entry_head_bytes && piece.size() >= layout::map_entry_head_bytes;
+                    if (sound) head = map_entry_head::load(piece.data());
+                    sound = sound && head.fits(bytes);
+                    going = sound && on_head(head, bytes);
+                }
+                if (!going) return;
+                const auto part = [&](std::uint64_t begin, std::uint64_t end) {
+                    begin = std::max(begin, from), end = std::min(end, from + piece.size());
+                    return begin < end ? piece.subspan(static_cast<std::size_t>(begin - from),
+                                                       static_cast<std::size_t>(end - begin))
+                                       : std::span<const std::byte>();
+                };
+                constexpr std::uint64_t key_at = layout::map_entry_head_bytes;
+                const std::uint64_t value_at = head.value_at();
+                if (const auto key = part(key_at, value_at); !key.empty())
+                    going = on_key(key, std::max(from, key_at) - key_at);
+                const auto value = part(value_at, bytes);
+                // An empty value is shown, too: with the last piece.
+                if (going && (!value.empty() || (value_at == bytes && from + piece.size() == bytes)))
+                    going = on_value(value, std::max(from, value_at) - value_at, bytes - value_at);
+            });
+        if (got.status != outcome::ok) return got.status;
+        return sound ? outcome::ok : broken();
+    }
+
+    /// The head of an entry, and how long it is. Returns: ok, stale, corrupt.
+    [[nodiscard]] outcome head_of(std::uint64_t handle, map_entry_head& head, std::uint64_t& entry_bytes) const {
+        return walk(
+            handle,
+            [&](const map_entry_head& h, std::uint64_t bytes) {
+                head = h, entry_bytes = bytes;
+                return false;
+            },
+            [](std::span<const std::byte>, std::uint64_t) { return false; },
+            [](std::span<const std::byte>, std::uint64_t, std::uint64_t) { return false; });
+    }
+
+    /// The digest of the key that lies under a handle. Returns: ok, stale, corrupt.
+    [[nodiscard]] outcome digest_under(std::uint64_t handle, map_digest& digest) const {
+        map_digester digester(0, 0);
+        const outcome got = walk(
+            handle,
+            [&](const map_entry_head& head, std::uint64_t) {
+                digester = map_digester(view_.seed(), head.key_bytes);
+                return true;
+            },
+            [&](std::span<const std::byte> piece, std::uint64_t) {
+                for (std::size_t at = 0; at + 8 <= piece.size(); at += 8)
+                    digester.add(shared_load<std::uint64_t>(piece.data() + at));
+                return true;
+            },
+            [](std::span<const std::byte>, std::uint64_t, std::uint64_t) { return false; });
+        digest = digester.digest();
+        return got;
+    }
+
+    /// Whether an entry's key is this one. Returns: ok, not_found, stale, corrupt.
+    [[nodiscard]] outcome compare_key(std::uint64_t handle, std::span<const std::byte> key) const {
+        bool same = true;
+        const outcome got = walk(
+            handle, [&](const map_entry_head& head, std::uint64_t) { return same = head.key_bytes == key.size(); },
+            [&](std::span<const std::byte> piece, std::uint64_t at) {
+                const std::span<const std::byte> rest = key.subspan(static_cast<std::size_t>(at));
+                return same = equal_words(piece.data(), rest.data(), std::min(piece.size(), rest.size()));
+            },
+            [](std::span<const std::byte>, std::uint64_t, std::uint64_t) { return false; });
+        return got == outcome::ok && !same ? outcome::not_found : got;
+    }
+
+    /// Copies the next entry at slot `cursor` or behind it, and moves the cursor behind it. Returns: ok, empty at the
+    /// end, corrupt (the cursor is behind the entry that could not be read), contended (it stands before one that was
+    /// updated all the while). Throws: std::bad_alloc.
+    outcome next_entry(std::uint64_t& cursor, hash_map_entry& out) const {
+        for (;;) {
+            map_digest digest;
+            std::uint64_t handle = 0;
+            hash_table_scanner<map_node> scanner(finder_, cursor);
+            const std::uint64_t slot = scanner.next(reinterpret_cast<std::byte*>(&digest), bytes_of_word(handle));
+            if (slot == no_slot) {
+                cursor = view_.table.slots();
+                return outcome::empty;
+            }
+            cursor = slot + 1;
+            const outcome got = copy_slot(slot, digest, handle, out);
+            if (got == outcome::contended) cursor = slot;
+            if (got != outcome::not_found) return got;
+        }
+    }
+
+    [[nodiscard]] hash_map_usage usage() const noexcept {
+        const block_store_usage blocks = blocks_.usage();
+        // Relaxed, both counters: for people.
+        return {blocks.status,
+                finder_.size(),
+                view_.geometry().table.capacity,
+                blocks.units,
+                blocks.units_used,
+                blocks.unit_bytes,
+                load_relaxed<std::uint64_t>(view_.control(layout::map_evicted_offset)),
+                load_relaxed<std::uint64_t>(view_.control(layout::map_expired_offset))};
+    }
+
+    /// The first damage that an operation met in any of the parts.
+    [[nodiscard]] std::optional<errc> fault() const noexcept {
+        if (const auto own = fault_.get()) return own;
+        if (const auto table = finder_.fault()) return table;
+        return blocks_.fault().get();
+    }
+    outcome broken() const noexcept {
+        fault_.set(errc::corrupt);
+        return outcome::corrupt;
+    }
+
+ private:
+    static constexpr unsigned attempts_max = 16;
+    static constexpr unsigned copies_max = 4096;  // a scan may not leave out what is there
+
+    [[nodiscard]] static std::byte* bytes_of_word(std::uint64_t& word) noexcept {
+        return reinterpret_cast<std::byte*>(&word);
+    }
+
+    /// What a miss in the table means.
+    [[nodiscard]] outcome miss() const noexcept {
+        const auto fault = finder_.fault();
+        if (!fault) [[likely]]
+            return outcome::not_found;
+        // A table that is damaged cannot say that a key is not there.
+        return finder_.clear_contended() ? outcome::contended : outcome::corrupt;
+    }
+
+    [[nodiscard]] hash_map_found answer(std::uint64_t handle, const map_entry_head& head, std::uint64_t bytes,
+                                        std::uint64_t now) const noexcept {
+        return {outcome::ok, bytes - head.value_at(), handle, head.expires == 0 ? 0 : head.expires - now, head.flags};
+    }
+
+    /// The value under a handle if the key is `key` and its time is not over. Returns: also stale.
+    template <class Look>
+    [[nodiscard]] hash_map_found read(std::uint64_t handle, std::span<const std::byte> key, Look& look) const {
+        if (!view_.store.is_handle(handle)) return {broken()};
+        const std::uint64_t index = view_.store.index_of(handle);
+        view_.store.prefetch(index);  // word and unit are then on their way together
+        if (view_.store.word(index) != handle) return {outcome::stale};
+        // The usual case, an entry of one run, in few instructions.
+        const std::byte* const unit = view_.store.unit(index);
+        const auto bytes = shared_load<std::uint64_t>(unit);
+        const auto run = shared_load<std::uint64_t>(unit + layout::block_head_run_offset);
+        if (!view_.store.is_one_run(index, bytes, run)) return read_runs(handle, key, look);
+        const std::byte* const entry = unit + layout::block_head_bytes;
+        const map_entry_head head =
+            bytes < layout::map_entry_head_bytes ? map_entry_head{} : map_entry_head::load(entry);
+        if (bytes < layout::map_entry_head_bytes || !head.fits(bytes))
+            return {view_.store.still(handle) ? broken() : outcome::stale};
+        const std::uint64_t now = head.expires == 0 ? 0 : time_.now(view_);
+        const bool there = head.key_bytes == key.size() && !is_over(head.expires, now) &&
+                           equal_words(entry + layout::map_entry_head_bytes, key.data(), key.size());
+        if (there)
+            look(std::span(entry + head.value_at(), static_cast<std::size_t>(bytes - head.value_at())),
+                 std::uint64_t{0}, bytes - head.value_at());
+        if (!view_.store.still(handle)) return {outcome::stale};
+        return there ? answer(handle, head, bytes, now) : hash_map_found{};
+    }
+
+    /// The same for any entry.
+    template <class Look>
+    [[nodiscard, gnu::noinline]] hash_map_found read_runs(std::uint64_t handle, std::span<const std::byte> key,
+                                                          Look& look) const {
+        map_entry_head head;
+        std::uint64_t bytes = 0, now = 0;
+        bool there = false;
+        const outcome got = walk(
+            handle,
+            [&](const map_entry_head& h, std::uint64_t entry_bytes) {
+                head = h, bytes = entry_bytes;
+                now = head.expires == 0 ? 0 : time_.now(view_);
+                return there = head.key_bytes == key.size() && !is_over(head.expires, now);
+            },
+            [&](std::span<const std::byte> piece, std::uint64_t at) {
+                const std::span<const std::byte> rest = key.subspan(static_cast<std::size_t>(at));
+                return there = equal_words(piece.data(), rest.data(), std::min(piece.size(), rest.size()));
+            },
+            [&](std::span<const std::byte> piece, std::uint64_t from, std::uint64_t all) {
+                look(piece, from, all);
+                return true;
+            });
+        if (got != outcome::ok) return {got};
+        return there ? answer(handle, head, bytes, now) : hash_map_found{};
+    }
+
+    /// Copies the entry of a slot, which had this digest and handle. Returns: ok, not_found when it went, contended,
+    /// corrupt.
+    outcome copy_slot(std::uint64_t slot, const map_digest& digest, std::uint64_t handle, hash_map_entry& out) const {
+        for (unsigned attempt = 0; attempt < copies_max; ++attempt) {
+            const outcome got = copy_entry(handle, out);
+            if (got != outcome::stale) return got;
+            (void)blocks_.contains(handle);  // as in find()
+            map_digest now;
+            std::uint64_t next = 0;
+            if (!finder_.read_slot(slot, reinterpret_cast<std::byte*>(&now), bytes_of_word(next)) || !(now == digest))
+                return outcome::not_found;
+            if (next == handle) return broken();
+            handle = next;
+        }
+        return outcome::contended;
+    }
+
+    outcome copy_entry(std::uint64_t handle, hash_map_entry& out) const {
+        map_entry_head head;
+        std::uint64_t bytes = 0;
+        // The size first: nothing is allocated by a number of an entry that is gone.
+        if (const outcome got = head_of(handle, head, bytes); got != outcome::ok) return got;
+        const std::uint64_t now = head.expires == 0 ? 0 : time_.now(view_);
+        if (is_over(head.expires, now)) return outcome::not_found;
+        out.key.resize(static_cast<std::size_t>(head.key_bytes));
+        out.value.resize(static_cast<std::size_t>(bytes - head.value_at()));
+        const auto copy = [](std::vector<std::byte>& to, std::span<const std::byte> piece, std::uint64_t at) {
+            if (at >= to.size()) return true;
+            const std::size_t room = to.size() - static_cast<std::size_t>(at);
+            copy_mix_from_shared(to.data() + at, piece.data(), std::min(piece.size(), room));
+            return true;
+        };
+        const outcome got = walk(
+            handle, [](const map_entry_head&, std::uint64_t) { return true; },
+            [&](std::span<const std::byte> piece, std::uint64_t at) { return copy(out.key, piece, at); },
+            [&](std::span<const std::byte> piece, std::uint64_t at, std::uint64_t) {
+                return copy(out.value, piece, at);
+            });
+        out.handle = handle;
+        out.flags = head.flags;
+        out.ttl_s = head.expires == 0 ? 0 : head.expires - now;
+        return got;
+    }
+
+    view view_;
+    finder finder_;
+    block_reader_core blocks_;
+    map_time time_;
+    mutable fault_latch fault_;
+};
+
+}  // namespace holdfast::detail

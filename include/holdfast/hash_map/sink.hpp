@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// sink.hpp - where the writer of a hash map tells its changes.
+#pragma once
+
+#include <cstdint>
+
+#include "holdfast/hash_map/read.hpp"
+
+namespace holdfast::detail {
+
+/// One change, told while the entry that it is about still stands.
+struct map_told_change {
+    std::uint64_t number = 0;  ///< counts the changes of this map, from 1
+    hash_map_change what = hash_map_change::none;
+    std::uint64_t handle = 0;  ///< of the entry that came, or of the one that goes; key and value lie there
+};
+
+/// Told of each change once, in order, also across kills of the writer: a successor asks for the last number told.
+class map_sink {
+ public:
+    virtual std::uint64_t last_told() noexcept = 0;
+    virtual void tell(const map_told_change& change, const map_reader_core& reader) noexcept = 0;
+
+ protected:
+    ~map_sink() = default;
+};
+
+}  // namespace holdfast::detail

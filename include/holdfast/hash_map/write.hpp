@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// write.hpp - the one writer of a hash map: an entry is put into the store, the table is led to it by one word, and the
+// old entry goes.
+//
+// Invariants
+// (I1) The table's word, its tag for an insert or erase, is the only commit point. While the table holds a handle, the
+//      entry under it stands; so a reader that finds a handle and then a store that denies it asks the table again.
+// (I2) An entry to which the table does not lead is named by the record in force, whose operation is open. There is one
+//      at most at any time: that which comes before the commit, that which goes behind it.
+// (I3) An entry never changes (block_store/write.hpp, I2): its handle is its version.
+// (I4) What the record says of the change's number is true of a completed operation; of an open one, if it was
+//      committed.
+//
+// Stores of each operation, in order; the table's and the store's own stand in hash_table/mutate.hpp (insert, update of
+// one word, erase) and block_store/write.hpp (prepare, commit, free)
+//   set     O1 entry's bytes in a claim | O2 record | O3 selector | O4 store commits the entry | O5 table inserts or
+//           updates = commit | O6 the change is told | O7 store frees the old entry | O8 selector: complete
+//   erase   O2 record | O3 selector | O5 table erases = commit | O6 told | O7 store frees the entry | O8 complete
+//   expiry, eviction: erases of their own, before the set that wants the room
+//   fetch_add, touch: a set of a changed copy
+//
+// Synchronisation (store here -> load in view.hpp, clock.hpp)
+//   W1 selector (O3, O8)      -> R1 look       a record is read whole, or the selector is seen to have moved on
+//   the table's W1, the       -> theirs        whoever finds a handle finds its entry; whoever finds an entry gone
+//   finds store's W1, W2                             the table without it
+//
+// Killed after   state                                          repaired by
+//   O1, O2       bytes in free units; a record not in force     nobody must
+//   O3           the record names a handle that does not stand  the next attach: nothing to free
+//   O4           an entry to which no key leads, counted as     the next attach frees it
+//                used
+//   in O5        the same, or committed; the table mends itself the next attach
+//   O5, O6       done for readers; the old entry stands without the next attach tells what is untold, frees the old
+//                a key                                          entry
+//   O7           done                                           the next attach closes the record
+//   O8           done                                           -
+// used + free = capacity holds at every row, by the store's own counts. The repairs are operations of table and store,
+// and may be killed themselves (recover.hpp).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+#include "holdfast/hash_map/room.hpp"
+
+namespace holdfast::detail {
+
+/// On what condition a value is stored.
+struct map_condition {
+    enum kind : std::uint8_t { always, absent, present, same };
+    kind when = always;
+    std::uint64_t handle = 0;  // same: what the key must have; 0 = nothing
+};
+
+/// The writer over bytes.
+class map_writer_core : public map_keeper {
+ public:
+    using map_keeper::map_keeper;
+
+    /// Gives the key this value if the condition holds.
+    hash_map_result set(std::span<const std::byte> key, std::span<const std::byte> value,
+                        const hash_map_entry_options& how = {}, const map_condition& when = {}) noexcept {
+        if (key.size() > layout::map_key_bytes_max) return {outcome::too_large};
+        const std::uint64_t value_at = layout::map_value_offset(key.size());
+        if (value.size() > view_.geometry().store.value_bytes_max()) return {outcome::too_large};
+        sweep();
+        const map_digest digest = digest_of(key, view_.seed());
+        const std::uint64_t departed = departures_;
+        place at = look_up(digest, key);
+        if (const hash_map_result no = refusal(at, when); no.status != outcome::ok) return no;
+        // Who asked for a certain state does not see it evicted for its own sake.
+        const std::uint64_t keep = when.when == map_condition::always ? 0 : at.handle;
+        if (const outcome room = claim(value_at + value.size(), at.handle == 0, keep); room != outcome::ok)
+            return {room, room == outcome::full ? at.handle : 0};
+        if (departures_ != departed) at = look_up(digest, key);  // it may have been that very key
+        if (const hash_map_result no = refusal(at, when); no.status != outcome::ok) {
+            store_.discard();
+            return no;
+        }
+        std::uint64_t expires = 0;
+        if (how.ttl_s != 0) {
+            note_expiring();
+            const std::uint64_t time = now();
+            expires = how.ttl_s < ~time ? time + how.ttl_s : ~std::uint64_t{0};
+        }
+        write_head(key, expires, how.flags);
+        (void)store_.write(value_at, value);
+        return commit(digest, at);
+    }
+
+    /// Removes the key's entry.
+    hash_map_result erase(std::span<const std::byte> key, const map_condition& when = {}) noexcept {
+        sweep();
+        const map_digest digest = digest_of(key, view_.seed());
+        const place at = look_up(digest, key);
+        if (at.status != outcome::ok) return {at.status};
+        if (at.handle == 0) return {outcome::not_found};
+        if (when.when == map_condition::same && when.handle != at.handle) return {outcome::stale, at.handle};
+        (void)take_out(digest, at.handle, hash_map_change::erased);
+        return {outcome::ok, 0, hash_map_change::erased};
+    }
+
+    /// Adds to the T at byte `offset` of the key's value; what else it holds stays, its expiry included.
+    template <class T>
+    hash_map_added<T> fetch_add(std::span<const std::byte> key, std::uint64_t offset, T addend) noexcept {
+        static_assert(std::is_arithmetic_v<T> && !std::is_same_v<T, bool>);
+        hash_map_added<T> done;
+        const hash_map_result kept = copy(key, [&](std::uint64_t old, const map_entry_head& head, std::uint64_t bytes) {
+            const std::uint64_t room = bytes - head.value_at();
+            if (offset > room || sizeof(T) > room - offset) return outcome::out_of_range;
+            const std::uint64_t from = head.value_at() + offset;
+            std::byte raw[sizeof(T)];
+            copy_out(old, from, raw);
+            std::memcpy(&done.before, raw, sizeof(T));
+            const T sum = added(done.before, addend);
+            std::memcpy(raw, &sum, sizeof(T));
+            return store_.write(from, raw);
+        });
+        done.status = kept.status;
+        done.handle = kept.handle;
+        return done;
+    }
+
+    /// Gives the key's entry another expiry.
+    hash_map_result touch(std::span<const std::byte> key, std::uint64_t ttl_s) noexcept {
+        if (ttl_s != 0) note_expiring();
+        return copy(key, [&](std::uint64_t, const map_entry_head&, std::uint64_t) {
+            const std::uint64_t time = ttl_s != 0 ? now() : 0;
+            const std::uint64_t expires = ttl_s == 0 ? 0 : ttl_s < ~time ? time + ttl_s : ~std::uint64_t{0};
+            return store_.write(0, std::as_bytes(std::span(&expires, 1)));
+        });
+    }
+
+ private:
+    // What the table has under a key: nothing, an entry, or what cannot be taken for either.
+    struct place {
+        outcome status = outcome::ok;  // collision
+        std::uint64_t handle = 0;
+    };
+
+    /// Looks for the key. An entry whose time is over is taken out; a handle under which nothing can be read is damage
+    /// that a set or an erase of its key may mend, so it counts as the key's.
+    [[nodiscard]] place look_up(const map_digest& digest, std::span<const std::byte> key) noexcept {
+        const std::uint64_t handle = reader_.handle_under(digest);
+        if (handle == 0) return {};
+        if (key.size() > short_key_bytes_max && reader_.compare_key(handle, key) == outcome::not_found)
+            return {outcome::collision, handle};
+        if (!expiring_ || !is_expired(handle, now())) return {outcome::ok, handle};
+        (void)take_out(digest, handle, hash_map_change::expired);
+        return {};
+    }
+
+    [[nodiscard]] static hash_map_result refusal(const place& at, const map_condition& when) noexcept {
+        if (at.status != outcome::ok) return {at.status, at.handle};
+        switch (when.when) {
+            case map_condition::always: break;
+            case map_condition::absent:
+                if (at.handle != 0) return {outcome::exists, at.handle};
+                break;
+            case map_condition::present:
+                if (at.handle == 0) return {outcome::not_found};
+                break;
+            case map_condition::same:
+                if (at.handle != when.handle) return {outcome::stale, at.handle};
+                break;
+        }
+        return {outcome::ok};
+    }
+
+    /// Claims units for an entry of so many bytes, and a slot for it if it is a new one; makes room where it may.
+    [[nodiscard]] outcome claim(std::uint64_t bytes, bool is_new, std::uint64_t keep) noexcept {
+        while (is_new && evicting() && table_.size() >= view_.geometry().table.capacity)
+            if (!make_room(keep)) break;  // the table has a few slots more than that
+        for (;;) {
+            const outcome status = store_.prepare(bytes);
+            if (status != outcome::full) return status;
+            if (!make_room(keep)) return outcome::full;
+        }
+    }
+
+    void write_head(std::span<const std::byte> key, std::uint64_t expires, std::uint32_t flags) noexcept {
+        const std::uint64_t words[2] = {expires, key.size() | std::uint64_t{flags} << 32};
+        (void)store_.write(0, std::as_bytes(std::span(words)));
+        const std::size_t whole = key.size() / 8 * 8;
+        (void)store_.write(layout::map_entry_head_bytes, key.first(whole));
+        if (whole == key.size()) return;
+        const std::uint64_t last = word_of_bytes(key.data() + whole, key.size() - whole);  // padded by zero
+        (void)store_.write(layout::map_entry_head_bytes + whole, std::as_bytes(std::span(&last, 1)));
+    }
+
+    /// Makes the claim the key's entry: O2 to O8.
+    hash_map_result commit(const map_digest& digest, const place& at) noexcept {
+        const hash_map_change what = at.handle != 0 ? hash_map_change::updated : hash_map_change::inserted;
+        const std::uint64_t handle = store_.pending();
+        begin(what, digest, handle, at.handle);     // O2, O3
+        const block_result kept = store_.commit();  // O4
+        if (!kept) {
+            store_.discard();
+            forget_operation(view_, counts_);
+            return {kept.status};
+        }
+        const auto put = table_.insert_or_assign(digest.bytes(), reinterpret_cast<const std::byte*>(&handle));  // O5
+        if (put.status != hash_table_status::inserted && put.status != hash_table_status::updated) {
+            (void)store_.free(handle);
+            forget_operation(view_, counts_);
+            return {put.status == hash_table_status::full ? outcome::full : outcome::corrupt};
+        }
+        note_stored(handle);
+        (void)settle(what, handle, at.handle);  // O6, O7, O8
+        return {outcome::ok, handle, what};
+    }
+
+    /// Puts a copy of the key's entry, changed by change(old handle, its head, its bytes) in the claim, in its place.
+    template <class Change>
+    hash_map_result copy(std::span<const std::byte> key, Change&& change) noexcept {
+        sweep();
+        const map_digest digest = digest_of(key, view_.seed());
+        const place at = look_up(digest, key);
+        if (at.status != outcome::ok) return {at.status};
+        if (at.handle == 0) return {outcome::not_found};
+        map_entry_head head;
+        std::uint64_t bytes = 0;
+        if (reader_.head_of(at.handle, head, bytes) != outcome::ok) return {reader_.broken()};
+        if (const outcome room = claim(bytes, false, at.handle); room != outcome::ok) return {room, at.handle};
+        // Ours is the only writer: the old entry stands until we free it.
+        const result whole = reader_.blocks().visit(
+            at.handle, [&](std::span<const std::byte> piece, std::uint64_t from, std::uint64_t) noexcept {
+                std::byte part[512];
+                for (std::size_t i = 0; i < piece.size(); i += sizeof part) {
+                    const std::size_t n = std::min(sizeof part, piece.size() - i);
+                    copy_mix_from_shared(part, piece.data() + i, n);
+                    (void)store_.write(from + i, std::span(part, n));
+                }
+            });
+        const outcome changed = whole ? change(at.handle, head, bytes) : reader_.broken();
+        if (changed != outcome::ok) {
+            store_.discard();
+            return {changed, at.handle};
+        }
+        return commit(digest, at);
+    }
+
+    /// Bytes of an entry from `from` on, wherever they lie.
+    void copy_out(std::uint64_t handle, std::uint64_t from, std::span<std::byte> to) const noexcept {
+        (void)reader_.blocks().visit(
+            handle, [&](std::span<const std::byte> piece, std::uint64_t at, std::uint64_t) noexcept {
+                const std::uint64_t begin = std::max(at, from), end = std::min(at + piece.size(), from + to.size());
+                if (begin < end)
+                    copy_from_shared(to.data() + (begin - from), piece.data() + (begin - at),
+                                     static_cast<std::size_t>(end - begin));
+            });
+    }
+
+    template <class T>
+    [[nodiscard]] static constexpr T added(T a, T b) noexcept {
+        if constexpr (std::is_integral_v<T>) {
+            using wrapping = std::make_unsigned_t<T>;
+            return static_cast<T>(static_cast<wrapping>(static_cast<wrapping>(a) + static_cast<wrapping>(b)));
+        } else {
+            return a + b;
+        }
+    }
+};
+
+}  // namespace holdfast::detail

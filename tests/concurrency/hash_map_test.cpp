@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// One writer at full speed against readers as threads on one mapping: a find that says ok gives a whole value of that
+// very key, never an older one than was seen before; keys that are only ever updated are always there; a scan meets
+// them once; verify() never sees damage. With eviction and expiry at work, too.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/map_bench.hpp"
+#include "support/scale.hpp"
+#include "support/seed.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::test;
+
+constexpr std::size_t words_max = 60;
+constexpr std::uint64_t keys = 24;
+
+// The first half is only ever updated; the rest comes and goes.
+constexpr bool stays(std::uint64_t key) { return key < keys / 2; }
+
+// Words: how many there are, the key, then stamps. A mix shows in the words.
+std::vector<std::uint64_t> value_of(std::uint64_t key, std::uint64_t stamp, std::uint64_t random) {
+    std::vector<std::uint64_t> words(3 + random % (words_max - 3), stamp);
+    words[0] = words.size();
+    words[1] = key;
+    return words;
+}
+// The stamp; 0 for what is no value of the key.
+std::uint64_t stamp_in(const std::uint64_t* words, std::uint64_t bytes, std::uint64_t key) {
+    if (bytes < 24 || bytes % 8 != 0 || bytes > 8 * words_max || bytes != 8 * words[0] || words[1] != key) return 0;
+    for (std::size_t i = 3; i < words[0]; ++i)
+        if (words[i] != words[2]) return 0;
+    return words[2];
+}
+
+// Relaxed throughout: totals that are looked at after the threads were joined.
+void count(std::atomic<std::uint64_t>& counter) { counter.fetch_add(1, std::memory_order_relaxed); }
+
+struct tally {
+    std::atomic<bool> stop{false};
+    std::atomic<std::uint64_t> ok{0}, missed{0}, contended{0}, wrong{0}, scans{0}, busy{0}, quiet{0};
+};
+
+void churn(map_bench& bench, tally& totals, std::uint64_t operations, seeded_random& random, std::uint64_t ttl_s) {
+    map_writer writer = bench.writer();
+    for (std::uint64_t i = 1; i <= operations; ++i) {
+        const std::uint64_t key = random.below(keys);
+        const auto words = value_of(key, i, random());
+        const hash_map_entry_options how{.ttl_s = stays(key) ? 0 : ttl_s, .flags = 0};
+        if (stays(key) || random.below(3) != 0) {
+            const hash_map_result kept = writer.set(as_key(map_key(key)), std::as_bytes(std::span(words)), how);
+            if (!kept && kept.status != outcome::full) count(totals.wrong);
+        } else {
+            (void)writer.erase(as_key(map_key(key)));
+        }
+        if (i % 4096 != 0) continue;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // long enough for a whole check of a map at rest
+        writer = bench.writer();                                    // a successor
+    }
+}
+
+void read_keys(const map_reader& reader, tally& totals, bool all_stay) {
+    std::vector<std::uint64_t> words(words_max);
+    std::array<std::uint64_t, keys> newest{};
+    for (std::uint64_t look = 0; !totals.stop.load(std::memory_order_relaxed); ++look) {
+        const std::uint64_t key = look % keys;
+        const hash_map_found got = reader.find(as_key(map_key(key)), std::as_writable_bytes(std::span(words)));
+        if (got.status == outcome::contended) {
+            count(totals.contended);
+        } else if (got.status == outcome::not_found) {
+            count(stays(key) && all_stay && newest[key] != 0 ? totals.wrong : totals.missed);
+        } else {
+            const std::uint64_t stamp = got ? stamp_in(words.data(), got.count, key) : 0;
+            count(stamp == 0 || stamp < newest[key] ? totals.wrong : totals.ok);
+            newest[key] = stamp;
+        }
+    }
+    if (reader.fault()) count(totals.wrong);
+}
+
+void scan_keys(const map_reader& reader, tally& totals, bool all_stay) {
+    while (!totals.stop.load(std::memory_order_relaxed)) {
+        std::map<std::string, unsigned> met;
+        bool all_there = true;
+        std::vector<std::byte> none;
+        for (std::uint64_t key = 0; key < keys; ++key)
+            if (stays(key) && reader.find(as_key(map_key(key)), std::span(none)).status == outcome::not_found)
+                all_there = false;
+        hash_map_entry entry;
+        std::uint64_t cursor = 0;
+        for (outcome got = outcome::ok; got != outcome::empty;) {
+            got = reader.next_entry(cursor, entry);
+            if (got == outcome::corrupt) count(totals.wrong);
+            if (got != outcome::ok) continue;
+            ++met[std::string(reinterpret_cast<const char*>(entry.key.data()), entry.key.size())];
+            std::uint64_t words[words_max] = {};
+            if (entry.value.size() > sizeof words) {
+                count(totals.wrong);
+                continue;
+            }
+            std::memcpy(words, entry.value.data(), entry.value.size());
+            if (stamp_in(words, entry.value.size(), words[1]) == 0) count(totals.wrong);
+        }
+        for (std::uint64_t key = 0; key < keys; ++key)
+            if (stays(key) && all_stay && all_there && met[map_key(key)] != 1) count(totals.wrong);
+        const hash_map_usage usage = reader.usage();
+        if (usage.status == outcome::corrupt || (usage && usage.units_used > usage.units)) count(totals.wrong);
+        count(totals.scans);
+    }
+    if (reader.fault()) count(totals.wrong);
+}
+
+class HashMapConcurrency : public ::testing::TestWithParam<bool> {};
+
+TEST_P(HashMapConcurrency, ReadersNeverSeeAMix) {
+    const bool evicting = GetParam();
+    fake_boot_seconds = 1;
+    seeded_random random;
+    map_bench bench({.units = evicting ? 80U : 260U, .capacity = 30, .unit_bytes = 64, .evicting = evicting});
+    tally totals;
+    std::vector<std::thread> readers;
+    for (unsigned i = 0; i < 2; ++i) readers.emplace_back([&] { read_keys(bench.reader(), totals, !evicting); });
+    readers.emplace_back([&] { scan_keys(bench.reader(), totals, !evicting); });
+    churn(bench, totals, scaled(200'000), random, evicting ? 5 : 0);
+    totals.stop.store(true, std::memory_order_relaxed);
+    for (auto& reader : readers) reader.join();
+    EXPECT_EQ(totals.wrong, 0U);
+    EXPECT_GT(totals.ok, 0U);
+    EXPECT_GT(totals.scans, 0U);
+    EXPECT_EQ(damage_of(bench.view().as_const()), "");
+    EXPECT_EQ(miscounted(bench.view().store.as_const()), "");
+    if (evicting) {
+        EXPECT_GT(bench.reader().usage().evicted, 0U);
+    }
+    RecordProperty("reads", std::to_string(totals.ok));
+    RecordProperty("contended", std::to_string(totals.contended));
+}
+
+TEST_P(HashMapConcurrency, VerifyBesideAWorkingWriterFindsNothing) {
+    const bool evicting = GetParam();
+    fake_boot_seconds = 1;
+    seeded_random random;
+    map_bench bench({.units = evicting ? 80U : 260U, .capacity = 30, .unit_bytes = 64, .evicting = evicting});
+    tally totals;
+    std::string first;
+    std::thread verifier([&] {
+        while (!totals.stop.load(std::memory_order_relaxed)) {
+            const hash_map_verification report =
+                holdfast::detail::verify_map(bench.view().as_const(), [&](const hash_map_finding& f) {
+                    if (first.empty())
+                        first = std::string(describe(f.what)) + ": " + std::string(describe(f.table.what)) + "; " +
+                                std::string(describe(f.store.what));
+                    return true;
+                });
+            count(report.busy != 0 ? totals.busy : totals.quiet);
+        }
+    });
+    churn(bench, totals, scaled(100'000), random, 0);
+    totals.stop.store(true, std::memory_order_relaxed);
+    verifier.join();
+    EXPECT_EQ(first, "");
+    EXPECT_EQ(totals.wrong, 0U);
+    RecordProperty("busy", std::to_string(totals.busy));
+    RecordProperty("quiet", std::to_string(totals.quiet));
+}
+
+INSTANTIATE_TEST_SUITE_P(HashMap, HashMapConcurrency, ::testing::Values(false, true),
+                         [](const auto& with) { return with.param ? "Evicting" : "Refusing"; });
+
+}  // namespace

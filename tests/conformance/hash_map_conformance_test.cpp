@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a hash map must do alike in every kind of memory: one writer, readers on read-only mappings, successors, typed
+// keys, refusals.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "holdfast/hash_map.hpp"
+#include "support/memory_kinds.hpp"
+#include "support/process.hpp"
+#include "support/segment_tools.hpp"
+#include "support/snapshot_bench.hpp"
+
+namespace {
+
+using namespace holdfast;
+using holdfast::test::child_process;
+using holdfast::test::is_whole;
+using holdfast::test::memory_place;
+using holdfast::test::refusal_of;
+using holdfast::test::whole_object;
+
+using text_map = hash_map<std::string_view>;
+using text_reader = hash_map_reader<std::string_view>;
+
+struct point {
+    std::int32_t x = 0;
+    std::int32_t y = 0;
+    std::uint64_t layer = 0;
+};
+
+class HashMapEverywhere : public ::testing::TestWithParam<std::string> {
+ protected:
+    [[nodiscard]] text_map make(bool evict = false) const {
+        return text_map::create(place.uri(), {.capacity = 200, .bytes = 100'000, .evict = evict});
+    }
+    memory_place place{GetParam()};
+};
+class HashMapShareable : public HashMapEverywhere {
+ protected:
+    [[nodiscard]] text_reader again(const text_map& map) const {
+        return text_reader(std::make_shared<const segment>(place.attach_again(map.underlying(), access::read_only)));
+    }
+};
+
+TEST_P(HashMapEverywhere, ValuesComeBackByTheirKeys) {
+    text_map map = make();
+    const text_reader reader = map.reader();
+    std::map<std::string, std::size_t> kept;
+    for (std::size_t bytes = 0; bytes < 3000; bytes = bytes * 2 + 1) {
+        const std::string key = "key " + std::string(bytes / 10, 'k');
+        ASSERT_TRUE(map.set(key, whole_object(bytes, bytes)));
+        kept[key] = bytes;
+    }
+    std::vector<std::byte> out;
+    for (const auto& [key, bytes] : kept) {
+        const hash_map_found got = reader.find(key, out);
+        ASSERT_TRUE(got);
+        EXPECT_EQ(out.size(), kept[key]);
+        EXPECT_TRUE(is_whole(out, kept[key]));
+        EXPECT_EQ(reader.about(key).count, kept[key]);
+        EXPECT_EQ(reader.about(key).handle, got.handle);
+        EXPECT_TRUE(reader.contains(key));
+    }
+    std::size_t met = 0;
+    for (const hash_map_entry& entry : reader) {
+        EXPECT_TRUE(kept.contains(std::string(reinterpret_cast<const char*>(entry.key.data()), entry.key.size())));
+        ++met;
+    }
+    EXPECT_EQ(met, kept.size());
+    EXPECT_EQ(reader.size(), kept.size());
+    EXPECT_TRUE(reader.verify([](const hash_map_finding&) { return true; }).intact());
+    EXPECT_EQ(reader.fault(), std::nullopt);
+    for (const auto& [key, bytes] : kept) EXPECT_TRUE(map.erase(key));
+    for (const auto& [key, bytes] : kept) {
+        EXPECT_EQ(map.erase(key).status, outcome::not_found);
+        EXPECT_FALSE(reader.contains(key));
+    }
+    EXPECT_EQ(reader.usage().units_used, 0U);
+    EXPECT_TRUE(map.empty());
+}
+
+TEST_P(HashMapEverywhere, TextsCountersAndVersions) {
+    text_map map = make();
+    const hash_map_result first = map.insert("greeting", "hello");
+    ASSERT_TRUE(first);
+    EXPECT_EQ(map.insert("greeting", "hi").status, outcome::exists);
+    EXPECT_EQ(map.update("nobody", "hi").status, outcome::not_found);
+    EXPECT_TRUE(map.compare_and_set("greeting", first.handle, "hello again"));
+    EXPECT_EQ(map.compare_and_set("greeting", first.handle, "late").status, outcome::stale);
+    EXPECT_EQ(map.compare_and_erase("greeting", first.handle).status, outcome::stale);
+    std::string text;
+    ASSERT_TRUE(map.find("greeting", text));
+    EXPECT_EQ(text, "hello again");
+    text = "longer than what is found there";
+    ASSERT_TRUE(map.reader().find("greeting", text));
+    EXPECT_EQ(text, "hello again");
+    const std::uint64_t zero[2] = {};
+    ASSERT_TRUE(map.set("hits", std::as_bytes(std::span(zero))));
+    for (std::uint64_t i = 0; i < 10; ++i) {
+        const auto added = map.fetch_add<std::uint64_t>("hits", 8, 3);
+        ASSERT_TRUE(added);
+        EXPECT_EQ(added.before, 3 * i);
+    }
+    std::uint64_t now[2] = {};
+    ASSERT_TRUE(map.find("hits", std::as_writable_bytes(std::span(now))));
+    EXPECT_EQ(now[0], 0U);
+    EXPECT_EQ(now[1], 30U);
+    std::string pieces;
+    EXPECT_TRUE(map.visit("greeting", [&](std::span<const std::byte> piece, std::uint64_t from, std::uint64_t) {
+        if (from == 0) pieces.clear();
+        pieces.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    }));
+    EXPECT_EQ(pieces, "hello again");
+    ASSERT_TRUE(map.set("mortal", "x", {.ttl_s = 1000, .flags = 5}));
+    EXPECT_GE(map.about("mortal").ttl_s, 990U);
+    EXPECT_EQ(map.about("mortal").flags, 5U);
+    EXPECT_TRUE(map.touch("mortal", 0));
+    EXPECT_EQ(map.about("mortal").ttl_s, 0U);
+}
+
+TEST_P(HashMapEverywhere, AnotherKindOfContainerIsRefused) {
+    segment_spec spec;
+    spec.kind = container_kind::raw;
+    spec.body_bytes = 100'000;
+    const auto raw =
+        std::make_shared<const segment>(segment::create(place.uri(), spec, {}, [](std::span<std::byte>) {}));
+    EXPECT_EQ(refusal_of([&] { const text_reader reader(raw); }), errc::kind_mismatch);
+}
+
+TEST_P(HashMapShareable, KeysOfOneTypeAreRefusedToAnother) {
+    const auto numbers = hash_map<std::uint64_t>::create(place.uri(), {.capacity = 10});
+    const auto shared = std::make_shared<const segment>(place.attach_again(numbers.underlying(), access::read_only));
+    EXPECT_EQ(refusal_of([&] { const text_reader reader(shared); }), errc::schema_mismatch);
+    EXPECT_EQ(refusal_of([&] { const hash_map_reader<std::uint32_t> reader(shared); }), errc::schema_mismatch);
+    EXPECT_EQ(refusal_of([&] { const hash_map_reader<point> reader(shared); }), errc::schema_mismatch);
+    const hash_map_reader<std::uint64_t> same(shared);
+    const hash_map_reader<std::span<const std::byte>> any(shared);
+    EXPECT_TRUE(same.empty());
+    EXPECT_TRUE(any.empty());
+}
+
+TEST_P(HashMapEverywhere, RecordsAreKeys) {
+    auto map = hash_map<point>::create(place.uri(), {.capacity = 100});
+    for (std::int32_t i = 0; i < 50; ++i) ASSERT_TRUE(map.set({i, -i, 7}, std::to_string(i)));
+    std::string out;
+    for (std::int32_t i = 0; i < 50; ++i) {
+        ASSERT_TRUE(map.reader().find({i, -i, 7}, out));
+        EXPECT_EQ(out, std::to_string(i));
+        EXPECT_FALSE(map.contains({i, -i, 8}));
+    }
+}
+
+TEST_P(HashMapEverywhere, AFullMapSaysSoOrEvicts) {
+    for (const bool evict : {false, true}) {
+        auto map = text_map::create("heap:", {.capacity = 100, .bytes = 6400, .evict = evict});
+        std::uint64_t kept = 0;
+        for (; kept < 60; ++kept)
+            if (const auto done = map.set(std::to_string(kept), whole_object(1, 150)); !done) {
+                EXPECT_EQ(done.status, outcome::full);
+                break;
+            }
+        EXPECT_EQ(kept, evict ? 60U : 25U) << "4 units each";
+        EXPECT_EQ(map.set("x", whole_object(1, 6400)).status, outcome::too_large);
+        EXPECT_EQ(map.usage().units_used, 100U);
+        EXPECT_EQ(map.usage().evicted, evict ? 35U : 0U);
+    }
+}
+
+TEST_P(HashMapEverywhere, TheReaderKeepsTheMappingAliveWithoutTheWriter) {
+    auto map = std::make_unique<text_map>(make());
+    ASSERT_TRUE(map->set("k", "value"));
+    const text_reader reader = map->reader();
+    map.reset();
+    std::string out;
+    ASSERT_TRUE(reader.find("k", out));
+    EXPECT_EQ(out, "value");
+}
+
+TEST_P(HashMapEverywhere, AHeaderThatContradictsItsSizeIsRefused) {
+    const auto g = layout::plan_hash_map({.capacity = 10, .bytes = 10'000, .entry_bytes = 0, .unit_bytes = 64});
+    for (const unsigned word : {0U, 1U, 2U, 3U, 4U, 5U, 6U, 7U, 15U, 16U}) {
+        segment_spec spec;
+        spec.kind = container_kind::hash_map;
+        spec.geometry = layout::geometry_words_of(g);
+        if (word < 16 && word != 1) spec.geometry[word] += word == 0 ? 1000U : word == 4 ? 2U : 1U;
+        spec.body_bytes = g.body_bytes() - (word == 16 ? 64 : 0);
+        const auto bad =
+            std::make_shared<const segment>(segment::create("heap:", spec, {}, [](std::span<std::byte>) {}));
+        if (word == 1) continue;  // the seed: any will do
+        EXPECT_EQ(refusal_of([&] { const text_reader reader(bad); }), errc::geometry_mismatch) << word;
+    }
+}
+
+TEST_P(HashMapEverywhere, RequestsThatCannotBeMetAreRefused) {
+    for (const hash_map_options& options :
+         {hash_map_options{.capacity = 0}, hash_map_options{.capacity = 10, .unit_bytes = 100},
+          hash_map_options{.capacity = 10, .unit_bytes = std::uint64_t{1} << 63},
+          hash_map_options{.capacity = 10, .unit_bytes = ~std::uint64_t{0}},
+          hash_map_options{.capacity = 10, .bytes = std::uint64_t{1} << 60, .unit_bytes = 64},
+          hash_map_options{.capacity = std::uint64_t{1} << 36, .entry_bytes = ~std::uint64_t{0}},
+          hash_map_options{.capacity = ~std::uint64_t{0}}})
+        EXPECT_EQ(refusal_of([&] { (void)text_map::create(place.uri(), options); }), errc::invalid_argument);
+}
+
+TEST_P(HashMapEverywhere, AForkedChildCannotWrite) {
+    text_map map = make();
+    ASSERT_TRUE(map.set("k", "value"));
+    child_process child([&]() -> std::string {
+        if (map.set("k", "x").status != outcome::read_only) return "set";
+        if (map.erase("k").status != outcome::read_only) return "erased";
+        if (map.fetch_add<std::uint8_t>("k", 0, 1).status != outcome::read_only) return "added";
+        if (map.touch("k", 1).status != outcome::read_only) return "touched";
+        if (map.compare_and_set("k", 0, "x").status != outcome::read_only) return "swapped";
+        std::string out;
+        return map.find("k", out) && out == "value" ? "" : "cannot read";
+    });
+    EXPECT_TRUE(child.wait().success()) << child.wait().text();
+    EXPECT_TRUE(map.set("k", "x"));
+    const text_map to = std::move(map);
+    EXPECT_EQ(map.set("k", "y").status, outcome::read_only);  // NOLINT(bugprone-use-after-move): what it answers
+}
+
+TEST_P(HashMapShareable, ASecondMappingSeesEachValue) {
+    text_map map = make();
+    const text_reader reader = again(map);
+    std::vector<std::byte> out;
+    for (std::uint64_t i = 1; i <= 300; ++i) {
+        ASSERT_TRUE(map.set("k", whole_object(i, i * 7)));
+        ASSERT_TRUE(reader.find("k", out));
+        ASSERT_TRUE(is_whole(out, i));
+        ASSERT_EQ(out.size(), i * 7);
+    }
+    EXPECT_EQ(reader.size(), 1U);
+    EXPECT_EQ(map.changes(), 300U);
+}
+
+TEST_P(HashMapShareable, ASecondWriterIsRefusedWhileTheFirstLivesAndGoesOnAfterwards) {
+    auto map = std::make_unique<text_map>(make(true));
+    ASSERT_TRUE(map->set("k", "value"));
+    EXPECT_EQ(refusal_of([&] { (void)place.attach_again(map->underlying(), access::read_write); }), errc::writer_alive);
+    if (map->underlying().name().is_memfd()) return;  // the descriptors go with the handle
+    map.reset();
+    text_map next = text_map::attach(place.uri());
+    EXPECT_FALSE(next.recovery().operation_finished);
+    EXPECT_EQ(next.size(), 1U);
+    EXPECT_EQ(next.changes(), 1U);
+    EXPECT_TRUE(next.geometry().evicting);
+    EXPECT_TRUE(next.erase("k"));
+    EXPECT_EQ(next.usage().units_used, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(HashMap, HashMapEverywhere, ::testing::ValuesIn(holdfast::test::every_kind),
+                         holdfast::test::kind_case_name);
+INSTANTIATE_TEST_SUITE_P(HashMap, HashMapShareable, ::testing::ValuesIn(holdfast::test::shareable_kinds),
+                         holdfast::test::kind_case_name);
+
+}  // namespace

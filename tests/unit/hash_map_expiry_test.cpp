@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// Expiry by a false clock that jumps, reboots and changes namespaces; eviction that never refuses what fits the empty
+// map, and lets go what was not used.
+#include <gtest/gtest.h>
+#include <time.h>
+
+#include <string>
+#include <vector>
+
+#include "support/map_bench.hpp"
+#include "support/scale.hpp"
+#include "support/seed.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::test;
+
+class HashMapExpiry : public ::testing::Test {
+ protected:
+    void SetUp() override {
+        fake_boot_seconds = 5000;
+        fake_zone = 7;
+    }
+    void TearDown() override {
+        fake_boot_seconds = 0;
+        fake_zone = 1;
+    }
+};
+
+TEST_F(HashMapExpiry, AnEntryIsThereUntilItsTimeIsOver) {
+    map_bench bench({});
+    map_writer writer = bench.writer();
+    ASSERT_TRUE(put(writer, "short", {1, 10}, {.ttl_s = 10}));
+    ASSERT_TRUE(put(writer, "longer", {2, 10}, {.ttl_s = 1000}));
+    ASSERT_TRUE(put(writer, "ever", {3, 10}));
+    ASSERT_TRUE(put(writer, "endless", {4, 10}, {.ttl_s = ~std::uint64_t{0}}));
+    std::vector<std::byte> out(10);
+    EXPECT_EQ(bench.reader().find(as_key("short"), std::span(out)).ttl_s, 10U);
+    fake_boot_seconds += 9;
+    EXPECT_EQ(bench.reader().find(as_key("short"), std::span(out)).ttl_s, 1U);
+    EXPECT_EQ(bench.reader().find(as_key("longer"), std::span(out)).ttl_s, 991U);
+    EXPECT_EQ(bench.reader().find(as_key("ever"), std::span(out)).ttl_s, 0U);
+    fake_boot_seconds += 1;
+    EXPECT_EQ(difference(bench.reader(), {{"longer", {2, 10}}, {"ever", {3, 10}}, {"endless", {4, 10}}}), "");
+    fake_boot_seconds += std::uint64_t{10} * 365 * 86400;
+    EXPECT_EQ(difference(bench.reader(), {{"ever", {3, 10}}, {"endless", {4, 10}}}), "");
+    EXPECT_EQ(bench.reader().usage().entries, 4U) << "nobody wrote since";
+    EXPECT_EQ(damage_of(bench.view().as_const()), "");
+}
+
+TEST_F(HashMapExpiry, TouchGivesAnotherTimeAndASetForgetsIt) {
+    map_bench bench({});
+    map_writer writer = bench.writer();
+    std::vector<std::byte> out(10);
+    ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl_s = 10, .flags = 3}));
+    fake_boot_seconds += 9;
+    ASSERT_TRUE(writer.touch(as_key("k"), 50));
+    fake_boot_seconds += 20;
+    const hash_map_found got = bench.reader().find(as_key("k"), std::span(out));
+    EXPECT_EQ(got.ttl_s, 30U);
+    EXPECT_EQ(got.flags, 3U);
+    EXPECT_TRUE(holds(bench.reader(), "k", {1, 10}));
+    ASSERT_TRUE(writer.touch(as_key("k"), 0));
+    fake_boot_seconds += 1000;
+    EXPECT_TRUE(holds(bench.reader(), "k", {1, 10}));
+    ASSERT_TRUE(writer.touch(as_key("k"), 5));
+    ASSERT_TRUE(put(writer, "k", {2, 10}));
+    fake_boot_seconds += 1000;
+    EXPECT_TRUE(holds(bench.reader(), "k", {2, 10}));
+    ASSERT_TRUE(writer.touch(as_key("k"), 5));
+    fake_boot_seconds += 5;
+    EXPECT_EQ(writer.touch(as_key("k"), 5).status, outcome::not_found);
+    EXPECT_EQ(leaks(bench.view()), "");
+}
+
+// Conditions see what readers see: an entry whose time is over is not there.
+TEST_F(HashMapExpiry, AnExpiredEntryIsAbsentForConditions) {
+    using when = holdfast::detail::map_condition;
+    map_bench bench({});
+    map_writer writer = bench.writer();
+    const hash_map_result old = put(writer, "k", {1, 10}, {.ttl_s = 10});
+    fake_boot_seconds += 10;
+    EXPECT_EQ(writer.set(as_key("k"), whole_object(2, 3), {}, {when::present}).status, outcome::not_found);
+    EXPECT_EQ(writer.set(as_key("k"), whole_object(2, 3), {}, {when::same, old.handle}).status, outcome::stale);
+    EXPECT_EQ(writer.fetch_add<std::uint8_t>(as_key("k"), 0, 1).status, outcome::not_found);
+    EXPECT_EQ(writer.erase(as_key("k")).status, outcome::not_found);
+    const hash_map_result kept = writer.set(as_key("k"), whole_object(2, 3), {}, {when::absent});
+    ASSERT_TRUE(kept);
+    EXPECT_EQ(kept.what, hash_map_change::inserted);
+    EXPECT_EQ(bench.reader().usage().expired, 1U);
+    EXPECT_EQ(bench.reader().usage().entries, 1U);
+}
+
+// Nothing waits for being asked for: as many other mutations as there are entries clear all that has expired.
+TEST_F(HashMapExpiry, ASweepTakesOutWhatNobodyAsksFor) {
+    map_bench bench({.units = 300, .capacity = 200});
+    map_writer writer = bench.writer();
+    for (std::uint64_t i = 0; i < 100; ++i)
+        ASSERT_TRUE(put(writer, map_key(i), {i, 1}, {.ttl_s = i % 2 == 0 ? 5U : 0U}));
+    fake_boot_seconds += 5;
+    for (unsigned i = 0; i < 60; ++i) ASSERT_TRUE(put(writer, "busy", {i, 1}));
+    EXPECT_EQ(bench.reader().usage().entries, 51U);
+    EXPECT_EQ(bench.reader().usage().expired, 50U);
+    EXPECT_EQ(damage_of(bench.view().as_const()), "");
+}
+
+// A map that may not evict takes out what has expired before it refuses.
+TEST_F(HashMapExpiry, AFullMapMakesRoomFromWhatHasExpired) {
+    map_bench bench({.units = 40, .capacity = 70});
+    map_writer writer = bench.writer();
+    std::uint64_t kept = 0;
+    while (put(writer, std::to_string(kept), {kept, 0}, {.ttl_s = kept % 2 == 0 ? 5U : 0U})) ++kept;
+    EXPECT_EQ(kept, 40U);
+    fake_boot_seconds += 5;
+    EXPECT_TRUE(put(writer, "large", {1, 500}));
+    for (std::uint64_t i = 1; i < kept; i += 2) EXPECT_TRUE(holds(bench.reader(), std::to_string(i), {i, 0}));
+    EXPECT_EQ(put(writer, "too much", {1, 1500}).status, outcome::full);
+    for (std::uint64_t i = 1; i < kept; i += 2) EXPECT_TRUE(holds(bench.reader(), std::to_string(i), {i, 0}));
+    EXPECT_EQ(leaks(bench.view()), "");
+}
+
+// ---- the clock
+
+TEST_F(HashMapExpiry, TimeGoesOnOverARebootFromWhereItStood) {
+    map_bench bench({});
+    {
+        map_writer writer = bench.writer();
+        ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl_s = 100}));
+        fake_boot_seconds += 60;
+        ASSERT_TRUE(put(writer, "other", {2, 1}));  // notes the time
+    }
+    fake_boot_seconds = 3;  // the machine was started anew
+    EXPECT_TRUE(is_there(bench.reader(), "k")) << "nothing expires at once";
+    map_writer writer = bench.writer();
+    fake_boot_seconds = 3 + 39;
+    EXPECT_TRUE(is_there(bench.reader(), "k"));
+    fake_boot_seconds = 3 + 40;
+    EXPECT_FALSE(is_there(bench.reader(), "k")) << "nothing lives for ever";
+}
+
+TEST_F(HashMapExpiry, TimeThatPassedWithoutAWriterCounts) {
+    map_bench bench({});
+    {
+        map_writer writer = bench.writer();
+        ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl_s = 100}));
+    }
+    fake_boot_seconds += 101;
+    EXPECT_FALSE(is_there(bench.reader(), "k"));
+    const map_writer writer = bench.writer();
+    EXPECT_FALSE(is_there(writer.reader(), "k"));
+}
+
+TEST_F(HashMapExpiry, TheClockNeverGoesBack) {
+    map_bench bench({});
+    map_writer writer = bench.writer();
+    ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl_s = 100}));
+    fake_boot_seconds += 100;
+    ASSERT_TRUE(put(writer, "other", {2, 1}));
+    fake_boot_seconds -= 90;
+    EXPECT_FALSE(is_there(bench.reader(), "k"));
+    ASSERT_TRUE(put(writer, "new", {3, 1}, {.ttl_s = 5}));
+    EXPECT_TRUE(is_there(bench.reader(), "new"));
+}
+
+TEST_F(HashMapExpiry, AnotherTimeNamespaceNeitherHurriesNorLosesTime) {
+    map_bench bench({});
+    {
+        map_writer writer = bench.writer();
+        ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl_s = 100}));
+        fake_boot_seconds += 10;
+        ASSERT_TRUE(put(writer, "other", {2, 1}));
+    }
+    const std::uint64_t here = fake_boot_seconds;
+    fake_zone = 8;
+    fake_boot_seconds = 1'000'000'000;  // shifted there
+    EXPECT_TRUE(is_there(bench.reader(), "k")) << "a reader there takes the time that was noted";
+    {
+        map_writer writer = bench.writer();
+        EXPECT_TRUE(is_there(bench.reader(), "k"));
+        fake_boot_seconds += 50;
+        ASSERT_TRUE(put(writer, "other", {3, 1}));
+        EXPECT_TRUE(is_there(bench.reader(), "k"));
+        fake_zone = 7;
+        fake_boot_seconds = here + 50;
+        EXPECT_TRUE(is_there(bench.reader(), "k")) << "a reader here does so now";
+        fake_zone = 8;
+        fake_boot_seconds = 1'000'000'090;
+        EXPECT_FALSE(is_there(bench.reader(), "k"));
+    }
+    fake_zone = 7;
+    fake_boot_seconds = 20;  // a smaller number than all of before
+    map_writer writer = bench.writer();
+    ASSERT_TRUE(put(writer, "new", {3, 1}, {.ttl_s = 5}));
+    fake_boot_seconds = 24;
+    EXPECT_TRUE(is_there(bench.reader(), "new"));
+    fake_boot_seconds = 25;
+    EXPECT_FALSE(is_there(bench.reader(), "new"));
+}
+
+TEST_F(HashMapExpiry, TheSystemsClockIsTheOneOfBoot) {
+    struct timespec boot{};
+    ::clock_gettime(CLOCK_BOOTTIME, &boot);
+    const std::uint64_t now = holdfast::detail::boot_seconds_of({});
+    EXPECT_GE(now, static_cast<std::uint64_t>(boot.tv_sec));
+    EXPECT_LE(now, static_cast<std::uint64_t>(boot.tv_sec) + 5);
+    EXPECT_EQ(holdfast::detail::zone_of({}), holdfast::detail::zone_of({}));
+}
+
+// ---- eviction
+
+TEST_F(HashMapExpiry, RandomItemsUpToTheWholeStoreAreNeverRefused) {
+    seeded_random random;
+    for (std::uint64_t round = 0; round < scaled(12); ++round) {
+        map_bench bench({.units = 60 + random.below(200), .capacity = 1 + random.below(90), .evicting = true});
+        map_writer writer = bench.writer();
+        const std::uint64_t most = bench.geometry().store.value_bytes_max();
+        for (std::uint64_t i = 0; i < 400; ++i) {
+            const std::string key = map_key(random.below(100));
+            const std::uint64_t room = most - layout::map_value_offset(key.size());
+            const std::uint64_t most_now = random.below(20) == 0 ? room + 1 : 1 + room / (1 + random.below(40));
+            const map_content what{
+                random(),
+                static_cast<std::size_t>(random.below(8) == 0 && most_now > 100 ? room : random.below(most_now))};
+            const hash_map_result kept = put(writer, key, what, {.ttl_s = random.below(50)});
+            ASSERT_TRUE(kept) << outcome_name(kept.status) << " at " << i << ", " << what.bytes << " bytes";
+            ASSERT_TRUE(holds(bench.reader(), key, what));
+            if (random.below(10) == 0) fake_boot_seconds += random.below(5);
+            if (random.below(50) == 0) writer = bench.writer();
+        }
+        EXPECT_EQ(damage_of(bench.view().as_const()), "");
+        EXPECT_EQ(miscounted(bench.view().store.as_const()), "");
+        EXPECT_LE(bench.reader().usage().entries, bench.geometry().table.capacity);
+        EXPECT_EQ(leaks(bench.view()), "");
+    }
+}
+
+TEST_F(HashMapExpiry, WhatIsTooLargeForTheEmptyMapIsRefusedAndEvictsNothing) {
+    map_bench bench({.units = 40, .capacity = 70, .evicting = true});
+    map_writer writer = bench.writer();
+    ASSERT_TRUE(put(writer, "k", {1, 10}));
+    EXPECT_EQ(put(writer, "new", {1, 40 * 64}).status, outcome::too_large);
+    EXPECT_TRUE(holds(bench.reader(), "k", {1, 10}));
+    EXPECT_EQ(bench.reader().usage().evicted, 0U);
+}
+
+TEST_F(HashMapExpiry, WhatIsUsedStaysAndTheOldestOfTheOthersGoes) {
+    map_bench bench({.units = 40, .capacity = 70, .evicting = true});
+    map_writer writer = bench.writer();
+    for (std::uint64_t i = 0; i < 40; ++i) ASSERT_TRUE(put(writer, std::to_string(i), {i, 0}));
+    // Two keys are asked for again and again, while new ones come.
+    const auto use = [&](const std::string& key) {
+        std::vector<std::byte> none;
+        const hash_map_found got = writer.reader().find(as_key(key), std::span(none));
+        writer.note_use(got.handle);
+        return static_cast<bool>(got);
+    };
+    for (std::uint64_t i = 100; i < 300; ++i) {
+        ASSERT_TRUE(use("3")) << i;
+        ASSERT_TRUE(use("17")) << i;
+        ASSERT_TRUE(put(writer, std::to_string(i), {i, 0}));
+    }
+    // The others are the newest, in the order of storing.
+    for (std::uint64_t i = 0; i < 40; ++i)
+        if (i != 3 && i != 17) {
+            EXPECT_FALSE(is_there(bench.reader(), std::to_string(i)));
+        }
+    for (std::uint64_t i = 300 - 38; i < 300; ++i) EXPECT_TRUE(is_there(bench.reader(), std::to_string(i))) << i;
+    EXPECT_EQ(bench.reader().usage().evicted, 200U);
+}
+
+// If everything is used, use no longer protects.
+TEST_F(HashMapExpiry, AMapInWhichEverythingIsUsedStillTakesWhatIsNew) {
+    map_bench bench({.units = 200, .capacity = 300, .evicting = true});
+    map_writer writer = bench.writer();
+    for (std::uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(put(writer, std::to_string(i), {i, 0}));
+    std::vector<std::byte> none;
+    for (std::uint64_t i = 0; i < 200; ++i)
+        writer.note_use(writer.reader().find(as_key(std::to_string(i)), std::span(none)).handle);
+    ASSERT_TRUE(put(writer, "new", {1, 0}));
+    EXPECT_EQ(bench.reader().usage().evicted, 1U);
+}
+
+// Neighbours go, so a large entry finds its run: it evicts about as many units as it needs.
+TEST_F(HashMapExpiry, ALargeEntryEvictsAboutWhatItNeeds) {
+    map_bench bench({.units = 400, .capacity = 500, .evicting = true});
+    map_writer writer = bench.writer();
+    for (std::uint64_t i = 0; i < 400; ++i) ASSERT_TRUE(put(writer, std::to_string(i), {i, 0}));
+    ASSERT_TRUE(put(writer, "large", {1, 100 * 64}));
+    EXPECT_LE(bench.reader().usage().evicted, 103U);
+    block_store_verification report;
+    EXPECT_EQ(damage_of(bench.view().store.as_const(), &report), "");
+    EXPECT_EQ(report.scattered, 0U);
+}
+
+// A full table is cured likewise, and who wants a certain version does not see it evicted for its own sake.
+TEST_F(HashMapExpiry, TheTableIsNeverFullAndConditionsHold) {
+    using when = holdfast::detail::map_condition;
+    map_bench bench({.units = 400, .capacity = 20, .evicting = true});
+    map_writer writer = bench.writer();
+    for (std::uint64_t i = 0; i < 200; ++i) {
+        ASSERT_TRUE(put(writer, map_key(i), {i, 0}));
+        ASSERT_LE(bench.reader().usage().entries, 20U);
+    }
+    map_bench tight({.units = 20, .capacity = 20, .evicting = true});
+    map_writer other = tight.writer();
+    const hash_map_result first = put(other, "k", {1, 300});  // 6 units
+    for (std::uint64_t i = 0; i < 14; ++i) ASSERT_TRUE(put(other, std::to_string(i), {i, 0}));
+    const hash_map_result second = other.set(as_key("k"), whole_object(2, 500), {}, {when::same, first.handle});
+    ASSERT_TRUE(second) << outcome_name(second.status);
+    EXPECT_TRUE(holds(tight.reader(), "k", {2, 500}));
+    EXPECT_TRUE(other.fetch_add<std::uint8_t>(as_key("k"), 3, 0));
+    const hash_map_result none = other.set(as_key("k"), whole_object(3, 1200), {}, {when::present});
+    EXPECT_EQ(none.status, outcome::full) << "both at once do not fit";
+    EXPECT_TRUE(holds(tight.reader(), "k", {2, 500}));
+    EXPECT_TRUE(other.set(as_key("k"), whole_object(3, 1200))) << "without a condition the old one may go first";
+    EXPECT_EQ(damage_of(tight.view().as_const()), "");
+}
+
+}  // namespace

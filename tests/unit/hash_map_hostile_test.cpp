@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// A hash map whose bytes somebody scribbled on, before or meanwhile: nothing crashes, hangs, reads outside or allocates
+// by a number it found; what matters is found.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/image_corruption.hpp"
+#include "support/map_bench.hpp"
+#include "support/scale.hpp"
+#include "support/seed.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::test;
+
+constexpr std::uint64_t units = 64;
+
+class HashMapHostile : public ::testing::Test {
+ protected:
+    // Entries of one unit, of several, in several runs; one that was erased, one that was updated, one that expires.
+    HashMapHostile() : bench_({.units = units, .capacity = 70, .unit_bytes = 64, .evicting = true}) {
+        fake_boot_seconds = 100;
+        map_writer writer = bench_.writer();
+        for (std::uint64_t i = 0; i < 40; ++i) keep(writer, std::to_string(i), {i, 0});
+        for (std::uint64_t i = 0; i < 40; i += 2) {
+            EXPECT_TRUE(writer.erase(as_key(std::to_string(i))));
+            model_.erase(std::to_string(i));
+        }
+        keep(writer, std::string(70, 'k'), {100, 700});
+        keep(writer, "updated", {101, 30});
+        keep(writer, "updated", {102, 31});
+        keep(writer, std::string(9, 'n'), {103, 0});
+        EXPECT_TRUE(put(writer, "mortal", {104, 5}, {.ttl_s = 1000}));
+        model_["mortal"] = {104, 5};
+        EXPECT_EQ(difference(bench_.reader(), model_), "");
+        EXPECT_EQ(damage_of(bench_.view().as_const()), "");
+        sound_.assign(bench_.body().begin(), bench_.body().end());
+    }
+
+    void keep(map_writer& writer, const std::string& key, map_content what) {
+        EXPECT_TRUE(put(writer, key, what));
+        model_[key] = what;
+    }
+
+    // Everything that any role does with an image. The answers may be anything but impossible.
+    void use(std::span<std::byte> image) {
+        const writable_map view(image, bench_.geometry());
+        const map_reader reader = reader_of(view.as_const());
+        std::vector<std::byte> out(image.size());
+        bool corrupt = !reader.usage();
+        for (const auto& [key, what] : model_) {
+            const hash_map_found got = reader.find(as_key(key), std::span(out));
+            ASSERT_TRUE(got.status == outcome::ok || got.status == outcome::not_found ||
+                        got.status == outcome::corrupt || got.status == outcome::contended)
+                << outcome_name(got.status);
+            ASSERT_LE(got.count, units * 64);
+            corrupt = corrupt || got.status == outcome::corrupt;
+            std::uint64_t seen = 0;
+            (void)reader.find(as_key(key), [&](std::span<const std::byte> piece, std::uint64_t from, std::uint64_t) {
+                if (piece.empty()) return;
+                ASSERT_GE(piece.data(), image.data());
+                ASSERT_LE(piece.data() + piece.size(), image.data() + image.size());
+                if (from == 0) seen = 0;
+                EXPECT_EQ(from, seen);
+                seen += piece.size();
+            });
+        }
+        hash_map_entry entry;
+        std::uint64_t cursor = 0, met = 0;
+        for (outcome got = outcome::ok; got != outcome::empty && got != outcome::contended; ++met) {
+            got = reader.next_entry(cursor, entry);
+            ASSERT_LE(entry.key.size() + entry.value.size(), units * 64);
+            corrupt = corrupt || got == outcome::corrupt;
+        }
+        ASSERT_LE(met, view.table.slots() + 1);
+        std::uint64_t found = 0;
+        const hash_map_verification report =
+            holdfast::detail::verify_map(view.as_const(), [&](const hash_map_finding& f) {
+                EXPECT_FALSE(describe(f.what).empty());
+                ++found;
+                return true;
+            });
+        ASSERT_EQ(report.findings, found);
+        ASSERT_EQ(report.busy, 0U);
+        if (corrupt) {
+            ASSERT_GT(found, 0U) << "a reader refuses what verify finds sound";
+        }
+        map_writer writer(view, fake_clock(), nullptr);
+        if (writer.recovery().record_rebuilt) {
+            ASSERT_GT(found, 0U) << "a writer calls damaged what verify finds sound";
+        }
+        for (std::uint64_t i = 0; i < 3; ++i) {
+            const map_content next{i, static_cast<std::size_t>(i * 90)};
+            if (put(writer, "next key", next, {.ttl_s = i})) {
+                ASSERT_TRUE(holds(writer.reader(), "next key", next) || i != 0);
+                (void)writer.fetch_add<std::uint32_t>(as_key("next key"), i * 40, 1);
+                ASSERT_NE(writer.erase(as_key("next key")).status, outcome::stale);
+            }
+        }
+        for (const auto& [key, what] : model_) (void)put(writer, key, {what.seed, what.bytes / 2});
+        for (const auto& [key, what] : model_) (void)writer.erase(as_key(key));
+        (void)put(writer, "large", {7, 2000});
+    }
+
+    [[nodiscard]] std::uint64_t findings_in(std::span<const std::byte> image) const {
+        std::uint64_t found = 0;
+        (void)holdfast::detail::verify_map(readable_map(image, bench_.geometry()),
+                                           [&](const hash_map_finding&) { return ++found < 3; });
+        return found;
+    }
+    [[nodiscard]] image_part control(std::size_t offset, std::size_t bytes) const {
+        return {"control", static_cast<std::size_t>(bench_.geometry().control_offset()) + offset, bytes};
+    }
+
+    map_bench bench_;
+    map_model model_;
+    std::vector<std::byte> sound_;
+};
+
+TEST_F(HashMapHostile, EveryFlippedBitOfWhatCountsIsFound) {
+    const map_reader reader = bench_.reader();
+    const std::uint64_t operation = bench_.view().look().operation();
+    std::vector<image_part> parts{
+        control(layout::map_selector_offset, 8),
+        control(layout::map_records_offset + operation % 2 * layout::map_record_bytes, layout::map_record_bytes)};
+    const auto place = [&](const std::byte* at) { return static_cast<std::size_t>(at - bench_.body().data()); };
+    for (const auto& [key, what] : model_) {
+        const auto digest = holdfast::detail::digest_of(as_key(key), bench_.view().seed());
+        std::uint64_t handle = 0;
+        const std::uint64_t slot = reader.table().find(digest.bytes(), reinterpret_cast<std::byte*>(&handle));
+        parts.push_back({"node",
+                         place(bench_.view().table.node_at(slot / layout::tags_per_line,
+                                                           static_cast<unsigned>(slot % layout::tags_per_line))),
+                         24});
+        bench_.view().store.for_each_run(bench_.view().store.index_of(handle), [&](const auto& run) {
+            parts.push_back({"entry", place(run.payload.data()), run.payload.size()});
+        });
+    }
+    std::uint64_t flips = 0;
+    for (const image_part& part : parts)
+        flips += for_each_bit_flip(sound_, part, [&](const damage& d, std::span<std::byte> image) {
+            if (sanitized && d.value % 3 != 0) return;  // a sample
+            // Complete or not: with everything done, the table and the store say the same.
+            if (part.name == "control" && d.offset == part.offset && part.bytes == 8 && d.value == 0) {
+                EXPECT_EQ(findings_in(image), 0U);
+            } else {
+                EXPECT_GT(findings_in(image), 0U) << d.text();
+            }
+        });
+    EXPECT_GT(flips, 10'000U);
+}
+
+TEST_F(HashMapHostile, DamagedWordsAreHarmless) {
+    const auto& g = bench_.geometry();
+    std::uint64_t shown = 0;
+    for (const image_part& part :
+         {control(0, 256), image_part{"journal", 0, 128},
+          image_part{"lines", static_cast<std::size_t>(g.table.lines_offset), 3 * 64},
+          image_part{"words", static_cast<std::size_t>(g.store_offset()) + layout::block_words_offset, units * 8},
+          image_part{"units", static_cast<std::size_t>(g.store_offset() + g.store.units_offset()), units * 64}})
+        shown += for_each_word_damage(sound_, part, [&](const damage& d, std::span<std::byte> image) {
+            if (d.offset % (sanitized ? 72 : 8) >= 8) return;  // a sample
+            SCOPED_TRACE(d.text());
+            use(image);
+        });
+    EXPECT_GT(shown, 10'000U);
+}
+
+TEST_F(HashMapHostile, RandomDamageAndGarbageAreHarmless) {
+    seeded_random random;
+    const auto visit = [&](const damage& d, std::span<std::byte> image) {
+        SCOPED_TRACE(d.text());
+        use(image);
+    };
+    random_damage(sound_, {"anything", 0, sound_.size()}, random, scaled(2000), visit);
+    const auto& g = bench_.geometry();
+    random_damage(sound_, {"nodes", static_cast<std::size_t>(g.table.nodes_offset), 78 * 24}, random, scaled(2000),
+                  visit);
+    std::vector<std::byte> garbage(sound_.size());
+    shared_image work(sound_.size());
+    for (std::uint64_t round = 0; round < scaled(100); ++round) {
+        for (std::size_t at = 0; at < garbage.size(); at += 8) {
+            // Some words look like handles, so that garbage gets past the first check.
+            std::uint64_t word = random();
+            if (round % 2 == 0) word = bench_.view().store.handle(word % units, 1 + random.below(3));
+            std::memcpy(garbage.data() + at, &word, 8);
+        }
+        work.assign(garbage);
+        use(work.bytes());
+    }
+}
+
+// A record that is whole and lies: it cannot take an entry out that a key leads to.
+TEST_F(HashMapHostile, AForgedRecordTakesNothingOut) {
+    const writable_map view = bench_.view();
+    const std::uint64_t victim =
+        bench_.reader().handle_under(holdfast::detail::digest_of(as_key("updated"), view.seed()));
+    for (const bool add : {false, true}) {
+        bench_.image().assign(sound_);
+        holdfast::detail::map_counts counts{view.look().operation(), 0};
+        holdfast::detail::map_record lie;
+        lie.word[holdfast::detail::map_record::kind] = 2;
+        lie.word[holdfast::detail::map_record::digest] = 12345;
+        lie.word[add ? holdfast::detail::map_record::add : holdfast::detail::map_record::take] = victim;
+        holdfast::detail::begin_operation(view, counts, lie);
+        map_writer writer = bench_.writer();
+        EXPECT_EQ(difference(writer.reader(), model_), "");
+        EXPECT_EQ(damage_of(view.as_const()), "");
+    }
+}
+
+// The table leads to nothing: told as damage, and a set of the key mends it.
+TEST_F(HashMapHostile, AKeyWithoutItsEntryIsToldAndCanBeSetAnew) {
+    {
+        block_writer store(bench_.view().store);
+        EXPECT_EQ(store.free(bench_.reader().handle_under(
+                      holdfast::detail::digest_of(as_key("updated"), bench_.view().seed()))),
+                  outcome::ok);
+    }
+    std::vector<std::byte> out(100);
+    EXPECT_EQ(bench_.reader().find(as_key("updated"), std::span(out)).status, outcome::corrupt);
+    EXPECT_NE(damage_of(bench_.view().as_const()).find("not there"), std::string::npos);
+    map_writer writer = bench_.writer();
+    keep(writer, "updated", {500, 20});
+    EXPECT_EQ(difference(bench_.reader(), model_), "");
+    EXPECT_EQ(damage_of(bench_.view().as_const()), "");
+}
+
+TEST_F(HashMapHostile, ADamagedRecordIsRebuilt) {
+    bench_.body()[control(layout::map_records_offset, 0).offset + bench_.view().look().operation() % 2 * 64 + 8] ^=
+        std::byte{1};
+    EXPECT_NE(damage_of(bench_.view().as_const()), "");
+    {
+        // An entry without a key beside it goes with the damage.
+        block_writer store(bench_.view().store);
+        (void)put(store, {1, 10});
+    }
+    const map_writer writer = bench_.writer();
+    EXPECT_TRUE(writer.recovery().record_rebuilt);
+    EXPECT_EQ(difference(bench_.reader(), model_), "");
+    EXPECT_EQ(damage_of(bench_.view().as_const()), "");
+    EXPECT_FALSE(bench_.writer().recovery().record_rebuilt);
+}
+
+// A thread writes rubbish all over while everybody works.
+TEST_F(HashMapHostile, AThreadThatScribblesIsSurvived) {
+    seeded_random random;
+    std::atomic<bool> stop{false};
+    const std::uint64_t seed = random.seed();
+    std::thread scribbler([&] {
+        std::uint64_t i = 0;
+        // Relaxed: a flag that orders nothing.
+        while (!stop.load(std::memory_order_relaxed)) {
+            const std::uint64_t word = random_at(seed, 1, ++i);
+            std::byte* const at = bench_.body().data() + random_at(seed, 2, i) % (bench_.body().size() / 8) * 8;
+            holdfast::detail::shared_store<std::uint64_t>(
+                at, word % 4 == 0 ? word : bench_.view().store.handle(word % units, 1 + word % 60));
+        }
+    });
+    std::vector<std::byte> out(bench_.body().size());
+    for (std::uint64_t round = 0; round < scaled(300); ++round) {
+        map_writer writer = bench_.writer();
+        for (const auto& [key, what] : model_) {
+            (void)bench_.reader().find(as_key(key), std::span(out));
+            (void)put(writer, key, what, {.ttl_s = round % 3});
+            (void)writer.fetch_add<std::uint64_t>(as_key(key), 0, 1);
+            if (round % 2 == 0) (void)writer.erase(as_key(key));
+        }
+        hash_map_entry entry;
+        std::uint64_t cursor = 0;
+        for (unsigned i = 0; i < 100 && bench_.reader().next_entry(cursor, entry) != outcome::empty; ++i) {
+        }
+        if (round % 8 == 0) (void)findings_in(bench_.body());
+    }
+    stop.store(true, std::memory_order_relaxed);
+    scribbler.join();
+}
+
+}  // namespace
