@@ -244,7 +244,11 @@ TEST(HashTableCore, VectorAndScalarMatchAgreeOnAnyLine) {
         std::uint32_t expected = 0;
         for (unsigned i = 0; i < 26; ++i) expected |= (lanes[6 + i] == wanted ? 1U : 0U) << i;
         ASSERT_EQ(detail::match_tags<detail::tag_match::scalar>(line.bytes().data(), wanted), expected);
-        ASSERT_EQ(detail::match_tags<detail::tag_match::best>(line.bytes().data(), wanted), expected);
+        for (unsigned unit = 0; unit <= static_cast<unsigned>(detail::widest_vector_unit()); ++unit)
+            ASSERT_EQ(detail::match_tags<detail::tag_match::best>(line.bytes().data(), wanted,
+                                                                  static_cast<detail::vector_unit>(unit)),
+                      expected)
+                << "vector unit " << unit;
     }
 }
 
@@ -318,12 +322,16 @@ TEST(HashTableCore, BatchFindsWhatSingleFindsFind) {
     test::seeded_random random;
     hash_table_image<u64, u64> table(geometry_for<u64, u64>(5000, random()));
     for (u64 key = 0; key < 5000; ++key) ASSERT_EQ(table.try_insert(key * 7, key), status::inserted);
-    for (std::size_t count : {0U, 1U, 15U, 16U, 17U, 100U, 1000U}) {
+    for (std::size_t count : {0U, 1U, 15U, 16U, 17U, 100U, 1000U, 2000U}) {
+        auto view = table.view().as_const();
+        EXPECT_FALSE(view.prefetches) << "a table this small is meant to be searched key by key";
+        view.prefetches = count != 2000;
+        const hash_table_image<u64, u64>::finder finder(view);
         std::vector<u64> keys(count), values(count);
         for (u64& key : keys) key = random.below(70000);
         std::size_t next = 0;
         detail::find_batch(
-            table.writer().finder(), reinterpret_cast<const std::byte*>(keys.data()), count,
+            finder, reinterpret_cast<const std::byte*>(keys.data()), count,
             [&](std::size_t i) { return reinterpret_cast<std::byte*>(&values[i]); },
             [&](std::size_t i, u64 slot) {
                 EXPECT_EQ(i, next++);

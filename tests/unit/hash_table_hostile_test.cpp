@@ -57,7 +57,8 @@ std::vector<std::byte> sound_image(bool armed) {
 template <class Node>
 u64 use_everything(std::span<std::byte> body, const geometry& g, Node node) {
     using finder_type = detail::hash_table_finder<Node>;
-    const detail::table_view<std::byte, Node> view(body, g, node);
+    detail::table_view<std::byte, Node> view(body, g, node);
+    view.prefetches = true;  // the longer way, which large tables go
     const finder_type finder(view.as_const());
     std::vector<std::byte> key(node.key_bytes()), value(node.value_bytes());
     const auto numbered = [&](u64 n) {

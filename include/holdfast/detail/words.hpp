@@ -41,8 +41,9 @@ inline void store_release(std::byte* at, T value) noexcept {
 /// Copies bytes [offset, offset + bytes) of the 8-aligned words at `base` to private memory (I1, I2).
 inline void copy_from_words(std::byte* to, const std::byte* base, std::size_t offset, std::size_t bytes) noexcept {
     const std::size_t lead = offset % 8;
-    base += offset - lead;
-    if (lead != 0) {
+    base += offset;
+    if (lead != 0) [[unlikely]] {
+        base -= lead;
         const std::uint64_t word = load_acquire<std::uint64_t>(base) >> (8 * lead);
         const std::size_t part = bytes < 8 - lead ? bytes : 8 - lead;
         std::memcpy(to, &word, part);

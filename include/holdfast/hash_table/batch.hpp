@@ -4,7 +4,8 @@
 // One lookup waits for memory twice: for the tag line and for the node. A processor looks only two to four lookups
 // ahead by itself. Groups of 16 keys go through three passes: hash and ask for the tag line; match and ask for the
 // first candidate's node, or for the first pair of lines where the key may have gone on; then the ordinary find, whose
-// lines have arrived.
+// lines have arrived. A table that fits into a core's second cache gives nothing to wait for: there each key is found
+// at once.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +24,10 @@ void find_batch(const hash_table_finder<Node, Match>& finder, const std::byte* k
                 ValueOf&& value_of, Found&& found) {
     const auto& view = finder.bytes();
     const std::size_t key_bytes = view.node.key_bytes();
+    if (!view.prefetches) {
+        for (std::size_t i = 0; i < count; ++i) found(i, finder.find(keys + i * key_bytes, value_of(i)));
+        return;
+    }
     for (std::size_t from = 0; from < count; from += batch_group) {
         const std::size_t n = count - from < batch_group ? count - from : batch_group;
         hash_parts hashes[batch_group];
@@ -34,7 +39,7 @@ void find_batch(const hash_table_finder<Node, Match>& finder, const std::byte* k
         }
         for (std::size_t i = 0; i < n; ++i) {
             const std::byte* line = view.line(homes[i]);
-            const std::uint32_t places = match_tags<Match>(line, hashes[i].tag());
+            const std::uint32_t places = match_tags<Match>(line, hashes[i].tag(), view.vectors);
             if (places != 0) {
                 __builtin_prefetch(view.node_at(homes[i], static_cast<unsigned>(std::countr_zero(places))));
             } else if (counter_of(line, hashes[i].group()) != 0) {

@@ -44,31 +44,30 @@ class hash_table_finder {
     /// Copies the value of `key` to `value`, which may be nullptr. Returns: the entry's slot, or no_slot (value is then
     /// undefined).
     std::uint64_t find(const std::byte* key, std::byte* value) const noexcept {
+        std::uint64_t slot = no_slot;
+        return find(key, value, slot) ? slot : no_slot;
+    }
+    /// The same, told by whether there is one: what nobody does with the slot costs nothing.
+    bool find(const std::byte* key, std::byte* value, std::uint64_t& slot) const noexcept {
         const hash_parts h = view_.hash(key);
         const std::uint64_t home = h.home(view_.buckets);
         view_.prefetch_preferred(home, h);
-        return find_hashed(h, home, key, value);
+        return find_hashed(h, home, key, value, slot);
     }
 
     std::uint64_t find_hashed(hash_parts h, std::uint64_t home, const std::byte* key, std::byte* value) const noexcept {
-        std::uint64_t slot = search_bucket(home, h.tag(), key, value);
-        if (slot != no_slot) return slot;
-        const unsigned group = h.group();
-        if (counter_of(view_.line(home), group) == 0) return no_slot;
-        probe_pairs pair(home, h, view_.buckets);
-        for (std::uint32_t i = 0; i < view_.pairs_max; ++i) {
-            pair.next();
-            view_.prefetch_line(pair.second());
-            slot = search_bucket(pair.first(), h.tag(), key, value);
-            if (slot != no_slot) return slot;
-            slot = search_bucket(pair.second(), h.tag(), key, value);
-            if (slot != no_slot) return slot;
-            if (counter_of(view_.line(pair.first()), group) == 0 || counter_of(view_.line(pair.second()), group) == 0)
-                break;
-        }
-        return no_slot;
+        std::uint64_t slot = no_slot;
+        return find_hashed(h, home, key, value, slot) ? slot : no_slot;
     }
-
+    bool find_hashed(hash_parts h, std::uint64_t home, const std::byte* key, std::byte* value,
+                     std::uint64_t& slot) const noexcept {
+        if (search_bucket(home, h.tag(), key, value, slot)) return true;
+        if (counter_of(view_.line(home), h.group()) == 0) return false;
+        const std::uint64_t further = find_in_pairs(h, home, key, value);
+        if (further == no_slot) return false;
+        slot = further;
+        return true;
+    }
     /// Copies the entry in a slot, whatever its key. Either pointer may be nullptr. Returns: whether the slot holds an
     /// entry.
     bool read_slot(std::uint64_t slot, std::byte* key, std::byte* value) const noexcept {
@@ -109,7 +108,7 @@ class hash_table_finder {
 
     /// One bit for each place of the bucket that held an entry at this moment.
     [[nodiscard]] std::uint32_t occupied(std::uint64_t bucket) const noexcept {
-        return ~match_tags<Match>(view_.line(bucket), layout::tag_free) & all_places;
+        return ~match_tags<Match>(view_.line(bucket), layout::tag_free, view_.vectors) & all_places;
     }
 
     /// Entries, as the writer counts them; never more than there are slots.
@@ -127,26 +126,49 @@ class hash_table_finder {
  private:
     enum class copied { yes, again, corrupt };
 
+    /// The rest of the way of a key that may have gone past its home bucket: out of line, since few do.
+    [[gnu::noinline]] std::uint64_t find_in_pairs(hash_parts h, std::uint64_t home, const std::byte* key,
+                                                  std::byte* value) const noexcept {
+        const unsigned group = h.group();
+        probe_pairs pair(home, h, view_.buckets);
+        std::uint64_t slot = no_slot;
+        for (std::uint32_t i = 0; i < view_.pairs_max; ++i) {
+            pair.next();
+            view_.prefetch_line(pair.second());
+            if (search_bucket(pair.first(), h.tag(), key, value, slot)) return slot;
+            if (search_bucket(pair.second(), h.tag(), key, value, slot)) return slot;
+            if (counter_of(view_.line(pair.first()), group) == 0 || counter_of(view_.line(pair.second()), group) == 0)
+                break;
+        }
+        return no_slot;
+    }
+
     // An update of a small value is over sooner than the journal's cache line has come over: wait that long before
     // going there.
     static constexpr std::uint32_t patient_attempts = 8;
 
-    std::uint64_t search_bucket(std::uint64_t bucket, std::uint16_t tag, const std::byte* key,
-                                std::byte* value) const noexcept {
+    bool search_bucket(std::uint64_t bucket, std::uint16_t tag, const std::byte* key, std::byte* value,
+                       std::uint64_t& slot) const noexcept {
         const std::byte* line = view_.line(bucket);
         const std::uint32_t version = version_of(line);  // R2
-        std::uint32_t places = match_tags<Match>(line, tag);
+        std::uint32_t places = match_tags<Match>(line, tag, view_.vectors);
         while (places != 0) {
             const unsigned place = static_cast<unsigned>(std::countr_zero(places));
             places &= places - 1;
             const std::byte* node = view_.node_at(bucket, place);
             if (!equal_words(node, key, view_.node.key_bytes())) continue;
-            if (version % 2 != 0) return search_bucket_again(bucket, tag, key, value);
             if (value != nullptr) copy_from_words(value, node, view_.value_offset, view_.node.value_bytes());
-            if (!version_is_still(line, version)) return search_bucket_again(bucket, tag, key, value);
-            return bucket * layout::tags_per_line + place;
+            // An odd version is never equal to itself without the lowest bit: it goes the long way, too.
+            if (!version_is_still(line, version & ~std::uint32_t{1})) [[unlikely]] {
+                const std::uint64_t again = search_bucket_again(bucket, tag, key, value);
+                if (again == no_slot) return false;
+                slot = again;
+                return true;
+            }
+            slot = bucket * layout::tags_per_line + place;
+            return true;
         }
-        return no_slot;
+        return false;
     }
 
     /// The same for a bucket that is being written.
@@ -155,7 +177,7 @@ class hash_table_finder {
         const std::byte* line = view_.line(bucket);
         for (std::uint32_t attempt = 0; attempt < AttemptsMax; ++attempt) {
             const std::uint32_t version = version_of(line);  // R2
-            std::uint32_t places = match_tags<Match>(line, tag);
+            std::uint32_t places = match_tags<Match>(line, tag, view_.vectors);
             std::uint64_t slot = no_slot;
             for (; places != 0 && slot == no_slot; places &= places - 1) {
                 const unsigned place = static_cast<unsigned>(std::countr_zero(places));

@@ -4,6 +4,10 @@
 // A line is matched with vectors where the target has them, or by a scalar path with the same result. The vector load
 // is the one deliberate exception to "shared bytes are touched through atomics": the processor reads each 16-bit lane
 // whole, and each lane is only ever written whole. Thread sanitizer builds therefore take the scalar path.
+//
+// Programs for the baseline of x86-64 use the wider units of the processor they run on. Those instructions are written
+// out, so that they stay inline: a function compiled for another target would be a call, which costs more than they
+// save. The widest form uses registers that baseline code does not have (ymm16, k1, k2), so nothing is to be restored.
 #pragma once
 
 #include <atomic>
@@ -31,6 +35,22 @@ namespace holdfast::detail {
 
 /// How tag lines are matched. `scalar` works everywhere; `best` is vectors where this build has them.
 enum class tag_match { scalar, best };
+
+/// What the processor offers beyond what this build was compiled for.
+enum class vector_unit : std::uint8_t { compiled, avx2, avx512 };
+
+#if defined(HOLDFAST_HASH_TABLE_VECTOR) && defined(__x86_64__) && !defined(__AVX__)
+#define HOLDFAST_HASH_TABLE_WIDER 1
+#endif
+
+/// Returns: the best unit of this processor. Cost: a few loads; ask once for each handle.
+[[nodiscard]] inline vector_unit widest_vector_unit() noexcept {
+#if defined(HOLDFAST_HASH_TABLE_WIDER)
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) return vector_unit::avx512;
+    if (__builtin_cpu_supports("avx2")) return vector_unit::avx2;
+#endif
+    return vector_unit::compiled;
+}
 
 inline constexpr std::uint32_t all_places = (1U << layout::tags_per_line) - 1;
 
@@ -77,9 +97,51 @@ inline constexpr std::uint32_t all_places = (1U << layout::tags_per_line) - 1;
 }
 #endif
 
-/// One bit for each place of the line whose tag equals `tag`. Requires: line is 64-aligned.
+#if defined(HOLDFAST_HASH_TABLE_WIDER)
+/// The same in 5 instructions instead of 20. Memory is a clobber for the reason of the fence above.
+[[nodiscard]] inline std::uint32_t match_tags_avx512(const std::byte* line, std::uint16_t tag) noexcept {
+    std::uint32_t lanes;
+    asm volatile(
+        "vpbroadcastw %[tag], %%ymm16\n\t"
+        "vpcmpeqw (%[line]), %%ymm16, %%k1\n\t"
+        "vpcmpeqw 32(%[line]), %%ymm16, %%k2\n\t"
+        "kunpckwd %%k1, %%k2, %%k1\n\t"
+        "kmovd %%k1, %[lanes]"
+        : [lanes] "=r"(lanes)
+        : [tag] "r"(std::uint32_t{tag}), [line] "r"(line)
+        : "memory");
+    return lanes >> (layout::line_tags_offset / 2);
+}
+
+/// The same in 8. vzeroupper: baseline code that follows would wait for the upper halves.
+[[nodiscard]] inline std::uint32_t match_tags_avx2(const std::byte* line, std::uint16_t tag) noexcept {
+    std::uint32_t lanes;
+    asm volatile(
+        "vmovd %[tag], %%xmm0\n\t"
+        "vpbroadcastw %%xmm0, %%ymm0\n\t"
+        "vpcmpeqw (%[line]), %%ymm0, %%ymm1\n\t"
+        "vpcmpeqw 32(%[line]), %%ymm0, %%ymm0\n\t"
+        "vpacksswb %%ymm0, %%ymm1, %%ymm0\n\t"
+        "vpermq $0xd8, %%ymm0, %%ymm0\n\t"
+        "vpmovmskb %%ymm0, %[lanes]\n\t"
+        "vzeroupper"
+        : [lanes] "=r"(lanes)
+        : [tag] "r"(std::uint32_t{tag}), [line] "r"(line)
+        : "xmm0", "xmm1", "memory");
+    return lanes >> (layout::line_tags_offset / 2);
+}
+#endif
+
+/// One bit for each place of the line whose tag equals `tag`. Requires: line is 64-aligned; the processor has `unit`.
 template <tag_match Match>
-[[nodiscard]] inline std::uint32_t match_tags(const std::byte* line, std::uint16_t tag) noexcept {
+[[nodiscard]] inline std::uint32_t match_tags(const std::byte* line, std::uint16_t tag,
+                                              [[maybe_unused]] vector_unit unit = vector_unit::compiled) noexcept {
+#if defined(HOLDFAST_HASH_TABLE_WIDER)
+    if constexpr (Match == tag_match::best) {
+        if (unit == vector_unit::avx512) return match_tags_avx512(line, tag);
+        if (unit == vector_unit::avx2) return match_tags_avx2(line, tag);
+    }
+#endif
 #if defined(HOLDFAST_HASH_TABLE_VECTOR)
     if constexpr (Match == tag_match::best) return match_tags_vector(line, tag);
 #endif

@@ -158,7 +158,8 @@ class hash_table_mutator {
 
     [[nodiscard]] bool search(std::uint64_t bucket, std::uint16_t tag, const std::byte* key,
                               location& at) const noexcept {
-        for (std::uint32_t places = match_tags<Match>(view_.line(bucket), tag); places != 0; places &= places - 1) {
+        for (std::uint32_t places = match_tags<Match>(view_.line(bucket), tag, view_.vectors); places != 0;
+             places &= places - 1) {
             const unsigned place = static_cast<unsigned>(std::countr_zero(places));
             if (!equal_words(view_.node_at(bucket, place), key, view_.node.key_bytes())) continue;
             at.found = true;
@@ -177,7 +178,7 @@ class hash_table_mutator {
         view_.prefetch_preferred(home, h);
         if (search(home, h.tag(), key, at)) return at;
         at.bucket = home;
-        at.free_places = match_tags<Match>(view_.line(home), layout::tag_free);
+        at.free_places = match_tags<Match>(view_.line(home), layout::tag_free, view_.vectors);
         at.room = at.free_places != 0;
         bool may_follow = counter_of(view_.line(home), h.group()) != 0;
         if (at.room && !may_follow) return at;
@@ -197,8 +198,8 @@ class hash_table_mutator {
                 return at;
             }
             if (!at.room) {
-                const std::uint32_t free_first = match_tags<Match>(first, layout::tag_free);
-                const std::uint32_t free_second = match_tags<Match>(second, layout::tag_free);
+                const std::uint32_t free_first = match_tags<Match>(first, layout::tag_free, view_.vectors);
+                const std::uint32_t free_second = match_tags<Match>(second, layout::tag_free, view_.vectors);
                 const bool take_first = std::popcount(free_first) >= std::popcount(free_second);
                 at.bucket = take_first ? pair.first() : pair.second();
                 at.free_places = take_first ? free_first : free_second;

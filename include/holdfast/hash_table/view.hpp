@@ -41,9 +41,10 @@ struct hash_parts {
     }
     [[nodiscard]] constexpr std::uint16_t tag() const noexcept {
         const std::uint32_t low = static_cast<std::uint32_t>(hash & 0xffff);
+        if (low - 1 < layout::tag_reserved_min - 1U) [[likely]]
+            return static_cast<std::uint16_t>(low);
         // The 257 unusable values are spread over as many usable ones: 0 -> 0x100, 0xff00 + i -> 1 + i.
-        if (low == 0) return 0x100;
-        return static_cast<std::uint16_t>(low < layout::tag_reserved_min ? low : low - layout::tag_reserved_min + 1);
+        return static_cast<std::uint16_t>(low == 0 ? 0x100 : low - layout::tag_reserved_min + 1);
     }
     [[nodiscard]] constexpr unsigned group() const noexcept { return static_cast<unsigned>(hash >> 16) & 15U; }
     [[nodiscard]] constexpr std::uint64_t step(std::uint64_t buckets) const noexcept {
@@ -78,6 +79,9 @@ class probe_pairs {
     std::uint64_t buckets_;
 };
 
+/// Nodes that fit into a core's second cache come sooner than a guess at their place is made.
+inline constexpr std::uint64_t prefetch_bytes_min = 1U << 20;
+
 /// Addresses inside one body. Byte is std::byte for the writer, const std::byte for readers.
 ///
 /// Requires: g came from plan_hash_table() or read_hash_table_geometry() for at most this many body bytes; the body is
@@ -102,6 +106,8 @@ struct table_view {
     std::uint32_t node_words = 0;
     std::uint32_t value_word = 0;  // an update changes words [value_word, value_end) of a node
     std::uint32_t value_end = 0;
+    vector_unit vectors = vector_unit::compiled;
+    bool prefetches = false;  // whether guessing at a node's line pays
 
     table_view() = default;
     table_view(std::span<Byte> body, const layout::hash_table_geometry& g, Node description) noexcept
@@ -121,7 +127,9 @@ struct table_view {
           digests(body.data() + g.digests_offset),
           node_words(static_cast<std::uint32_t>(g.node_bytes / 8)),
           value_word(static_cast<std::uint32_t>(g.value_offset / 8)),
-          value_end(static_cast<std::uint32_t>((g.value_offset + g.value_bytes + 7) / 8)) {}
+          value_end(static_cast<std::uint32_t>((g.value_offset + g.value_bytes + 7) / 8)),
+          vectors(widest_vector_unit()),
+          prefetches(slots() * node_bytes > prefetch_bytes_min) {}
 
     /// The same view for reading only.
     [[nodiscard]] table_view<const Byte, Node> as_const() const noexcept {
@@ -143,6 +151,8 @@ struct table_view {
         v.node_words = node_words;
         v.value_word = value_word;
         v.value_end = value_end;
+        v.vectors = vectors;
+        v.prefetches = prefetches;
         return v;
     }
 
@@ -174,7 +184,7 @@ struct table_view {
 
     /// Asks for the cache line in which an entry with this hash probably lies, if it is in its home bucket.
     void prefetch_preferred(std::uint64_t home, hash_parts h) const noexcept {
-        __builtin_prefetch(bucket_nodes(home) + preferred_offset(home, h));
+        if (prefetches) __builtin_prefetch(bucket_nodes(home) + preferred_offset(home, h));
     }
     void prefetch_line(std::uint64_t bucket) const noexcept { __builtin_prefetch(line(bucket)); }
 };
