@@ -14,6 +14,7 @@
 //          half a unit at the end.
 // Handles: each store gives the key another one, which is its version. compare_and_set() takes it.
 // Expiry:  in seconds of a clock of the map's own, which goes on over reboots and knows no jumps (hash_map/clock.hpp).
+// Feed:    each change as a message of a broadcast ring, once and in order, also across kills (hash_map/feed.hpp).
 // Eviction, where the map is made with it: what was not used for long goes; nothing is refused that fits the empty map.
 // Layout:  layout/hash_map_layout.hpp. Invariants, order of stores and crash table: hash_map/write.hpp.
 // Threads: one writer object, used by one thread at a time; readers anywhere, at any time, on read-only mappings.
@@ -31,12 +32,19 @@
 #include <utility>
 
 #include "holdfast/hash_map/attach.hpp"
+#include "holdfast/hash_map/feed.hpp"
 #include "holdfast/hash_map/queries.hpp"
 #include "holdfast/hash_map/result.hpp"
 #include "holdfast/hash_map/write.hpp"
 #include "holdfast/segment.hpp"
 
 namespace holdfast {
+
+/// What a writer works with beside the map.
+struct hash_map_services {
+    hash_map_clock clock{};         ///< where time comes from
+    hash_map_feed* feed = nullptr;  ///< is told each change; must outlive the writer (hash_map/feed.hpp)
+};
 
 /// Reads a map.
 template <hash_map_key K>
@@ -83,19 +91,19 @@ class hash_map : public detail::hash_map_queries<hash_map<K>, K> {
 
     /// Makes an empty map. Throws: invalid_argument, and what segment::create throws (already_exists, no_space, ...).
     [[nodiscard]] static hash_map create(std::string_view uri, const hash_map_options& options,
-                                         const hash_map_clock& clock = {}) {
-        return hash_map(detail::create_hash_map(uri, options, detail::map_schema_of<K>(options.key_name)), clock);
+                                         const hash_map_services& services = {}) {
+        return hash_map(detail::create_hash_map(uri, options, detail::map_schema_of<K>(options.key_name)), services);
     }
     /// Becomes the writer of an existing map: takes the lease and finishes what the last writer was killed in.
     /// Throws: writer_alive, std::bad_alloc (one bit a unit, two with eviction), and what hash_map_reader::attach
     /// throws. Cost: three records, whatever the capacity.
     [[nodiscard]] static hash_map attach(std::string_view uri, const attach_options& options = {},
-                                         const hash_map_clock& clock = {}) {
-        return hash_map(segment::attach(uri, access::read_write, options), clock);
+                                         const hash_map_services& services = {}) {
+        return hash_map(segment::attach(uri, access::read_write, options), services);
     }
     [[nodiscard]] static hash_map attach(const segment_descriptors& descriptors, const attach_options& options = {},
-                                         const hash_map_clock& clock = {}) {
-        return hash_map(segment::attach(descriptors, access::read_write, options), clock);
+                                         const hash_map_services& services = {}) {
+        return hash_map(segment::attach(descriptors, access::read_write, options), services);
     }
     hash_map(hash_map&&) noexcept = default;
     hash_map& operator=(hash_map&&) noexcept = default;
@@ -172,14 +180,14 @@ class hash_map : public detail::hash_map_queries<hash_map<K>, K> {
     [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
 
     /// Takes over a segment attached read-write by other means. Throws: as attach; read_only.
-    explicit hash_map(segment from, const hash_map_clock& clock = {})
-        : segment_(std::make_shared<segment>(std::move(from))), clock_(clock) {
+    explicit hash_map(segment from, const hash_map_services& services = {})
+        : segment_(std::make_shared<segment>(std::move(from))), clock_(services.clock) {
         if (!segment_->writable())
             throw error(errc::read_only, segment_->uri(), "a map's writer needs the segment attached read-write");
         const layout::hash_map_geometry g = detail::hash_map_geometry_of(*segment_);
         detail::require_map_keys<K>(*segment_);
-        core_ =
-            std::make_unique<detail::map_writer_core>(detail::map_view<std::byte>(segment_->body(), g), clock, nullptr);
+        core_ = std::make_unique<detail::map_writer_core>(detail::map_view<std::byte>(segment_->body(), g),
+                                                          services.clock, services.feed);
     }
 
  private:
