@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Segments of layout v1 as they were written once, opened by this build: read, verified and written on in every kind of
+// memory, with the contents that were noted beside them. And a layout that changes must not do so in silence: what is
+// written today is the same byte by byte, and another layout's number is refused by name.
+//
+// A container's layout that has to change gets a new container version, images of its own, and code that goes on
+// reading these.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "golden/contents.hpp"
+#include "support/process.hpp"
+#include "support/segment_tools.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::test;
+
+const std::string folder = HOLDFAST_GOLDEN_IMAGES;
+
+struct golden_case {
+    std::string name;
+    const golden_subject* subject;
+    friend std::ostream& operator<<(std::ostream& out, const golden_case& c) { return out << c.name; }
+};
+
+// The images in the folder; each belongs to the subject whose name it begins with.
+std::vector<golden_case> cases() {
+    std::vector<golden_case> all;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+        if (entry.path().extension() != ".image") continue;
+        std::string name = entry.path().stem().string(), of = name;
+        if (of.ends_with("_killed")) of.resize(of.size() - 7);
+        const auto* const subject = std::find_if(std::begin(golden_subjects), std::end(golden_subjects),
+                                                 [&](const golden_subject& s) { return of == s.name; });
+        all.push_back({name, subject == std::end(golden_subjects) ? nullptr : subject});
+    }
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    return all;
+}
+
+std::string text_of_file(const std::string& path) {
+    const image_bytes bytes = read_file(path);
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+class Golden : public segment_test, public ::testing::WithParamInterface<golden_case> {
+ protected:
+    [[nodiscard]] std::string stem() const { return folder + "/" + GetParam().name; }
+    [[nodiscard]] const golden_subject& subject() const { return *GetParam().subject; }
+    [[nodiscard]] golden_image image() const { return golden_image::load(stem()); }
+};
+
+TEST_P(Golden, SaysWhatItSaidWhenItWasMadeInEveryKindOfMemory) {
+    ASSERT_NE(GetParam().subject, nullptr) << "no subject of that name: it was removed from subjects.hpp";
+    const std::string expected = text_of_file(stem() + ".txt");
+    for (const char* kind : {"file", "posix", "memfd", "sysv"}) {
+        const still_world then(golden_moment_ns, golden_seed);
+        std::string text;
+        const auto refused = refusal_of([&] { text = contents_of(subject(), image(), kind); });
+        EXPECT_EQ(refused, std::nullopt) << kind;
+        EXPECT_EQ(text, expected) << kind;
+    }
+}
+
+// Readers of a golden image change nothing of it, whoever they are.
+TEST_P(Golden, IsNotChangedByReaders) {
+    ASSERT_NE(GetParam().subject, nullptr);
+    const unique_directory place("golden");
+    write_file(place.file("s"), image().data);
+    if (!image().peers.empty()) write_file(place.file("s.peers"), image().peers);
+    (void)subject().describe(place.file_uri("s"));
+    EXPECT_EQ(read_file(place.file("s")), image().data);
+}
+
+// Every number that says which layout this is: another one is refused, never read as if it were ours.
+TEST_P(Golden, OfAnotherLayoutIsRefusedByName) {
+    ASSERT_NE(GetParam().subject, nullptr);
+    struct change {
+        std::size_t offset;
+        errc refused_with;
+    };
+    for (const change& c : {change{offsetof(layout::segment_header, layout_version), errc::version_mismatch},
+                            change{offsetof(layout::segment_header, container_version), errc::version_mismatch},
+                            change{offsetof(layout::segment_header, fingerprint), errc::version_mismatch}}) {
+        golden_image other = image();
+        other.data[c.offset] = static_cast<std::byte>(static_cast<unsigned>(other.data[c.offset]) + 1);
+        layout::segment_header header{};
+        std::memcpy(&header, other.data.data(), sizeof header);
+        header.header_checksum = layout::checksum_of(header);
+        std::memcpy(other.data.data(), &header, sizeof header);
+        const placed_image placed("file", other);
+        const bool of_container = c.offset == offsetof(layout::segment_header, container_version);
+        if (of_container && std::string(subject().name) == "raw") continue;  // its body is its user's own
+        EXPECT_EQ(refusal_of([&] { (void)subject().describe(placed.uri()); }), c.refused_with) << "byte " << c.offset;
+        EXPECT_EQ(refusal_of([&] { subject().go_on(placed.uri()); }), c.refused_with) << "byte " << c.offset;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(V1, Golden, ::testing::ValuesIn(cases()), [](const auto& c) { return c.param.name; });
+
+class GoldenSubject : public segment_test, public ::testing::WithParamInterface<golden_subject> {};
+
+// The first byte in which two images differ, or nothing.
+std::string difference(const image_bytes& a, const image_bytes& b) {
+    if (a.size() != b.size()) return std::to_string(a.size()) + " bytes for " + std::to_string(b.size());
+    const auto [left, right] = std::mismatch(a.begin(), a.end(), b.begin());
+    if (left == a.end()) return {};
+    const auto at = static_cast<std::size_t>(left - a.begin());
+    return at < header_bytes ? "byte " + std::to_string(at) + " of the header"
+                             : "byte " + std::to_string(at - header_bytes) + " of the body";
+}
+
+TEST_P(GoldenSubject, IsWrittenTodayAsItWasThen) {
+    const still_world then(golden_moment_ns, golden_seed);
+    const unique_directory place("golden");
+    GetParam().make(place.file_uri("s"));
+    const golden_image now = golden_image::of_file_segment(place.file("s"));
+    const golden_image golden = golden_image::load(folder + "/" + GetParam().name);
+    EXPECT_EQ(difference(now.data, golden.data), "")
+        << "the layout, or the order in which things are put into it, is another one than that of the golden image. "
+           "Where older programs read the new bytes rightly, say so in the commit and add an image beside the old one; "
+           "else raise the container's version and go on reading the old one";
+    EXPECT_EQ(difference(now.peers, golden.peers), "") << "the peers file";
+}
+
+// Why one image serves all kinds of memory: what differs between them is where the bytes lie.
+TEST_P(GoldenSubject, HasTheSameBytesInEveryKindOfMemory) {
+    const golden_image golden = golden_image::load(folder + "/" + GetParam().name);
+    for (const char* kind : {"posix", "sysv"}) {
+        const memory_place place(kind);
+        {
+            const still_world then(golden_moment_ns, golden_seed);
+            GetParam().make(place.uri());
+        }
+        const segment s = segment::attach(place.uri(), access::read_only);
+        image_bytes now(s.bytes().data() - header_bytes, s.bytes().data() + s.bytes().size());
+        forget_owner(now);
+        EXPECT_EQ(difference(now, golden.data), "") << kind;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(V1, GoldenSubject, ::testing::ValuesIn(golden_subjects),
+                         [](const auto& s) { return std::string(s.param.name); });
+
+// Nothing that can be made goes without an image, and the rig's own teeth: a byte that moved is noticed.
+TEST(GoldenImages, AreThereForEveryKindOfContainer) {
+    std::set<container_kind> kinds;
+    for (const golden_case& c : cases()) {
+        layout::segment_header header{};
+        std::memcpy(&header, golden_image::load(folder + "/" + c.name).data.data(), sizeof header);
+        kinds.insert(static_cast<container_kind>(header.kind));
+    }
+    for (std::uint32_t kind = 1; !kind_name(static_cast<container_kind>(kind)).empty(); ++kind)
+        if (static_cast<container_kind>(kind) != container_kind::hash_map) {
+            EXPECT_TRUE(kinds.contains(static_cast<container_kind>(kind)))
+                << kind_name(static_cast<container_kind>(kind));
+        }
+}
+
+TEST(GoldenImages, AByteThatMovedIsNoticed) {
+    const golden_image golden = golden_image::load(folder + "/array");
+    image_bytes moved = golden.data;
+    ASSERT_GT(moved.size(), std::size_t{header_bytes} + 100);
+    std::rotate(moved.end() - 40, moved.end() - 39, moved.end());  // of the last elements
+    EXPECT_NE(difference(moved, golden.data), "");
+    const std::string expected = text_of_file(folder + "/array.txt");
+    const still_world then(golden_moment_ns, golden_seed);
+    std::string text;
+    const auto refused = refusal_of([&] { text = contents_of(golden_subjects[8], {moved, golden.peers}, "file"); });
+    EXPECT_TRUE(refused || text != expected);
+}
+
+TEST(GoldenImages, PackAndUnpackGiveTheSameBytes) {
+    seeded_random random;
+    for (int round = 0; round < 200; ++round) {
+        image_bytes image(random.below(3000));
+        for (std::uint64_t pieces = random.below(20); pieces > 0 && !image.empty(); --pieces)
+            for (std::uint64_t at = random.below(image.size()), n = random.below(60); n > 0 && at < image.size();
+                 --n, ++at)
+                image[at] = static_cast<std::byte>(random());
+        ASSERT_EQ(unpack_image(pack_image(image), "packed"), image);
+    }
+}
+
+}  // namespace
