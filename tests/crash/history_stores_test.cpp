@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hash tables, arrays, block stores and metrics under real load, their processes killed and stopped at random: every
+// recorded history could have come from operations that happened at single instants, each of a killed process at most
+// once and before its successor went on.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "holdfast/array.hpp"
+#include "holdfast/block_store.hpp"
+#include "holdfast/hash_table.hpp"
+#include "holdfast/metrics/counter_set.hpp"
+#include "holdfast/metrics/latency_histogram.hpp"
+#include "support/history_test.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::test;
+using u64 = std::uint64_t;
+
+/// A value of several words that shows whether it is whole. Stamp 0 is none.
+using wide = std::array<u64, 7>;
+wide wide_of(u64 stamp) {
+    wide value{};
+    for (u64 i = 0; i < value.size() && stamp != 0; ++i) value[i] = i == 0 ? stamp : random_at(stamp, 1, i);
+    return value;
+}
+std::optional<u64> stamp_of(const wide& value) {
+    return value == wide_of(value[0]) ? std::optional(value[0]) : std::nullopt;
+}
+u64 stamp_for(const history_worker& me, u64 i) { return (me.life() << 24) + i + 1; }
+
+// ---- hash_table --------------------------------------------------------------------------------------------------
+
+enum : std::uint32_t { put_kind, erase_kind, find_kind };
+
+struct entry_model {
+    using state = u64;  // stamp; 0: no entry
+    static bool apply(state& s, const operation& op) {
+        switch (op.kind) {
+            case put_kind: s = op.given; return true;
+            case erase_kind: {
+                const bool was_there = s != 0;
+                s = 0;
+                return op.killed || op.answer == (was_there ? 1 : 0);
+            }
+            default: return op.killed || op.answer == s;
+        }
+    }
+};
+
+constexpr u64 keys = 12;
+
+class HashTableHistory : public history_test {};
+
+TEST_F(HashTableHistory, IsLinearizable) {
+    using table = hash_table<u64, wide>;
+    check_rounds(
+        8,
+        [&](const std::string& uri) {
+            (void)table::create(uri, {.capacity = keys});
+            const auto write = [uri](history_worker& me) -> std::string {
+                me.mortal();
+                auto writer = table::attach(uri, patient());
+                me.attached();
+                for (u64 i = 0; me.go_on(); ++i) {
+                    const u64 key = me.below(keys);
+                    const bool erase = me.below(3) == 0;
+                    me.log().call(erase ? erase_kind : put_kind, key, erase ? 0 : stamp_for(me, i));
+                    if (erase) {
+                        me.log().done(writer.erase(key) == hash_table_status::erased ? 1 : 0);
+                    } else {
+                        if (!writer.insert_or_assign(key, wide_of(stamp_for(me, i)))) return "a put was refused";
+                        me.log().done(0);
+                    }
+                }
+                return {};
+            };
+            const auto read = [uri](history_worker& me) -> std::string {
+                me.mortal();
+                const auto reader = hash_table_reader<u64, wide>::attach(uri);
+                me.attached();
+                while (me.go_on()) {
+                    const u64 key = me.below(keys);
+                    me.log().call(find_kind, key, 0);
+                    const auto found = reader.find(key);
+                    if (!found && reader.clear_contended()) {
+                        me.log().cancel();
+                        continue;
+                    }
+                    const auto stamp = found ? stamp_of(*found) : std::optional<u64>(0);
+                    if (!stamp) return "a torn value under key " + std::to_string(key);
+                    me.log().done(*stamp);
+                    if (reader.fault()) return "the reader latched a fault";
+                }
+                return {};
+            };
+            return std::vector<history_role>{{write, true}, {read, true}, {read}, {read}};
+        },
+        [](const std::string& uri) { (void)table::attach(uri, patient()); },
+        [](const history_run& run) { return check_by_key<entry_model>(run.all()); });
+}
+
+// ---- array -------------------------------------------------------------------------------------------------------
+
+enum : std::uint32_t { store_kind, load_kind };
+
+struct cell_model {
+    using state = u64;
+    static bool apply(state& s, const operation& op) {
+        if (op.kind == load_kind) return op.killed || op.answer == s;
+        s = op.given;
+        return true;
+    }
+};
+
+class ArrayHistory : public history_test {};
+
+// Elements 0 to 7 by themselves; 8 to 27, in two groups, always all together, as one object.
+constexpr u64 singles = 8, range = 20;
+
+TEST_F(ArrayHistory, ElementsAndRangesAreLinearizable) {
+    const auto load_range = [](const auto& from) -> std::optional<u64> {
+        std::array<wide, range> values;
+        from.load_range(singles, values);
+        const auto first = stamp_of(values[0]);
+        for (const wide& v : values)
+            if (stamp_of(v) != first) return std::nullopt;
+        return first;
+    };
+    check_rounds(
+        8,
+        [&](const std::string& uri) {
+            (void)array<wide>::create(uri, {.size = singles + range});
+            const auto write = [uri](history_worker& me) -> std::string {
+                me.mortal();
+                auto writer = array<wide>::attach(uri, patient());
+                me.attached();
+                for (u64 i = 0; me.go_on(); ++i) {
+                    const u64 at = me.below(singles + 2), stamp = stamp_for(me, i);
+                    me.log().call(store_kind, std::min(at, singles), stamp);
+                    if (at < singles) {
+                        writer.store(at, wide_of(stamp));
+                    } else {
+                        std::array<wide, range> values;
+                        values.fill(wide_of(stamp));
+                        writer.store_range(singles, values);
+                    }
+                    me.log().done(0);
+                }
+                return {};
+            };
+            const auto read = [uri, load_range](history_worker& me) -> std::string {
+                me.mortal();
+                const auto reader = array_reader<wide>::attach(uri);
+                me.attached();
+                while (me.go_on()) {
+                    const u64 at = me.below(singles + 2);
+                    me.log().call(load_kind, std::min(at, singles), 0);
+                    try {
+                        const auto stamp = at < singles ? stamp_of(reader[at]) : load_range(reader);
+                        if (!stamp) return "element " + std::to_string(at) + " is torn, or the range is mixed";
+                        me.log().done(*stamp);
+                    } catch (const error& refused) {
+                        if (refused.reason() != errc::contended) throw;
+                        me.log().cancel();
+                    }
+                }
+                return {};
+            };
+            return std::vector<history_role>{{write, true}, {read, true}, {read}, {read}};
+        },
+        [](const std::string& uri) { (void)array<wide>::attach(uri, patient()); },
+        [](const history_run& run) { return check_by_key<cell_model>(run.all()); });
+}
+
+// ---- block_store -------------------------------------------------------------------------------------------------
+
+enum : std::uint32_t { allocate_kind, free_kind, fetch_kind };
+
+struct block_slot_model {
+    static constexpr u64 freed = ~u64{0};
+    using state = u64;  // under a handle: 0 before it is given out, then the value's stamp, then `freed`
+    static bool apply(state& s, const operation& op) {
+        switch (op.kind) {
+            case allocate_kind:
+                if (s != 0) return false;  // a handle is given out once
+                s = op.given;
+                return true;
+            case free_kind: {
+                const bool was_there = s != 0 && s != freed;
+                if (!was_there) return !op.killed && op.answer == 0;
+                s = freed;
+                return op.killed || op.answer == 1;
+            }
+            default: return op.killed || op.answer == (s == freed ? 0 : s);
+        }
+    }
+};
+
+constexpr u64 places = 16;
+
+class BlockStoreHistory : public history_test {};
+
+// The handles lie where all roles see them. A value whose allocation was killed is known to nobody: the successor frees
+// what is under no handle of the table. A replacement is an allocation and a freeing at once.
+TEST_F(BlockStoreHistory, ValuesAreLinearizable) {
+    shared_image page(4096);
+    auto* const handles = reinterpret_cast<std::atomic<u64>*>(page.bytes().data());
+    const auto bytes_of = [](u64 stamp) {
+        std::vector<std::byte> value(sizeof(wide) + stamp % 5 * 64);
+        const wide first = wide_of(stamp);
+        std::memcpy(value.data(), &first, sizeof first);
+        for (std::size_t i = sizeof first; i < value.size(); ++i) value[i] = static_cast<std::byte>(stamp + i);
+        return value;
+    };
+    const auto stamp_in = [bytes_of](const std::vector<std::byte>& value) -> std::optional<u64> {
+        wide first;
+        if (value.size() < sizeof first) return std::nullopt;
+        std::memcpy(&first, value.data(), sizeof first);
+        const auto stamp = stamp_of(first);
+        return stamp && value == bytes_of(*stamp) ? stamp : std::nullopt;
+    };
+    check_rounds(
+        8,
+        [&](const std::string& uri) {
+            for (u64 p = 0; p < places; ++p) handles[p].store(0);
+            (void)block_store::create(uri, {.bytes = 40'000, .unit_bytes = 64});
+            const auto write = [uri, handles, bytes_of](history_worker& me) -> std::string {
+                me.mortal();
+                block_store store = block_store::attach(uri, patient());
+                me.attached();
+                u64 cursor = 0;
+                while (const auto stray = store.next_value(cursor))
+                    if (std::none_of(handles, handles + places, [&](auto& h) { return h.load() == *stray; }))
+                        if (store.free(*stray) != outcome::ok) return "a stray value cannot be freed";
+                for (u64 i = 0; me.go_on(); ++i) {
+                    std::atomic<u64>& place = handles[me.below(places)];
+                    const u64 former = place.load(), stamp = stamp_for(me, i), choice = me.below(3);
+                    if (former == 0) {
+                        me.log().call(allocate_kind, 0, stamp);
+                        const block_result kept = store.allocate(bytes_of(stamp));
+                        if (!kept) return "an allocation was refused";
+                        me.log().done(1, kept.handle);
+                        place.store(kept.handle);
+                    } else if (choice != 0 || !store.contains(former)) {
+                        me.log().call(free_kind, former, 0);
+                        me.log().done(store.free(former) == outcome::ok ? 1 : 0);
+                        if (choice == 2) continue;  // others may go on asking for it
+                        place.store(0);
+                    } else {
+                        me.log().call(free_kind, former, 0);
+                        const u64 called = me.log().called();
+                        const block_result kept = store.replace(former, bytes_of(stamp));
+                        if (!kept) return "a replacement was refused";
+                        me.log().done(1);
+                        me.log().also({called, me.log().last_returned(), allocate_kind, false, kept.handle, stamp, 1});
+                        place.store(kept.handle);
+                    }
+                }
+                return {};
+            };
+            const auto read = [uri, handles, stamp_in](history_worker& me) -> std::string {
+                me.mortal();
+                const block_store_reader reader = block_store_reader::attach(uri);
+                me.attached();
+                std::vector<std::byte> out;
+                while (me.go_on()) {
+                    const u64 handle = handles[me.below(places)].load();
+                    if (handle == 0) continue;
+                    me.log().call(fetch_kind, handle, 0);
+                    const result got = reader.read(handle, out);
+                    if (got.status == outcome::stale) {
+                        me.log().done(0);
+                        continue;
+                    }
+                    if (!got) return "a read answers " + std::string(outcome_name(got.status));
+                    const auto stamp = stamp_in(out);
+                    if (!stamp) return "a torn value";
+                    me.log().done(*stamp);
+                }
+                return {};
+            };
+            return std::vector<history_role>{{write, true}, {read, true}, {read}, {read}};
+        },
+        [](const std::string& uri) { (void)block_store::attach(uri, patient()); },
+        [](const history_run& run) {
+            history all = run.all();
+            // An allocation that never came to a handle is nobody's; the successor has freed what there was of it.
+            std::erase_if(all, [](const operation& op) { return op.kind == allocate_kind && op.killed; });
+            // A kill in a replacement may free the old value after it happened; its handle is still in the table.
+            return check_by_key<block_slot_model>(all);
+        });
+}
+
+// ---- metrics -----------------------------------------------------------------------------------------------------
+
+enum : std::uint32_t { add_kind, sum_kind };
+
+struct counter_model {
+    using state = u64;
+    static bool apply(state& s, const operation& op) {
+        if (op.kind == sum_kind) return op.killed || op.answer == s;
+        s += op.given;
+        return true;
+    }
+};
+
+class MetricsHistory : public history_test {};
+
+constexpr const char* names[] = {"a_total", "b_total"};
+
+TEST_F(MetricsHistory, CountersOfManyWritersAreLinearizable) {
+    check_rounds(
+        8,
+        [&](const std::string& uri) {
+            (void)counter_set::create(uri, {.capacity = 4});
+            const auto write = [uri](history_worker& me) -> std::string {
+                me.mortal();
+                const counter_set set = counter_set::attach(uri);
+                counter mine[] = {set.get(names[0]), set.get(names[1])};
+                me.attached();
+                while (me.go_on()) {
+                    const u64 key = me.below(2);
+                    me.log().call(add_kind, key, 1);
+                    mine[key].add(1);
+                    me.log().done(0);
+                }
+                return {};
+            };
+            const auto read = [uri](history_worker& me) -> std::string {
+                const counter_set_reader reader = counter_set_reader::attach(uri);
+                me.attached();
+                while (me.go_on()) {
+                    const u64 key = me.below(2);
+                    me.log().call(sum_kind, key, 0);
+                    me.log().done(reader.value(names[key]).value_or(0));
+                }
+                return {};
+            };
+            return std::vector<history_role>{{write, true}, {write, true}, {write, true}, {read}};
+        },
+        [](const std::string&) {}, [](const history_run& run) { return check_by_key<counter_model>(run.all()); });
+}
+
+// A merged histogram is no single instant of all shards; it holds whatever had returned when it was asked for, nothing
+// that had not been called when it answered, and never less than an earlier one.
+history_report check_totals(const history& adds, history reads) {
+    history_report report;
+    report.operations = adds.size() + reads.size();
+    std::vector<u64> called, returned;
+    for (const operation& op : adds) {
+        called.push_back(op.called);
+        if (!op.killed) returned.push_back(op.returned);
+        report.killed += op.killed ? 1 : 0;
+    }
+    std::sort(called.begin(), called.end());
+    std::sort(returned.begin(), returned.end());
+    u64 before = 0;
+    for (const operation& op : reads) {  // of one reader: in order
+        const auto least =
+            static_cast<u64>(std::lower_bound(returned.begin(), returned.end(), op.called) - returned.begin());
+        const auto most =
+            static_cast<u64>(std::upper_bound(called.begin(), called.end(), op.returned) - called.begin());
+        if (op.killed) continue;
+        if (op.answer < std::max(least, before) || op.answer > most)
+            report.violation = "a total outside [" + std::to_string(std::max(least, before)) + ", " +
+                               std::to_string(most) + "]: " + op.text();
+        before = op.answer;
+    }
+    return report;
+}
+
+TEST_F(MetricsHistory, TotalsOfHistogramsLieBetweenWhatWasRecordedAndWhatWasBegun) {
+    check_rounds(
+        8,
+        [&](const std::string& uri) {
+            (void)latency_histogram::create(uri, {.shards = 2});
+            const auto write = [uri](history_worker& me) -> std::string {
+                me.mortal();
+                const latency_histogram histogram = latency_histogram::attach(uri);
+                latency_recorder recorder = histogram.recorder();
+                me.attached();
+                while (me.go_on()) {
+                    me.log().call(add_kind, 0, 1);
+                    recorder.record(100 + me.below(1000));
+                    me.log().done(0);
+                }
+                return {};
+            };
+            const auto read = [uri](history_worker& me) -> std::string {
+                const latency_histogram_reader reader = latency_histogram_reader::attach(uri);
+                me.attached();
+                while (me.go_on()) {
+                    me.log().call(sum_kind, 0, 0);
+                    me.log().done(reader.merged().total());
+                }
+                return {};
+            };
+            return std::vector<history_role>{{write, true}, {write, true}, {write, true}, {read}};
+        },
+        [](const std::string&) {}, [](const history_run& run) { return check_totals(run.of(0, 3), run.of_role[3]); });
+}
+
+// ---- the rig -----------------------------------------------------------------------------------------------------
+
+struct exact_counter_model {
+    using state = u64;
+    static bool apply(state& s, const operation& op) {
+        ++s;
+        return op.killed || op.answer == s;
+    }
+};
+
+// The rig's own teeth: two processes that add to a word by load and store lose additions, and that is seen.
+TEST(HistoryRig, FindsAnObjectThatLosesAdditions) {
+    shared_image page(4096);
+    auto* const word = new (page.bytes().data()) std::atomic<u64>(0);
+    const auto add = [word](history_worker& me) -> std::string {
+        me.mortal();
+        me.attached();
+        while (me.go_on()) {
+            me.log().call(add_kind, 0, 1);
+            const u64 next = word->load() + 1;
+            if (me.below(4) == 0) ::sched_yield();
+            word->store(next);
+            me.log().done(next);
+        }
+        return {};
+    };
+    const history_run run = run_roles({{add, true}, {add, true}}, 100 * slowness, choose_seed(), [] {});
+    EXPECT_EQ(run.failure, "");
+    EXPECT_FALSE(check_history<exact_counter_model>(run.all()).ok());
+}
+
+}  // namespace
