@@ -3,6 +3,8 @@
 //
 //   fail_each_system_call   runs an operation once per system call it makes; in run n the n-th call is not executed and
 //                           answers an errno of our choice (by ptrace, on the binary as it is)
+//   fail_each_call_of_program   the same for a child that becomes another program; there also with all calls from the
+//                           n-th on failing, for good
 //   refuse_unnamed_files    makes O_TMPFILE unsupported in the calling process, as on a file system that lacks it
 //                           (by seccomp; works without privileges and cannot be undone: call it in a child)
 #pragma once
@@ -92,8 +94,145 @@ template <class Prepare, class Operate, class Eligible, class Judge>
     }
     return report;
 }
+
+/// Whether one call fails, or all that come after it too.
+enum class fault_span : std::uint8_t { once, for_good };
+
+/// A call at its entry.
+struct system_call {
+    long number = -1;
+    unsigned long long first_argument = 0;
+};
+
+namespace rig {
+
+// A traced program at its system calls, from the entry of its execve on.
+class traced_program {
+ public:
+    template <class Become>
+    explicit traced_program(Become&& become) {
+        pid_ = ::fork();
+        if (pid_ < 0) throw std::system_error(errno, std::generic_category(), "fork");
+        if (pid_ == 0) {
+            if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) ::_exit(1);
+            ::raise(SIGSTOP);
+            become();
+            ::_exit(127);
+        }
+        wait();
+        constexpr long options = PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC;
+        if (!WIFSTOPPED(status_) || ::ptrace(PTRACE_SETOPTIONS, pid_, nullptr, options) != 0)
+            throw std::system_error(EPERM, std::generic_category(), "ptrace");
+        while (alive_ && status_ >> 8 != (SIGTRAP | (PTRACE_EVENT_EXEC << 8))) resume();
+        if (alive_) (void)to_call();  // the way out of execve
+    }
+    traced_program(const traced_program&) = delete;
+    traced_program& operator=(const traced_program&) = delete;
+    ~traced_program() {
+        if (!alive_) return;
+        ::kill(pid_, SIGKILL);
+        wait();
+    }
+    /// On to the next entry or exit of a call. Returns: false when the program ended instead.
+    [[nodiscard]] bool to_call() {
+        do resume();
+        while (alive_ && WSTOPSIG(status_) != (SIGTRAP | 0x80));
+        return alive_;
+    }
+    /// At the entry of a call.
+    [[nodiscard]] system_call call() {
+        user_regs_struct registers{};
+        ::ptrace(PTRACE_GETREGS, pid_, nullptr, &registers);
+        return {static_cast<long>(registers.orig_rax), registers.rdi};
+    }
+    /// From the entry of a call: not executed, to its exit with that answer.
+    [[nodiscard]] bool fail(int error) {
+        user_regs_struct registers{};
+        ::ptrace(PTRACE_GETREGS, pid_, nullptr, &registers);
+        registers.orig_rax = ~0ULL;  // no such call: the kernel does nothing
+        ::ptrace(PTRACE_SETREGS, pid_, nullptr, &registers);
+        if (!to_call()) return false;
+        ::ptrace(PTRACE_GETREGS, pid_, nullptr, &registers);
+        registers.rax = static_cast<unsigned long long>(-static_cast<long long>(error));
+        return ::ptrace(PTRACE_SETREGS, pid_, nullptr, &registers) == 0;
+    }
+    [[nodiscard]] int status() const noexcept { return status_; }
+
+ private:
+    void resume() {
+        const int stopped_by = WIFSTOPPED(status_) ? WSTOPSIG(status_) & 0x7F : 0;
+        const bool ours = stopped_by == SIGTRAP || stopped_by == SIGSTOP;
+        if (::ptrace(PTRACE_SYSCALL, pid_, nullptr, static_cast<long>(ours ? 0 : stopped_by)) != 0)
+            alive_ = false;
+        else
+            wait();
+    }
+    void wait() {
+        pid_t got;
+        while ((got = ::waitpid(pid_, &status_, __WALL)) < 0 && errno == EINTR) {
+        }
+        if (got != pid_ || WIFEXITED(status_) || WIFSIGNALED(status_)) alive_ = false;
+    }
+    pid_t pid_ = -1;
+    int status_ = 0;
+    bool alive_ = true;
+};
+
+}  // namespace rig
+
+/// As fail_each_system_call, for the program that become() turns a child into by execve. eligible(system_call) is asked
+/// about each call, in order, from there on: those of the loader too, which survives few failures. judge() gets the
+/// exit code as result. A program that makes 100,000 calls after the first that failed is taken for one that never
+/// ends.
+template <class Prepare, class Become, class Eligible, class Judge>
+[[nodiscard]] step_report fail_each_call_of_program(int error, fault_span span, Prepare&& prepare, Become&& become,
+                                                    Eligible&& eligible, Judge&& judge) {
+    constexpr std::uint64_t calls_max = 100'000;
+    step_report report;
+    for (bool reached = true; reached && report.failure.empty();) {
+        prepare();
+        faulted_run run{.ordinal = report.steps + 1, .number = -1, .result = 0, .uncaught = {}};
+        std::uint64_t seen = 0, after = 0;
+        reached = false;
+        {
+            rig::traced_program program(become);
+            while (after < calls_max && program.to_call()) {
+                const system_call call = program.call();
+                const bool counts = eligible(call);
+                if (counts) ++seen;
+                const bool first = !reached && counts && seen == run.ordinal;
+                if (first) run.number = call.number;
+                if (reached) ++after;
+                const bool fails = first || (reached && span == fault_span::for_good && counts);
+                reached = reached || first;
+                if (fails ? !program.fail(error) : !program.to_call()) break;
+            }
+            if (after == calls_max) run.uncaught = "it goes on for ever";
+            if (WIFEXITED(program.status())) run.result = WEXITSTATUS(program.status());
+            if (WIFSIGNALED(program.status()))
+                run.uncaught = "killed by signal " + std::to_string(WTERMSIG(program.status()));
+        }
+        if (reached) ++report.steps;
+        report.failure = judge(static_cast<const faulted_run&>(run));
+        if (!report.failure.empty())
+            report.failure = "system call " + std::to_string(run.number) + ", the " + std::to_string(run.ordinal) +
+                             ". of the program, failed with errno " + std::to_string(error) +
+                             (span == fault_span::once ? " once: " : " and all behind it: ") + report.failure;
+    }
+    return report;
+}
 #else
 inline constexpr bool can_fail_system_calls = false;
+enum class fault_span : std::uint8_t { once, for_good };
+struct system_call {
+    long number = -1;
+    unsigned long long first_argument = 0;
+};
+
+template <class Prepare, class Become, class Eligible, class Judge>
+[[nodiscard]] step_report fail_each_call_of_program(int, fault_span, Prepare&&, Become&&, Eligible&&, Judge&&) {
+    return {.steps = 0, .images = 0, .seconds = 0, .failure = "needs: x86-64"};
+}
 
 template <class Prepare, class Operate, class Eligible, class Judge>
 [[nodiscard]] step_report fail_each_system_call(int, Prepare&&, Operate&&, Eligible&&, Judge&&) {

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <sys/random.h>
+#include <sys/types.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -31,12 +33,16 @@ struct hash_table_options {
 
 namespace detail {
 
-[[nodiscard]] inline std::uint64_t random_seed() noexcept {
+/// Throws: io where the kernel gives no random bytes (an old one, or a filter of system calls).
+[[nodiscard]] inline std::uint64_t random_seed(const std::string& subject = "the seed of a hash") {
     std::uint64_t seed = 0;
     // Before the kernel has entropy this blocks, as it should: the seed is the defence against chosen keys.
-    while (::getrandom(&seed, sizeof seed, 0) != static_cast<ssize_t>(sizeof seed)) {
+    for (;;) {
+        const ssize_t got = ::getrandom(&seed, sizeof seed, 0);
+        if (got == static_cast<ssize_t>(sizeof seed)) return seed;
+        if (got < 0 && errno != EINTR)
+            throw error(errc::io, subject, "the kernel gave no random bytes for the hash; try again");
     }
-    return seed;
 }
 
 /// Makes the segment of a new table. fill(body, geometry) may put entries into the still unpublished body, whose zero
@@ -52,7 +58,7 @@ template <class Fill>
                                              .key_bytes = schema.key->bytes(),
                                              .value_bytes = schema.value->bytes(),
                                              .value_alignment = schema.value->alignment(),
-                                             .seed = options.seed ? *options.seed : random_seed()};
+                                             .seed = options.seed ? *options.seed : random_seed(subject)};
     if (const char* why = layout::check(request)) throw error(errc::invalid_argument, subject, why);
     const layout::hash_table_geometry g = layout::plan_hash_table(request);
     segment_spec spec;

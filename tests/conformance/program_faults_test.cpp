@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every system call of `holdfast save` and `holdfast restore` fails, once or from there on for good. Attacked: the
+// saved file is the old one or all of the new one, the restored segment is not there or whole, an exit code of 0 means
+// that it was done, and whatever fails, the program comes to an end by itself.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/syscall.h>
+
+#include <array>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "holdfast/hash_table.hpp"
+#include "support/capability.hpp"
+#include "support/program.hpp"
+#include "support/segment_tools.hpp"
+#include "support/system_call_faults.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::test;
+using u64 = std::uint64_t;
+
+struct fault {
+    int error;
+    fault_span span;
+    friend std::ostream& operator<<(std::ostream& out, const fault& f) {
+        return out << "errno " << f.error << (f.span == fault_span::once ? " once" : " for good");
+    }
+};
+
+// From the program's first act on, which is its guard against truncation: what the loader and the C library do before
+// is not the program. Left alone are calls whose failure no program survives, or that cannot fail.
+class own_calls {
+ public:
+    void begin() noexcept { begun_ = false; }
+    bool operator()(const system_call& call) noexcept {
+        if (!begun_) {
+            begun_ = call.number == SYS_rt_sigaction && call.first_argument == SIGBUS;
+            return false;
+        }
+        switch (call.number) {
+            case SYS_exit_group:
+            case SYS_munmap:
+            case SYS_close:
+            case SYS_brk:
+            case SYS_futex:
+            case SYS_rt_sigprocmask: return false;
+            default: return true;
+        }
+    }
+
+ private:
+    bool begun_ = false;
+};
+
+std::string content_of(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+class ProgramFaults : public segment_test, public ::testing::WithParamInterface<fault> {
+ protected:
+    static constexpr u64 entries = 50;
+
+    void SetUp() override {
+        if (program_path().empty()) GTEST_SKIP() << "needs: the program";
+        if (sanitized || !can_trace() || !can_fail_system_calls)
+            GTEST_SKIP() << "needs: ptrace on x86-64 and a build without sanitizers";
+        auto table = hash_table<u64, u64>::create(disk_.file_uri("s"), {.capacity = entries});
+        for (u64 n = 0; n < entries; ++n) (void)table.try_insert(n, n * n);
+    }
+    [[nodiscard]] bool is_restored(const std::string& name) const {
+        const auto table = hash_table_reader<u64, u64>::attach(disk_.file_uri(name));
+        for (u64 n = 0; n < entries; ++n)
+            if (table.find(n) != n * n) return false;
+        return table.size() == entries;
+    }
+    // By the program, without faults. A saved file tells when it was made, so two are never the same.
+    [[nodiscard]] bool restores_to_all(const std::string& saved) const {
+        if (!run_program({"restore", "-q", saved, disk_.file_uri("c")}).end.success()) return false;
+        const bool all = is_restored("c");
+        for (const char* name : {"c", "c.lease"}) ::unlink(disk_.file(name).c_str());
+        return all;
+    }
+    // What an interrupted program may leave beside, where it could not even take it away.
+    [[nodiscard]] std::string left_over(const faulted_run& run, const std::vector<std::string>& known) const {
+        const bool could_clean =
+            GetParam().span == fault_span::once && run.number != SYS_unlink && run.number != SYS_unlinkat;
+        for (const std::string& entry : disk_.entries()) {
+            if (std::find(known.begin(), known.end(), entry) != known.end()) continue;
+            if (could_clean) return "left behind: " + entry;
+            ::unlink(disk_.file(entry).c_str());
+        }
+        return {};
+    }
+    void report(const char* what, const step_report& done, u64 refused) const {
+        EXPECT_EQ(done.failure, "");
+        EXPECT_GT(done.steps, 30U);
+        EXPECT_GT(refused, 10U) << "hardly any failure was noticed";
+        RecordProperty("calls", std::to_string(done.steps));
+        std::printf("%s, errno %d, %s: %llu calls failed, %llu times the program said so\n", what, GetParam().error,
+                    GetParam().span == fault_span::once ? "once" : "for good",
+                    static_cast<unsigned long long>(done.steps), static_cast<unsigned long long>(refused));
+    }
+    unique_directory disk_{"faults"};
+};
+
+TEST_P(ProgramFaults, InSaveLeaveTheOldFileOrTheNew) {
+    const std::string saved = disk_.file("saved"), old = "the old contents";
+    const auto save = [&] { become_program({"save", "-q", disk_.file_uri("s"), saved}, {}); };
+    ASSERT_TRUE(in_child(save).success());
+    ASSERT_TRUE(restores_to_all(saved));
+    own_calls calls;
+    u64 refused = 0;
+    const step_report done = fail_each_call_of_program(
+        GetParam().error, GetParam().span,
+        [&] {
+            calls.begin();
+            std::ofstream(saved, std::ios::binary | std::ios::trunc) << old;
+        },
+        save, [&](const system_call& call) { return calls(call); },
+        [&](const faulted_run& run) -> std::string {
+            if (!run.uncaught.empty()) return run.uncaught;
+            refused += run.result != 0 ? 1 : 0;
+            if (run.number < 0 && run.result != 0) return "fails without a fault";
+            const bool replaced = content_of(saved) != old;
+            if (replaced && !restores_to_all(saved)) return "the file is neither the old one nor all of the new one";
+            if (run.result == 0 && !replaced) return "exit code 0, and the file is the old one";
+            return left_over(run, {"s", "s.lease", "saved"});
+        });
+    report("save", done, refused);
+}
+
+TEST_P(ProgramFaults, InRestoreLeaveNothingOrAWholeSegment) {
+    const std::string saved = disk_.file("saved");
+    ASSERT_TRUE(in_child([&] { become_program({"save", "-q", disk_.file_uri("s"), saved}, {}); }).success());
+    const auto restore = [&] { become_program({"restore", "-q", saved, disk_.file_uri("r")}, {}); };
+    own_calls calls;
+    u64 refused = 0;
+    const step_report done = fail_each_call_of_program(
+        GetParam().error, GetParam().span,
+        [&] {
+            calls.begin();
+            for (const char* name : {"r", "r.lease", "r.peers"}) ::unlink(disk_.file(name).c_str());
+        },
+        restore, [&](const system_call& call) { return calls(call); },
+        [&](const faulted_run& run) -> std::string {
+            if (!run.uncaught.empty()) return run.uncaught;
+            refused += run.result != 0 ? 1 : 0;
+            if (run.number < 0 && run.result != 0) return "fails without a fault";
+            const bool there = ::access(disk_.file("r").c_str(), F_OK) == 0;
+            if (run.result == 0 && !there) return "exit code 0, and there is no segment";
+            if (there && !is_restored("r")) return "the segment is not what was saved";
+            return left_over(run, {"s", "s.lease", "saved", "r", "r.lease"});
+        });
+    report("restore", done, refused);
+}
+
+INSTANTIATE_TEST_SUITE_P(Errno, ProgramFaults,
+                         ::testing::Values(fault{EIO, fault_span::once}, fault{EIO, fault_span::for_good},
+                                           fault{ENOSPC, fault_span::once}, fault{ENOMEM, fault_span::for_good}),
+                         [](const auto& value) {
+                             return "errno_" + std::to_string(value.param.error) +
+                                    (value.param.span == fault_span::once ? "_once" : "_for_good");
+                         });
+
+}  // namespace
