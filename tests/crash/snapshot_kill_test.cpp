@@ -4,9 +4,12 @@
 
 #include <signal.h>
 
+#include <cstdio>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "holdfast/layout/snapshot_verify.hpp"
 #include "holdfast/snapshot.hpp"
 #include "support/kill_rig.hpp"
 #include "support/process.hpp"
@@ -88,6 +91,61 @@ TEST_F(SnapshotKill, WritersKilledAtRandomInstantsLoseNothingPublished) {
         {.rounds = holdfast::test::scaled(300), .delay_ns_max = 60'000, .seed = random.seed()}, worker, verify);
     EXPECT_TRUE(report.passed()) << report.text();
     RecordProperty("kills", report.text());
+}
+
+// Over plain bytes, so that a round is short: recovery and publishing are killed where they stand, and again in the
+// next round. After each kill every slot can be used again at once: none is lost.
+TEST(SnapshotCoreKill, TenThousandKillsLoseNoVersionAndNoSlot) {
+    constexpr std::uint64_t slots = 4, bytes_max = 600;
+    const std::uint64_t seed = holdfast::test::choose_seed();
+    SCOPED_TRACE("repeat with HOLDFAST_TEST_SEED=" + std::to_string(seed));
+    holdfast::test::snapshot_bench bench(slots, bytes_max);
+    holdfast::test::shared_image copy(bench.image().size());
+    // Made beforehand: what is killed is publishing, not the making of objects.
+    std::vector<std::vector<std::byte>> objects;
+    for (std::uint64_t n = 0; n < 8; ++n) objects.push_back(whole_object(n, bytes_max - 70 * n));
+    const auto object_of = [&](std::uint64_t of) -> const std::vector<std::byte>& { return objects[of % 8]; };
+    holdfast::layout::no_hazards nobody;
+    const auto publish = [&](holdfast::layout::snapshot_write_core& writer) {
+        const std::uint64_t next = writer.version() + 1;
+        return writer.publish(object_of(next), nobody, next).version == next;
+    };
+    std::uint64_t version = 0;
+    const auto worker = [&](kill_progress& progress, std::uint64_t round) {
+        if (round % 4 == 0) progress.ready();  // from here on: recovery is killed, too
+        auto writer = bench.writer();
+        for (std::uint64_t i = 0;; ++i) {
+            // A fresh process meets a fault at each page first.
+            if (round % 4 != 0 && i == 2 * slots) progress.ready();
+            progress.begin();
+            if (!publish(writer)) ::_exit(1);
+            progress.end();
+        }
+    };
+    const auto verify = [&](const kill_progress& progress, std::uint64_t round) -> std::string {
+        const std::uint64_t least = version + progress.completed();
+        std::vector<std::byte> out(bytes_max);
+        const auto got = bench.reader().read(out);
+        if (got.version != least && !(progress.in_flight() && got.version == least + 1))
+            return "version " + std::to_string(got.version) + " after " + std::to_string(least) + " publishes";
+        version = got.version;
+        out.resize(got.bytes);
+        if (version != 0 && (got.status != snapshot_status::ok || out != object_of(version))) return "a mixed object";
+        holdfast::layout::findings found;
+        holdfast::layout::verify_snapshot(bench.body(), bench.geometry(), found);
+        if (!found.empty()) return "verify: " + found.list()[0].what;
+        if (round % 4 != 0) return {};
+        copy.assign(bench.image().bytes());
+        holdfast::layout::snapshot_write_core next(copy.bytes(), bench.geometry(), "copy");
+        for (std::uint64_t i = 0; i < 2 * slots; ++i)
+            if (!publish(next)) return "a slot is lost";
+        return {};
+    };
+    const auto report = holdfast::test::run_kill_rounds(
+        {.rounds = holdfast::test::scaled(10'000), .delay_ns_max = 20'000, .seed = seed}, worker, verify);
+    EXPECT_TRUE(report.passed()) << report.text();
+    RecordProperty("kills", std::to_string(report.kills));
+    std::printf("%s; version %llu\n", report.text().c_str(), static_cast<unsigned long long>(version));
 }
 
 TEST_F(SnapshotKill, AKilledPinnedReadersSlotIsTakenBackWhenNeeded) {
