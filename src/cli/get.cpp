@@ -10,6 +10,7 @@
 #include "holdfast/detail/concat.hpp"
 #include "inspect/attach.hpp"
 #include "inspect/keyed_reader.hpp"
+#include "inspect/map_reader.hpp"
 #include "inspect/metrics_reader.hpp"
 #include "inspect/object_reader.hpp"
 
@@ -103,11 +104,23 @@ int get_object(const options& chosen, const std::shared_ptr<const segment>& from
     return answer(result.status, chosen, from->uri());
 }
 
+int get_from_map(const options& chosen, const std::shared_ptr<const segment>& from) {
+    const inspect::map_reader map(from);
+    if (chosen.key.empty()) refuse_key(from->uri(), "name the key that you ask for");
+    std::string text;
+    const inspect::lookup_result result = map.get(chosen.key, text);
+    if (result.status == inspect::lookup::bad_key)
+        refuse_key(from->uri(), detail::concat("the key is none of this segment's: ", result.reason));
+    if (result) put(text + "\n");
+    return answer(result.status, chosen, from->uri());
+}
+
 int get(const options& chosen) {
     const std::shared_ptr<const segment> from = inspect::attach_to_look(chosen.segment);
     switch (from->info().kind) {
         case container_kind::counter_set: return get_counter(chosen, *from);
         case container_kind::latency_histogram: return get_latencies(chosen, *from);
+        case container_kind::hash_map: return get_from_map(chosen, from);
         case container_kind::snapshot:
             if (!inspect::publishes_index(*from)) return get_object(chosen, from);
             break;

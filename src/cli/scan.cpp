@@ -10,6 +10,7 @@
 #include "inspect/attach.hpp"
 #include "inspect/dumper.hpp"
 #include "inspect/keyed_reader.hpp"
+#include "inspect/map_reader.hpp"
 #include "inspect/metrics_reader.hpp"
 
 namespace holdfast::cli {
@@ -110,23 +111,53 @@ int scan_entries(const options& chosen) {
     return shown == 0 ? negative : success;
 }
 
+int scan_map(const options& chosen, const std::shared_ptr<const segment>& from) {
+    if (!chosen.fields.empty())
+        throw error(errc::invalid_argument, from->uri(), "a hash_map's values have no fields; leave --fields out");
+    const inspect::map_reader map(from);
+    std::string text;
+    std::uint64_t shown = 0;
+    if (!chosen.json) text = styled("key\tbytes\tttl_s\tvalue", style::strong) + "\n";
+    map.scan([&](const hash_map_entry& entry) {
+        if (!chosen.prefix.empty() && !map.key_text(entry).starts_with(chosen.prefix)) return true;
+        if (chosen.json) {
+            map.append_json(text, entry);
+            text += '\n';
+        } else {
+            map.append_line(text, entry);
+        }
+        if (text.size() > 65536) {
+            put(text);
+            text.clear();
+        }
+        return ++shown != chosen.limit;
+    });
+    if (shown != 0) put(text);
+    return shown == 0 ? negative : success;
+}
+
 int scan(const options& chosen) {
     const std::shared_ptr<const segment> from = inspect::attach_to_look(chosen.segment);
-    return from->info().kind == container_kind::counter_set ? scan_counters(chosen, *from) : scan_entries(chosen);
+    switch (from->info().kind) {
+        case container_kind::counter_set: return scan_counters(chosen, *from);
+        case container_kind::hash_map: return scan_map(chosen, from);
+        default: return scan_entries(chosen);
+    }
 }
 
 }  // namespace
 
 void add_scan(command_line& line) {
     const auto chosen = std::make_shared<options>();
-    line.add("scan", "Print the entries of a hash table, an array, an index or a counter set, one a line")
+    line.add("scan", "Print the entries of a hash table or map, an array, an index or a counter set, one a line")
         .positional("SEGMENT", chosen->segment, "the segment")
         .option("--fields", chosen->fields, "NAME,...", "these fields, in this order")
         .option("--prefix", chosen->prefix, "TEXT", "entries whose key's text begins so (its first field)")
         .option("-n,--limit", chosen->limit, "N", "at most so many; 0: all")
         .flag("--json", chosen->json, "one JSON object a line")
         .details(
-            "An index comes in order and in one version, an array in order; a table in no order. Exit code 1: nothing "
+            "An index comes in order and in one version, an array in order; a table or map in no order. Exit code 1: "
+            "nothing "
             "matched.")
         .run([chosen] { return scan(*chosen); });
 }

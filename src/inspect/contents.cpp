@@ -4,6 +4,7 @@
 #include "holdfast/array/attach.hpp"
 #include "holdfast/block_store/queries.hpp"
 #include "holdfast/broadcast/reader.hpp"
+#include "holdfast/hash_map.hpp"
 #include "holdfast/hash_table/attach.hpp"
 #include "holdfast/queue/observer.hpp"
 #include "holdfast/snapshot.hpp"
@@ -97,6 +98,19 @@ namespace {
     return c;
 }
 
+[[nodiscard]] contents contents_of_map(const segment& s) {
+    const layout::hash_map_geometry geometry = detail::hash_map_geometry_of(s);
+    const hash_map_usage usage = detail::map_reader_core({s.bytes(), geometry}, detail::map_time()).usage();
+    if (usage.status == outcome::corrupt)
+        throw error(errc::corrupt, s.uri(), "the record of the last operation is damaged; holdfast verify says more");
+    contents c;
+    c.size = usage.entries;
+    c.capacity = usage.capacity;
+    c.room_bytes = geometry.store.units * geometry.store.unit_bytes;
+    if (usage) c.used_bytes = usage.units_used * geometry.store.unit_bytes;  // else: a writer at work at each look
+    return c;
+}
+
 [[nodiscard]] contents contents_of_queue(const segment& s) {
     memory::trust looks_only;
     looks_only.any_owner = true;  // as for the segment: every byte is treated as input
@@ -132,6 +146,7 @@ contents contents_of(const segment& s) {
     switch (s.info().kind) {
         case container_kind::array: return contents_of_array(s);
         case container_kind::hash_table: return contents_of_table(s);
+        case container_kind::hash_map: return contents_of_map(s);
         case container_kind::snapshot: return contents_of_snapshot(s);
         case container_kind::broadcast: return contents_of_broadcast(s);
         case container_kind::block_store: return contents_of_blocks(s);

@@ -26,8 +26,8 @@ struct contents {
     std::optional<std::uint64_t> capacity;  ///< of them that fit, where there is a limit
     std::optional<std::uint64_t> version;  ///< snapshot: the current one, broadcast: the last message's number; 0: none
     std::optional<container_kind> payload;    ///< snapshot, broadcast, queue: what it holds; raw = the user's own bytes
-    std::optional<std::uint64_t> used_bytes;  ///< block_store, queue: of room_bytes, what is taken
-    std::optional<std::uint64_t> room_bytes;  ///< block_store, queue: what everything together may take
+    std::optional<std::uint64_t> used_bytes;  ///< block_store, hash_map, queue: of room_bytes, what is taken
+    std::optional<std::uint64_t> room_bytes;  ///< block_store, hash_map, queue: what everything may take
     std::optional<std::string> range_end;     ///< sorted_index of ranges: the field with a range's last key
 };
 

@@ -170,6 +170,10 @@ std::unique_ptr<keyed_reader> keyed_reader::open(std::string_view uri) {
         case container_kind::sorted_index:
         case container_kind::snapshot:
             return std::make_unique<index_reader>(dynamic_sorted_index_reader(std::move(from)));
+        case container_kind::hash_map:
+            throw error(errc::kind_mismatch, from->uri(),
+                        "a hash_map's values are bytes without fields; this works on a hash_table, an array or a "
+                        "sorted index");
         default:
             throw error(errc::kind_mismatch, from->uri(),
                         detail::concat("a ", kind_name(from->info().kind),

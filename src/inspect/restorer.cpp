@@ -8,10 +8,12 @@
 
 #include "holdfast/array/dynamic.hpp"
 #include "holdfast/detail/concat.hpp"
+#include "holdfast/hash_map.hpp"
 #include "holdfast/hash_table/dynamic.hpp"
 #include "holdfast/segment/identity.hpp"
 #include "holdfast/snapshot.hpp"
 #include "holdfast/sorted_index.hpp"
+#include "inspect/saved_map_entry.hpp"
 
 namespace holdfast::inspect {
 
@@ -79,6 +81,40 @@ void require_index(const saved_reader& file, std::span<const std::byte> bytes, c
                 }
                 if (options.progress) options.progress(file.items());
             }
+        });
+}
+
+[[nodiscard]] segment restore_map(saved_reader& file, std::string_view uri, const restore_options& options) {
+    const saved_header& header = file.header();
+    require_version(file, layout::hash_map_version);
+    hash_map_options wanted;
+    wanted.capacity = options.capacity != 0 ? options.capacity : header.parameters[0];
+    if (header.parameters[1] == 0 || header.parameters[1] > layout::block_units_max ||
+        header.parameters[2] > layout::block_unit_bytes_max || header.parameters[3] > 1)
+        refuse_contents(file, "the numbers of its store are out of range");
+    if (!file.schema().empty()) (void)schema_of(file);
+    wanted.bytes = header.parameters[1] * header.parameters[2];
+    wanted.unit_bytes = header.parameters[2];
+    wanted.evict = header.parameters[3] != 0;
+    wanted.segment = options.create;
+    return detail::create_hash_map(
+        uri, wanted, file.schema(), [&](std::span<std::byte> body, const layout::hash_map_geometry& g) {
+            detail::map_writer_core map(detail::map_view<std::byte>(body, g), {}, nullptr);
+            saved_map_items items;
+            while (const auto section = file.next()) {
+                items.append(*section);
+                while (const auto item = items.next()) {
+                    // An entry that was taken out and put back while it was saved may stand there twice.
+                    const outcome put = map.set(item->key, item->value, {item->ttl_s, item->flags}).status;
+                    if (put == outcome::full)
+                        throw error(errc::no_space, std::string(uri),
+                                    detail::concat("the map is full after ", map.reader().table().size(),
+                                                   " entries; give a greater --capacity"));
+                    if (put != outcome::ok) refuse_contents(file, "it holds an entry larger than the map");
+                }
+                if (options.progress) options.progress(file.items());
+            }
+            if (!items.empty()) refuse_contents(file, "its last entry is cut short");
         });
 }
 
@@ -157,6 +193,7 @@ segment restore_segment(saved_reader& file, std::string_view uri, const restore_
     switch (static_cast<container_kind>(file.header().kind)) {
         case container_kind::array: return restore_array(file, uri, options);
         case container_kind::hash_table: return restore_table(file, uri, options);
+        case container_kind::hash_map: return restore_map(file, uri, options);
         case container_kind::snapshot: return restore_snapshot(file, uri, options);
         case container_kind::sorted_index: return restore_index(file, uri, options);
         default:

@@ -2,6 +2,7 @@
 // saver.cpp - what each kind puts into a saved file. The parameters of saved_header:
 //   array         0 size
 //   hash_table    0 capacity
+//   hash_map      0 capacity, 1 units of the store, 2 bytes of a unit, 3 whether it evicts; its items: saved_map_entry
 //   snapshot      0 slots, 1 slot_bytes, 2 payload format, 3 bytes of the object + 1 (0: none), 4-15 payload's words
 //   sorted_index  0-3 shape of the keys, 4 bytes of the image
 #include "inspect/saver.hpp"
@@ -12,12 +13,14 @@
 
 #include "holdfast/array/dynamic.hpp"
 #include "holdfast/detail/concat.hpp"
+#include "holdfast/hash_map.hpp"
 #include "holdfast/hash_table/dynamic.hpp"
 #include "holdfast/segment/identity.hpp"
 #include "holdfast/snapshot.hpp"
 #include "holdfast/sorted_index.hpp"
 #include "inspect/attach.hpp"
 #include "inspect/restorer.hpp"
+#include "inspect/saved_map_entry.hpp"
 #include "inspect/verification.hpp"
 
 namespace holdfast::inspect {
@@ -67,6 +70,27 @@ saved_writer save_table(const std::shared_ptr<const segment>& s, const saved_wri
         if (progress && file.items() % items_between_reports == 0) progress(file.items());
     }
     require_no_fault(*s, table.fault());
+    return file;
+}
+
+saved_writer save_map(const std::shared_ptr<const segment>& s, const saved_writer::sink& out,
+                      const save_progress& progress) {
+    const hash_map_reader<std::span<const std::byte>> map(s);
+    const layout::hash_map_geometry& g = map.geometry();
+    saved_header header = header_of(*s);
+    header.parameters = {std::max(map.capacity(), map.size()), g.store.units, g.store.unit_bytes, g.evicting ? 1U : 0U};
+    saved_writer file(out, header, s->info().schema);
+    hash_map_entry entry;
+    std::vector<std::byte> item;
+    std::uint64_t cursor = 0;
+    for (outcome got = map.next_entry(cursor, entry); got != outcome::empty; got = map.next_entry(cursor, entry)) {
+        if (got != outcome::ok) require_no_fault(*s, got == outcome::contended ? errc::contended : errc::corrupt);
+        append_saved(item, entry);
+        file.add(item, 1);
+        item.clear();
+        if (progress && file.items() % items_between_reports == 0) progress(file.items());
+    }
+    require_no_fault(*s, map.fault());
     return file;
 }
 
@@ -129,6 +153,7 @@ save_report save(std::string_view uri, const saved_writer::sink& out, const save
         switch (s->info().kind) {
             case container_kind::array: return save_array(s, out, progress);
             case container_kind::hash_table: return save_table(s, out, progress);
+            case container_kind::hash_map: return save_map(s, out, progress);
             case container_kind::snapshot: return save_snapshot(s, out);
             case container_kind::sorted_index: return save_index(s, out);
             default:

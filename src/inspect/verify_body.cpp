@@ -5,6 +5,7 @@
 #include "holdfast/block_store/queries.hpp"
 #include "holdfast/broadcast/reader.hpp"
 #include "holdfast/detail/concat.hpp"
+#include "holdfast/hash_map.hpp"
 #include "holdfast/hash_table/dynamic.hpp"
 #include "holdfast/metrics/counter_set.hpp"
 #include "holdfast/metrics/latency_histogram.hpp"
@@ -161,6 +162,56 @@ void verify_blocks(const std::shared_ptr<const segment>& s, verification& found)
                    "a working writer left no quiet moment to compare the counts; look again when it rests"});
 }
 
+/// Where a finding about a map shows: in its table, its control page, or its store.
+[[nodiscard]] std::uint64_t offset_of(const hash_map_finding& f, const layout::hash_map_geometry& g) {
+    switch (f.what) {
+        case hash_map_damage::table: return offset_of(f.table, g.table);
+        case hash_map_damage::store: return g.store_offset() + offset_of(f.store, g.store);
+        case hash_map_damage::record: return g.control_offset();
+        case hash_map_damage::lost_entry:
+        case hash_map_damage::foreign_entry: return g.table.nodes_offset + f.slot * g.table.node_bytes;
+        case hash_map_damage::unreached: break;
+    }
+    const detail::block_view<const std::byte> store({}, g.store);
+    return g.store_offset() + layout::block_words_offset + store.index_of(f.handle) * 8;
+}
+
+[[nodiscard]] std::string place_of(const hash_map_finding& f) {
+    switch (f.what) {
+        case hash_map_damage::table: return detail::concat("table, ", place_of(f.table));
+        case hash_map_damage::store:
+            return f.store.handle != 0 ? detail::concat("store, unit ", f.store.unit, ", handle ", f.store.handle)
+                                       : detail::concat("store, unit ", f.store.unit);
+        case hash_map_damage::record: return "record";
+        case hash_map_damage::lost_entry:
+        case hash_map_damage::foreign_entry: return detail::concat("slot ", f.slot, ", handle ", f.handle);
+        case hash_map_damage::unreached: break;
+    }
+    return detail::concat("handle ", f.handle);
+}
+
+void verify_map(const std::shared_ptr<const segment>& s, verification& found) {
+    const layout::hash_map_geometry g = detail::hash_map_geometry_of(*s);
+    const hash_map_verification result = detail::verify_map({s->bytes(), g}, [&](const hash_map_finding& f) {
+        const std::string_view what = f.what == hash_map_damage::table   ? describe(f.table.what)
+                                      : f.what == hash_map_damage::store ? describe(f.store.what)
+                                                                         : describe(f.what);
+        found.add({severity::damage, "body", header_bytes + offset_of(f, g), place_of(f), std::string(what)});
+        return true;
+    });
+    found.elements = result.entries;
+    if (result.operation_open || result.table.operation_open)
+        found.add({severity::note, "body", header_bytes + g.control_offset(), "record",
+                   "an operation was under way; the next writer finishes it"});
+    if (result.busy != 0)
+        found.add({severity::warning,
+                   "body",
+                   std::nullopt,
+                   {},
+                   detail::concat("a working writer left no quiet moment to compare ", result.busy,
+                                  " parts; look again when it rests")});
+}
+
 void verify_queue_body(const std::shared_ptr<const segment>& s, verification& found) {
     memory::trust looks_only;
     looks_only.any_owner = true;  // every byte is treated as input
@@ -255,6 +306,7 @@ void verify_body(const std::shared_ptr<const segment>& s, verification& found) {
         case container_kind::snapshot: return verify_snapshot_body(s, found);
         case container_kind::broadcast: return verify_broadcast_body(s, found);
         case container_kind::block_store: return verify_blocks(s, found);
+        case container_kind::hash_map: return verify_map(s, found);
         case container_kind::sorted_index: return verify_index(s, found);
         case container_kind::queue: return verify_queue_body(s, found);
         case container_kind::counter_set: return verify_counters(s, found);

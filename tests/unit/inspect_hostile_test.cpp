@@ -16,6 +16,7 @@
 #include "holdfast/array.hpp"
 #include "holdfast/block_store.hpp"
 #include "holdfast/broadcast.hpp"
+#include "holdfast/hash_map.hpp"
 #include "holdfast/hash_table.hpp"
 #include "holdfast/memory/truncation_guard.hpp"
 #include "holdfast/metrics/counter_set.hpp"
@@ -27,6 +28,7 @@
 #include "inspect/dumper.hpp"
 #include "inspect/keyed_reader.hpp"
 #include "inspect/loader.hpp"
+#include "inspect/map_reader.hpp"
 #include "inspect/metrics_reader.hpp"
 #include "inspect/object_reader.hpp"
 #include "inspect/processes.hpp"
@@ -116,6 +118,15 @@ void make_blocks(const std::string& uri) {
     ASSERT_TRUE(store.replace(last, std::vector<std::byte>(500, std::byte{9})));
 }
 
+void make_map(const std::string& uri) {
+    auto map =
+        hash_map<std::string_view>::create(uri, {.capacity = 20, .bytes = 4096, .unit_bytes = 64, .evict = true});
+    for (std::size_t i = 0; i < 8; ++i)
+        ASSERT_TRUE(map.set(std::to_string(i * 11), std::vector<std::byte>(i * 40, std::byte{7}), {.ttl_s = i * 1000}));
+    ASSERT_TRUE(map.set("55", "again"));
+    ASSERT_TRUE(map.erase("11"));
+}
+
 struct sample {
     double x, y;
     std::uint32_t n;
@@ -143,6 +154,7 @@ const std::vector<kind_of_segment>& kinds() {
         {"latency_histogram", make_latencies},
         {"broadcast", make_ring},
         {"block_store", make_blocks},
+        {"hash_map", make_map},
         {"queue", make_queue},
         {"queue_of_records", make_queue_of_records},
     };
@@ -171,6 +183,17 @@ void look_everywhere(const std::string& uri) {
         (void)reader->size();
         std::uint64_t seen = 0;
         (void)dump(*reader, {}, [&](std::string_view piece) { seen += piece.size(); });
+    });
+    allowed([&] {
+        const map_reader map(attach_to_look(uri));
+        for (const char* key : {"0", "55", "599"}) (void)map.get(key, text);
+        std::uint64_t seen = 0;
+        map.scan([&](const hash_map_entry& entry) {
+            text.clear();
+            map.append_json(text, entry);
+            map.append_line(text, entry);
+            return ++seen < 1000;
+        });
     });
     allowed([&] { for_each_counter(*attach_to_look(uri), [](auto, auto, auto) {}); });
     allowed([&] {

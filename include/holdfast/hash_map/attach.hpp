@@ -84,9 +84,12 @@ void require_map_keys(const segment& s) {
     }
 }
 
-/// Makes the segment of a new map. Throws: invalid_argument, and what segment::create throws.
-[[nodiscard]] inline segment create_hash_map(std::string_view uri, const hash_map_options& options,
-                                             const std::string& schema) {
+/// Makes the segment of a new map. fill(body, geometry) may put entries into the still unpublished body, whose zero
+/// bytes are an empty map; what it throws leaves nothing behind.
+/// Throws: invalid_argument, what fill throws, and what segment::create throws.
+template <class Fill>
+[[nodiscard]] segment create_hash_map(std::string_view uri, const hash_map_options& options, const std::string& schema,
+                                      Fill&& fill) {
     const layout::hash_map_request request{.capacity = options.capacity,
                                            .bytes = options.bytes,
                                            .entry_bytes = options.entry_bytes,
@@ -101,8 +104,12 @@ void require_map_keys(const segment& s) {
     spec.schema = schema;
     spec.geometry = layout::geometry_words_of(g);
     spec.body_bytes = g.body_bytes();
-    // A zeroed body is an empty map.
-    return segment::create(uri, spec, options.segment, [](std::span<std::byte>) {});
+    return segment::create(uri, spec, options.segment, [&](std::span<std::byte> body) { fill(body, g); });
+}
+
+[[nodiscard]] inline segment create_hash_map(std::string_view uri, const hash_map_options& options,
+                                             const std::string& schema) {
+    return create_hash_map(uri, options, schema, [](std::span<std::byte>, const layout::hash_map_geometry&) {});
 }
 
 /// The checked geometry of an attached map. Throws: kind_mismatch, version_mismatch, geometry_mismatch.

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inspect/map_reader.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "holdfast/detail/concat.hpp"
+#include "holdfast/record/fixed_text.hpp"
+#include "holdfast/record/text.hpp"
+#include "inspect/json_out.hpp"
+
+namespace holdfast::inspect {
+
+namespace {
+
+[[nodiscard]] std::string_view text_of(const std::vector<std::byte>& bytes) noexcept {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+[[nodiscard]] bool is_text(std::string_view text) noexcept {
+    while (!text.empty()) {
+        const std::size_t bytes = detail::utf8_bytes(text);
+        if (bytes == 0 || text.front() == '\0') return false;
+        text.remove_prefix(bytes);
+    }
+    return true;
+}
+
+[[nodiscard]] std::string hex_of(std::string_view bytes) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string text;
+    text.reserve(2 * bytes.size());
+    for (const char c : bytes) {
+        const auto byte = static_cast<unsigned char>(c);
+        text += digits[byte >> 4U];
+        text += digits[byte & 15U];
+    }
+    return text;
+}
+
+void append_bytes(json_out& out, const std::string& name, std::string_view bytes) {
+    if (is_text(bytes))
+        out.member(name, bytes);
+    else
+        out.member(detail::concat(name, "_hex"), std::string_view(hex_of(bytes)));
+}
+
+}  // namespace
+
+map_reader::map_reader(std::shared_ptr<const segment> from) : reader_(std::move(from)) {
+    const std::string& schema = memory().info().schema;
+    if (schema.empty()) return;
+    container_schema parsed;
+    try {
+        parsed = container_schema::parse(schema);
+    } catch (const error& e) {
+        throw error(errc::schema_mismatch, memory().uri(),
+                    std::string("the stored schema cannot be read: ").append(e.what()));
+    }
+    if (!parsed.key) throw error(errc::schema_mismatch, memory().uri(), "its schema has no key; make the map anew");
+    codec_.emplace(container_schema{.key = std::move(parsed.key), .value = std::nullopt});
+}
+
+lookup_result map_reader::get(std::string_view key, std::string& out) const {
+    hash_map_entry entry;
+    if (codec_) {
+        entry.key.resize(codec_->key_bytes());
+        if (auto reason = codec_->read_key(key, entry.key)) return {lookup::bad_key, 0, std::move(*reason)};
+    } else {
+        entry.key.resize(key.size());
+        std::ranges::transform(key, entry.key.begin(), [](char c) { return static_cast<std::byte>(c); });
+    }
+    const hash_map_found got = reader_.find(std::span<const std::byte>(entry.key), entry.value);
+    switch (got.status) {
+        case outcome::ok: break;
+        case outcome::not_found: return {lookup::absent, 0, {}};
+        case outcome::contended: return {lookup::contended, 0, {}};
+        default: return {lookup::damaged, 0, {}};
+    }
+    entry.handle = got.handle;
+    entry.ttl_s = got.ttl_s;
+    entry.flags = got.flags;
+    append_json(out, entry);
+    return {lookup::found, 0, {}};
+}
+
+void map_reader::scan(const std::function<bool(const hash_map_entry&)>& sink) const {
+    hash_map_entry entry;
+    std::uint64_t cursor = 0;
+    for (;;) {
+        const outcome got = reader_.next_entry(cursor, entry);
+        if (got == outcome::empty) break;
+        if (got == outcome::contended)
+            throw error(errc::contended, memory().uri(),
+                        "its writer changes an entry faster than it can be read; try again");
+        if (got == outcome::ok && !sink(entry)) return;
+    }
+    if (const auto fault = reader_.fault())
+        throw error(*fault, memory().uri(), "damage was met on the way; holdfast verify says where");
+}
+
+std::string map_reader::key_text(const hash_map_entry& entry) const {
+    if (!codec_) return std::string(text_of(entry.key));
+    if (entry.key.size() != codec_->key_bytes()) return hex_of(text_of(entry.key));  // not of the map's own keys
+    std::string text;
+    for (const field& f : codec_->schema().key->fields()) {
+        if (!text.empty()) text += ',';
+        append_text(text, f, entry.key.data());
+    }
+    return text;
+}
+
+void map_reader::append_json(std::string& out, const hash_map_entry& entry) const {
+    json_out json(out);
+    json.begin_object();
+    if (codec_ && entry.key.size() == codec_->key_bytes()) {
+        std::string key;
+        codec_->append_json(key, entry.key, {});
+        json.key("key").raw(key);
+    } else {
+        append_bytes(json, "key", text_of(entry.key));
+    }
+    append_bytes(json, "value", text_of(entry.value));
+    json.member("bytes", entry.value.size());
+    if (entry.ttl_s != 0)
+        json.member("ttl_s", entry.ttl_s);
+    else
+        json.key("ttl_s").null();
+    json.member("flags", entry.flags).member("handle", std::string_view(std::to_string(entry.handle)));
+    json.end_object();
+}
+
+void map_reader::append_line(std::string& out, const hash_map_entry& entry) const {
+    constexpr std::size_t shown_max = 60;
+    out += printable(key_text(entry));
+    out += detail::concat('\t', entry.value.size(), '\t');
+    out += entry.ttl_s != 0 ? std::to_string(entry.ttl_s) : std::string("-");
+    out += '\t';
+    out += printable(text_of(entry.value).substr(0, shown_max));
+    if (entry.value.size() > shown_max) out += "...";
+    out += '\n';
+}
+
+}  // namespace holdfast::inspect

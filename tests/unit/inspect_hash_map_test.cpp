@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// A hash map from outside: how full it is, its entries by the text of their keys, where it is damaged, and saved and
+// restored.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "holdfast/hash_map.hpp"
+#include "inspect/description.hpp"
+#include "inspect/keyed_reader.hpp"
+#include "inspect/map_reader.hpp"
+#include "inspect/saved_map_entry.hpp"
+#include "inspect/saver.hpp"
+#include "inspect/verification.hpp"
+#include "support/segment_tools.hpp"
+#include "support/snapshot_bench.hpp"
+
+namespace holdfast::inspect {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct point {
+    std::int32_t x = 0;
+    std::int32_t y = 0;
+};
+
+class InspectHashMap : public test::segment_test {
+ protected:
+    InspectHashMap() {
+        EXPECT_TRUE(map_.set("user:7", "seven"));
+        EXPECT_TRUE(map_.set("user:8", "a \"quoted\" text", {.ttl_s = 1000, .flags = 3}));
+        EXPECT_TRUE(map_.set(std::string("bin\0key", 7), test::whole_object(5, 20)));
+        EXPECT_TRUE(map_.set("large", test::whole_object(6, 3000)));
+        EXPECT_TRUE(map_.set("empty", ""));
+    }
+    // The body as its writer maps it.
+    [[nodiscard]] std::byte* body() const { return const_cast<std::byte*>(map_.underlying().bytes().data()); }
+    [[nodiscard]] map_reader reader() const {
+        return map_reader(std::make_shared<const segment>(segment::attach(name_.uri(), access::read_only)));
+    }
+    [[nodiscard]] std::string get(const std::string& key) const {
+        std::string text;
+        return reader().get(key, text) ? text : "";
+    }
+    [[nodiscard]] std::string saved() const {
+        std::string text;
+        const save_report done = save(name_.uri(), [&](std::string_view part) { text.append(part); });
+        EXPECT_EQ(done.items, map_.size());
+        return text;
+    }
+    [[nodiscard]] std::string written(const std::string& text) const {
+        std::ofstream(folder.file("saved"), std::ios::binary | std::ios::trunc) << text;
+        return folder.file("saved");
+    }
+
+    test::unique_directory folder;
+    test::unique_posix_name name_{"map"};
+    hash_map<std::string_view> map_ =
+        hash_map<std::string_view>::create(name_.uri(), {.capacity = 50, .bytes = 12'800, .unit_bytes = 64});
+};
+
+TEST_F(InspectHashMap, StatTellsEntriesAndRoom) {
+    const description d = describe(name_.uri());
+    EXPECT_FALSE(d.problem);
+    EXPECT_EQ(d.contents.size, 5U);
+    EXPECT_EQ(d.contents.capacity, 50U);
+    EXPECT_EQ(d.contents.used_bytes, map_.usage().units_used * 64);
+    EXPECT_EQ(d.contents.room_bytes, 12'800U);
+}
+
+TEST_F(InspectHashMap, EntriesAreFoundByTheTextOfTheirKeys) {
+    EXPECT_EQ(get("user:7"),
+              "{\"key\":\"user:7\",\"value\":\"seven\",\"bytes\":5,\"ttl_s\":null,\"flags\":0,\"handle\":\"" +
+                  std::to_string(map_.about("user:7").handle) + "\"}");
+    EXPECT_THAT(get("user:8"), HasSubstr("\"value\":\"a \\\"quoted\\\" text\""));
+    EXPECT_THAT(get("user:8"), HasSubstr("\"flags\":3"));
+    EXPECT_THAT(get("empty"), HasSubstr("\"value\":\"\",\"bytes\":0"));
+    std::string text;
+    EXPECT_EQ(reader().get("user:9", text).status, lookup::absent);
+    EXPECT_EQ(text, "");
+}
+
+TEST_F(InspectHashMap, AScanShowsEverythingOnceAndBytesAsDigits) {
+    std::string json, lines;
+    std::size_t met = 0;
+    reader().scan([&](const hash_map_entry& entry) {
+        reader().append_json(json, entry);
+        reader().append_line(lines, entry);
+        ++met;
+        return true;
+    });
+    EXPECT_EQ(met, 5U);
+    EXPECT_THAT(json, HasSubstr("\"key_hex\":\"62696e006b6579\",\"value_hex\":\""));
+    EXPECT_THAT(lines, HasSubstr("user:7\t5\t-\tseven\n"));
+    EXPECT_THAT(lines, HasSubstr("bin\\x00key\t20\t-\t"));
+    EXPECT_EQ(std::ranges::count(lines, '\n'), 5);
+    met = 0;
+    reader().scan([&](const hash_map_entry&) { return ++met < 2; });
+    EXPECT_EQ(met, 2U);
+}
+
+TEST_F(InspectHashMap, KeysThatAreRecordsAreSpelledByTheirFields) {
+    const test::unique_posix_name name("points");
+    auto map = hash_map<point>::create(name.uri(), {.capacity = 10});
+    ASSERT_TRUE(map.set({3, -4}, "here"));
+    const map_reader by_text(std::make_shared<const segment>(segment::attach(name.uri(), access::read_only)));
+    std::string text;
+    ASSERT_TRUE(by_text.get("3,-4", text));
+    EXPECT_THAT(text, HasSubstr("\"key\":{\"x\":3,\"y\":-4},\"value\":\"here\""));
+    EXPECT_EQ(by_text.get("3,4", text).status, lookup::absent);
+    EXPECT_EQ(by_text.get("three", text).status, lookup::bad_key);
+    by_text.scan([&](const hash_map_entry& entry) {
+        EXPECT_EQ(by_text.key_text(entry), "3,-4");
+        return true;
+    });
+}
+
+TEST_F(InspectHashMap, ItIsNoTableOfFields) {
+    EXPECT_EQ(test::refusal_of([&] { (void)keyed_reader::open(name_.uri()); }), errc::kind_mismatch);
+}
+
+TEST_F(InspectHashMap, ASoundMapHasNoFindings) {
+    const verification found = verify(name_.uri());
+    EXPECT_TRUE(found.intact());
+    EXPECT_TRUE(found.findings.empty());
+    EXPECT_EQ(found.elements, 5U);
+}
+
+TEST_F(InspectHashMap, DamageIsShownWhereItLies) {
+    const auto& g = map_.geometry();
+    const detail::block_view<const std::byte> store(
+        map_.underlying().bytes().subspan(static_cast<std::size_t>(g.store_offset())), g.store);
+    const std::uint64_t handle = map_.about("large").handle;
+    const std::uint64_t at = g.store_offset() + g.store.units_offset() + store.index_of(handle) * 64;
+    body()[at + 100] ^= std::byte{4};
+    {
+        const verification found = verify(name_.uri());
+        ASSERT_EQ(found.damages, 1U);
+        EXPECT_EQ(found.findings[0].offset, header_bytes + at);
+        EXPECT_THAT(found.findings[0].place, HasSubstr("handle " + std::to_string(handle)));
+        EXPECT_THAT(found.findings[0].what, HasSubstr("checksum"));
+    }
+    body()[at + 100] ^= std::byte{4};
+    body()[g.control_offset() + layout::map_records_offset + 1] ^= std::byte{1};
+    body()[g.control_offset() + layout::map_records_offset + layout::map_record_bytes + 1] ^= std::byte{1};
+    const verification found = verify(name_.uri());
+    ASSERT_EQ(found.damages, 1U);
+    EXPECT_EQ(found.findings[0].place, "record");
+    EXPECT_EQ(found.findings[0].offset, header_bytes + g.control_offset());
+}
+
+// The writer died behind the table's word: no damage, and the next one finishes it.
+TEST_F(InspectHashMap, AnOpenOperationIsANote) {
+    const detail::map_view<std::byte> view({body(), map_.underlying().bytes().size()}, map_.geometry());
+    detail::store_release<std::uint64_t>(view.control(layout::map_selector_offset), view.selector() - 1);
+    const verification found = verify(name_.uri());
+    EXPECT_TRUE(found.intact());
+    ASSERT_EQ(found.findings.size(), 1U);
+    EXPECT_EQ(found.findings[0].how, severity::note);
+}
+
+TEST_F(InspectHashMap, SavedAndRestoredItIsTheSame) {
+    const test::unique_posix_name other("restored");
+    for (std::uint64_t i = 0; i < 20; ++i) {
+        ASSERT_TRUE(map_.set("k" + std::to_string(i), test::whole_object(i, i * 10)));
+    }
+    const save_report done = restore(written(saved()), other.uri(), {});
+    EXPECT_EQ(done.kind, container_kind::hash_map);
+    EXPECT_EQ(done.items, map_.size());
+    auto restored = hash_map<std::string_view>::attach(other.uri());
+    EXPECT_EQ(restored.geometry().store, map_.geometry().store);
+    EXPECT_EQ(restored.capacity(), 50U);
+    EXPECT_EQ(restored.size(), map_.size());
+    EXPECT_TRUE(restored.verify([](const hash_map_finding&) { return true; }).intact());
+    std::vector<std::byte> want, got;
+    for (const hash_map_entry& entry : map_) {
+        const std::string_view key(reinterpret_cast<const char*>(entry.key.data()), entry.key.size());
+        const hash_map_found found = restored.find(key, got);
+        ASSERT_TRUE(found);
+        EXPECT_EQ(got, entry.value);
+        EXPECT_EQ(found.flags, entry.flags);
+        EXPECT_LE(found.ttl_s, entry.ttl_s);
+        EXPECT_EQ(found.ttl_s == 0, entry.ttl_s == 0);
+    }
+    EXPECT_TRUE(restored.set("and goes on", "x"));
+}
+
+TEST_F(InspectHashMap, ADamagedMapIsNotSavedAndADamagedFileNotRestored) {
+    const std::string text = saved();
+    const test::unique_posix_name other("refused");
+    for (std::size_t at = 0; at < text.size(); at += 97) {
+        std::string bad = text;
+        bad[at] = static_cast<char>(bad[at] ^ 0x10);
+        EXPECT_NE(test::refusal_of([&] { (void)restore(written(bad), other.uri(), {}); }), std::nullopt) << at;
+        EXPECT_EQ(test::refusal_of([&] { (void)segment::attach(other.uri(), access::read_only); }), errc::not_found);
+    }
+    restore_options small;
+    small.capacity = 1;
+    EXPECT_EQ(restore(written(text), other.uri(), small).items, 5U) << "the table has a few slots more";
+    body()[map_.geometry().control_offset() + layout::map_selector_offset + 3] ^= std::byte{1};
+    EXPECT_EQ(test::refusal_of([&] { (void)saved(); }), errc::corrupt);
+}
+
+TEST(SavedMapItems, NumbersThatLieTakeNothing) {
+    hash_map_entry entry;
+    entry.key = test::whole_object(1, 5);
+    entry.value = test::whole_object(2, 50);
+    std::vector<std::byte> item;
+    append_saved(item, entry);
+    for (std::size_t cut = 0; cut <= item.size(); cut += 8) {
+        saved_map_items items;
+        items.append(std::span(item).first(cut));
+        EXPECT_EQ(items.next().has_value(), cut == item.size());
+        items.append(std::span(item).subspan(cut));
+        const auto whole = cut == item.size() ? std::nullopt : items.next();
+        EXPECT_EQ(whole.has_value(), cut != item.size());
+        if (whole) {
+            EXPECT_TRUE(std::ranges::equal(whole->key, entry.key));
+            EXPECT_TRUE(std::ranges::equal(whole->value, entry.value));
+        }
+        EXPECT_TRUE(items.empty());
+    }
+    for (const std::size_t word : {std::size_t{0}, std::size_t{8}})
+        for (const std::uint64_t lie :
+             {~std::uint64_t{0}, ~std::uint64_t{7}, std::uint64_t{1} << 63, std::uint64_t{90}}) {
+            std::vector<std::byte> bad = item;
+            std::memcpy(bad.data() + word, &lie, 8);
+            saved_map_items items;
+            items.append(bad);
+            EXPECT_FALSE(items.next()) << lie;
+            EXPECT_FALSE(items.empty());
+        }
+}
+
+}  // namespace
+}  // namespace holdfast::inspect
