@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// access_hooks.cpp - the functions that instrumented code calls, in place of thread sanitizer's. Compiled without
+// instrumentation.
+//
+// Names and parameters are the interface between compiler and library as compiler-rt's tsan_interface.h and
+// tsan_interface_atomic.h give it; g++ and clang call the same ones, except that clang has functions for memcpy and its
+// kin, where with g++ the linker's --wrap leads here.
+#include "hooks/access_hooks.hpp"
+
+#include <cstdint>
+
+namespace {
+
+using holdfast::test::access_listener;
+
+constinit const std::byte* watched = nullptr;
+constinit std::size_t watched_bytes = 0;
+constinit access_listener* listener = nullptr;
+
+[[nodiscard]] inline bool is_watched(const void* at) noexcept {
+    return static_cast<std::size_t>(reinterpret_cast<std::uintptr_t>(at) - reinterpret_cast<std::uintptr_t>(watched)) <
+           watched_bytes;
+}
+
+// The longest piece of [at, at + bytes) that lies in one aligned word.
+[[nodiscard]] inline std::size_t piece_of(const std::byte* at, std::size_t bytes) noexcept {
+    const std::size_t room = 8 - (reinterpret_cast<std::uintptr_t>(at) & 7U);
+    return bytes < room ? bytes : room;
+}
+
+[[gnu::noinline]] void tell_store(std::byte* at, std::size_t bytes) noexcept {
+    while (bytes != 0 && is_watched(at)) {
+        const std::size_t piece = piece_of(at, bytes);
+        listener->before_store(at, piece);
+        at += piece;
+        bytes -= piece;
+    }
+}
+[[gnu::noinline]] void tell_load(const std::byte* at, std::size_t bytes) noexcept {
+    while (bytes != 0 && is_watched(at)) {
+        const std::size_t piece = piece_of(at, bytes);
+        listener->before_load(at, piece);
+        at += piece;
+        bytes -= piece;
+    }
+}
+inline void on_store(void* at, std::size_t bytes) noexcept {
+    if (is_watched(at)) [[unlikely]]
+        tell_store(static_cast<std::byte*>(at), bytes);
+}
+inline void on_load(const void* at, std::size_t bytes) noexcept {
+    if (is_watched(at)) [[unlikely]]
+        tell_load(static_cast<const std::byte*>(at), bytes);
+}
+
+// Neither may become a call of memcpy or memset, which may be our own: hence the instruction itself.
+[[maybe_unused]] inline void step(std::byte& to, std::byte from) noexcept {
+    to = from;
+    asm volatile("" : : : "memory");
+}
+inline void move_up(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+#if defined(__x86_64__)
+    asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+#else
+    for (std::size_t i = 0; i < bytes; ++i) step(to[i], from[i]);
+#endif
+}
+inline void move_down(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    while (bytes-- != 0) step(to[bytes], from[bytes]);
+}
+inline void set_all(std::byte* to, int value, std::size_t bytes) noexcept {
+#if defined(__x86_64__)
+    asm volatile("rep stosb" : "+D"(to), "+c"(bytes) : "a"(value) : "memory");
+#else
+    for (std::size_t i = 0; i < bytes; ++i) step(to[i], static_cast<std::byte>(value));
+#endif
+}
+
+// Piece by piece, each told before it is moved.
+[[gnu::noinline]] void move_told(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    while (bytes != 0) {
+        std::size_t piece = piece_of(is_watched(to) ? to : from, bytes);
+        on_load(from, piece);
+        on_store(to, piece);
+        move_up(to, from, piece);
+        to += piece;
+        from += piece;
+        bytes -= piece;
+    }
+}
+void* copy(void* to, const void* from, std::size_t bytes) noexcept {
+    if (bytes != 0 && (is_watched(to) || is_watched(from))) [[unlikely]]
+        move_told(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
+    else
+        move_up(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
+    return to;
+}
+void* move(void* to, const void* from, std::size_t bytes) noexcept {
+    const auto distance = reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from);
+    if (distance >= bytes) return copy(to, from, bytes);
+    on_load(from, bytes);
+    on_store(to, bytes);
+    move_down(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
+    return to;
+}
+void* set(void* to, int value, std::size_t bytes) noexcept {
+    auto* at = static_cast<std::byte*>(to);
+    if (bytes == 0 || !is_watched(at)) {
+        set_all(at, value, bytes);
+        return to;
+    }
+    while (bytes != 0) {
+        const std::size_t piece = piece_of(at, bytes);
+        on_store(at, piece);
+        set_all(at, value, piece);
+        at += piece;
+        bytes -= piece;
+    }
+    return to;
+}
+
+}  // namespace
+
+namespace holdfast::test {
+
+access_watch::access_watch(std::span<std::byte> bytes, access_listener& hears) noexcept {
+    watched = bytes.data();
+    watched_bytes = bytes.size();
+    listener = &hears;
+}
+access_watch::~access_watch() {
+    watched = nullptr;
+    watched_bytes = 0;
+    listener = nullptr;
+}
+
+access_unwatched::access_unwatched() noexcept : bytes_(watched_bytes) { watched_bytes = 0; }
+access_unwatched::~access_unwatched() { watched_bytes = bytes_; }
+
+}  // namespace holdfast::test
+
+// NOLINTBEGIN
+extern "C" {
+
+void __tsan_init() {}
+void __tsan_func_entry(void*) {}
+void __tsan_func_exit() {}
+void __tsan_vptr_update(void**, void*) {}
+void __tsan_vptr_read(void**) {}
+
+#define HOLDFAST_PLAIN(bytes)                                                      \
+    void __tsan_read##bytes(void* at) { on_load(at, bytes); }                      \
+    void __tsan_write##bytes(void* at) { on_store(at, bytes); }                    \
+    void __tsan_unaligned_read##bytes(void* at) { on_load(at, bytes); }            \
+    void __tsan_unaligned_write##bytes(void* at) { on_store(at, bytes); }          \
+    void __tsan_volatile_read##bytes(void* at) { on_load(at, bytes); }             \
+    void __tsan_volatile_write##bytes(void* at) { on_store(at, bytes); }           \
+    void __tsan_unaligned_volatile_read##bytes(void* at) { on_load(at, bytes); }   \
+    void __tsan_unaligned_volatile_write##bytes(void* at) { on_store(at, bytes); } \
+    void __tsan_read_write##bytes(void* at) { on_store(at, bytes); }               \
+    void __tsan_unaligned_read_write##bytes(void* at) { on_store(at, bytes); }
+HOLDFAST_PLAIN(1)
+HOLDFAST_PLAIN(2)
+HOLDFAST_PLAIN(4)
+HOLDFAST_PLAIN(8)
+HOLDFAST_PLAIN(16)
+void __tsan_read_range(void* at, std::size_t bytes) { on_load(at, bytes); }
+void __tsan_write_range(void* at, std::size_t bytes) { on_store(at, bytes); }
+
+void* __tsan_memcpy(void* to, const void* from, std::size_t bytes) { return copy(to, from, bytes); }
+void* __tsan_memmove(void* to, const void* from, std::size_t bytes) { return move(to, from, bytes); }
+void* __tsan_memset(void* to, int value, std::size_t bytes) { return set(to, value, bytes); }
+void* __wrap_memcpy(void* to, const void* from, std::size_t bytes) { return copy(to, from, bytes); }
+void* __wrap_memmove(void* to, const void* from, std::size_t bytes) { return move(to, from, bytes); }
+void* __wrap_memset(void* to, int value, std::size_t bytes) { return set(to, value, bytes); }
+
+// One thread: the strongest order gives every weaker one what it asks for.
+#define HOLDFAST_FETCH(bits, name)                                                                                    \
+    std::uint##bits##_t __tsan_atomic##bits##_fetch_##name(std::uint##bits##_t* at, std::uint##bits##_t value, int) { \
+        on_store(at, bits / 8);                                                                                       \
+        return __atomic_fetch_##name(at, value, __ATOMIC_SEQ_CST);                                                    \
+    }
+#define HOLDFAST_ATOMIC(bits)                                                                                     \
+    std::uint##bits##_t __tsan_atomic##bits##_load(const std::uint##bits##_t* at, int) {                          \
+        on_load(at, bits / 8);                                                                                    \
+        return __atomic_load_n(at, __ATOMIC_SEQ_CST);                                                             \
+    }                                                                                                             \
+    void __tsan_atomic##bits##_store(std::uint##bits##_t* at, std::uint##bits##_t value, int) {                   \
+        on_store(at, bits / 8);                                                                                   \
+        __atomic_store_n(at, value, __ATOMIC_SEQ_CST);                                                            \
+    }                                                                                                             \
+    std::uint##bits##_t __tsan_atomic##bits##_exchange(std::uint##bits##_t* at, std::uint##bits##_t value, int) { \
+        on_store(at, bits / 8);                                                                                   \
+        return __atomic_exchange_n(at, value, __ATOMIC_SEQ_CST);                                                  \
+    }                                                                                                             \
+    int __tsan_atomic##bits##_compare_exchange_strong(std::uint##bits##_t* at, std::uint##bits##_t* expected,     \
+                                                      std::uint##bits##_t value, int, int) {                      \
+        on_store(at, bits / 8);                                                                                   \
+        return __atomic_compare_exchange_n(at, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);       \
+    }                                                                                                             \
+    int __tsan_atomic##bits##_compare_exchange_weak(std::uint##bits##_t* at, std::uint##bits##_t* expected,       \
+                                                    std::uint##bits##_t value, int, int) {                        \
+        on_store(at, bits / 8);                                                                                   \
+        return __atomic_compare_exchange_n(at, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);       \
+    }                                                                                                             \
+    std::uint##bits##_t __tsan_atomic##bits##_compare_exchange_val(                                               \
+        std::uint##bits##_t* at, std::uint##bits##_t expected, std::uint##bits##_t value, int, int) {             \
+        on_store(at, bits / 8);                                                                                   \
+        __atomic_compare_exchange_n(at, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);             \
+        return expected;                                                                                          \
+    }                                                                                                             \
+    HOLDFAST_FETCH(bits, add)                                                                                     \
+    HOLDFAST_FETCH(bits, sub)                                                                                     \
+    HOLDFAST_FETCH(bits, and)                                                                                     \
+    HOLDFAST_FETCH(bits, or)                                                                                      \
+    HOLDFAST_FETCH(bits, xor)                                                                                     \
+    HOLDFAST_FETCH(bits, nand)
+HOLDFAST_ATOMIC(8)
+HOLDFAST_ATOMIC(16)
+HOLDFAST_ATOMIC(32)
+HOLDFAST_ATOMIC(64)
+void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+void __tsan_atomic_signal_fence(int) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
+
+}  // extern "C"
+// NOLINTEND

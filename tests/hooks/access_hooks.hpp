@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// access_hooks.hpp - tells a listener of each load and store of some bytes, before it happens, by whatever code does
+// it: plain accesses, atomic ones of every kind, memcpy and memset.
+//
+// Code compiled with -fsanitize=thread calls __tsan_write8(address) and its kin in front of every access, and does its
+// atomics through __tsan_atomic64_store(address, value, order) and its kin. Here these functions are our own
+// (access_hooks.cpp) and thread sanitizer's library is not linked. So the containers' real headers are watched as they
+// are, without a seam in them and at no cost to anybody else. What the compiler may not see, vector loads by inline
+// assembly, the headers themselves replace by words under this option.
+//
+// Stores are reported in pieces of at most 8 bytes, none of which crosses an aligned word; a copy of n bytes is thus
+// several stores in rising order, as a death could cut it.
+// Threads: one. Signals: no instrumented code in handlers.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace holdfast::test {
+
+/// Hears of accesses to the watched bytes. Called by the code that accesses them: must not throw.
+class access_listener {
+ public:
+    /// `bytes` is 1 to 8, within one aligned word. A compare-and-swap that fails is reported as a store, too.
+    virtual void before_store(std::byte* at, std::size_t bytes) noexcept = 0;
+    virtual void before_load(const std::byte* at, std::size_t bytes) noexcept = 0;
+
+ protected:
+    ~access_listener() = default;
+};
+
+/// From now on until its end accesses to `bytes` are told to `listener`. Requires: no other is alive.
+class access_watch {
+ public:
+    access_watch(std::span<std::byte> bytes, access_listener& listener) noexcept;
+    access_watch(const access_watch&) = delete;
+    access_watch& operator=(const access_watch&) = delete;
+    ~access_watch();
+};
+
+/// While it lives, nothing is told: for what the listener itself does to the bytes.
+class access_unwatched {
+ public:
+    access_unwatched() noexcept;
+    access_unwatched(const access_unwatched&) = delete;
+    access_unwatched& operator=(const access_unwatched&) = delete;
+    ~access_unwatched();
+
+ private:
+    std::size_t bytes_;
+};
+
+}  // namespace holdfast::test

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// A death at every store of random histories of a block store (store_rig.hpp), and all
+// interleavings of two operations of each side with few pre-emptions and a death anywhere (schedule_rig.hpp).
+#include "hooks/block_store_interleaving.hpp"
+#include "hooks/block_store_subject.hpp"
+#include "hooks/volume.hpp"
+
+namespace {
+
+using namespace holdfast::test;
+
+TEST(StoreDeaths, BlockStore) { die_at_every_store<block_store_subject>("block_store", 300'000); }
+
+using asks = block_store_interleaving::asks;
+
+TEST(Interleavings, BlockStoreReplacesBesideReads) {
+    block_store_interleaving same(true, asks::same), other(true, asks::other), verify(true, asks::verify);
+    interleave("block_store: replace, store | read, read", same, 200'000);
+    interleave("block_store: replace, store | read, read another", other, 200'000);
+    interleave("block_store: replace, store | read, verify", verify, 20'000);
+}
+TEST(Interleavings, BlockStoreFreesBesideReads) {
+    block_store_interleaving same(false, asks::same), usage(false, asks::usage), verify(false, asks::verify);
+    interleave("block_store: free, store | read, read", same, 200'000);
+    interleave("block_store: free, store | read, usage", usage, 200'000);
+    interleave("block_store: free, store | read, verify", verify, 20'000);
+}
+
+}  // namespace

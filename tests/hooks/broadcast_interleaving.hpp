@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// broadcast_interleaving.hpp - a broadcast ring's writer beside a reader that only reads, or that registers
+// (schedule_rig.hpp).
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hooks/schedule_rig.hpp"
+#include "support/broadcast_bench.hpp"
+#include "support/hash_table_image.hpp"
+
+namespace holdfast::test {
+
+/// The writer publishes one message, then two as a batch; the reader takes two, or registers and takes one. The ring
+/// has gone round, and the reader stands where the writer is about to overwrite, or at the end.
+class broadcast_interleaving final : public interleaving {
+ public:
+    enum class reads { at_the_oldest, at_the_end, joins_and_reads, registers_and_blocks, registers_and_drops };
+
+    broadcast_interleaving(std::uint64_t before, reads how)
+        : how_(how),
+          geometry_(layout::broadcast_geometry::make(2048, 1, "bench")),
+          bytes_(static_cast<std::size_t>(geometry_.body_bytes()) + sizeof(layout::broadcast_slot)),
+          slots_{reinterpret_cast<layout::broadcast_slot*>(image().data() + geometry_.body_bytes()), false} {
+        layout::broadcast_write_core::format(body(), geometry_, bench_clock::unix_ns());
+        writer_ = make_writer();
+        for (std::uint64_t n = 1; n <= before; ++n) (void)(writer_.append(message(n), 0, slots_) && writer_.commit());
+        before_ = writer_.published();
+        for (std::uint64_t i = 1; i <= 3; ++i) messages_.push_back(message(before_ + i));
+    }
+
+    [[nodiscard]] std::span<std::byte> image() override { return bytes_.bytes(); }
+    void attach() override {
+        slots_.dead = false;
+        writer_ = make_writer();
+        reader_ = layout::broadcast_read_core(body(), geometry_);
+        (void)reader_.join(how_ == reads::at_the_oldest ? broadcast_start::oldest() : broadcast_start::latest());
+        hold_ = layout::broadcast_hold_core(reader_, *slots_.only);
+        published_ = before_;
+        publishing_ = 0;
+        safe_ = false;
+    }
+    std::string run(unsigned process, unsigned operation) override {
+        if (process == 0) return publish(operation + 1);
+        if (operation == 0 && how_ == reads::joins_and_reads) return join();
+        if (operation == 0 && how_ >= reads::registers_and_blocks) return enrol();
+        if (how_ >= reads::registers_and_blocks) return take(hold_, hold_.reader().sequence());
+        return take(reader_, reader_.sequence());
+    }
+    std::string judge(std::optional<unsigned> dead) override {
+        std::uint64_t last = published_;
+        if (dead == 0U) {
+            writer_ = make_writer();
+            last = writer_.published();
+            if (last != published_ && last != published_ + publishing_) return "a batch was published in part";
+        }
+        slots_.dead = dead == 1U;
+        layout::findings found;
+        layout::verify_broadcast(body(), geometry_, found);
+        if (!found.empty()) return "verify: " + found.list()[0].what;
+        std::uint64_t next = reader_.sequence();
+        if (dead != 1U && how_ < reads::registers_and_blocks) {
+            if (std::string why = read_to_end(reader_, next, bytes_max); !why.empty()) return why;
+            if (next != last + 1) return "in the end, the reader counts to " + std::to_string(next);
+        }
+        if (dead != 1U && how_ >= reads::registers_and_blocks) hold_.leave();
+        for (std::uint64_t i = 1; i <= 3; ++i)
+            if (!writer_.append(message(last + i), 0, slots_) || !writer_.commit())
+                return "the next message does not fit";
+        layout::broadcast_read_core all(body(), geometry_);
+        if (all.join(broadcast_start::oldest()).status != outcome::ok) return "nothing is there in the end";
+        next = all.sequence();
+        if (std::string why = read_to_end(all, next, bytes_max); !why.empty()) return "in the end: " + why;
+        return next == last + 4 ? "" : "in the end, messages are missing";
+    }
+
+ private:
+    static constexpr std::size_t bytes_max = 120;
+
+    struct slot_table {
+        layout::broadcast_slot* only;
+        bool dead;
+        [[nodiscard]] static std::uint32_t size() noexcept { return 1; }
+        [[nodiscard]] layout::broadcast_slot& slot(std::uint32_t) const noexcept { return *only; }
+        [[nodiscard]] bool seize(std::uint32_t) const noexcept { return dead; }
+        void give_back(std::uint32_t) const noexcept { only->held.store(0); }
+    };
+
+    static std::vector<std::byte> message(std::uint64_t n) { return message_of(n, bytes_max); }
+    [[nodiscard]] std::span<std::byte> body() {
+        return image().first(static_cast<std::size_t>(geometry_.body_bytes()));
+    }
+    [[nodiscard]] layout::broadcast_write_core make_writer() {
+        return {body(), geometry_, bench_clock::clocks(), "bench"};
+    }
+
+    std::string publish(std::uint64_t count) {
+        publishing_ = count;
+        for (std::uint64_t i = 0; i < count; ++i) {
+            const auto& next = messages_[static_cast<std::size_t>(published_ - before_ + i)];
+            if (const result added = writer_.append(next, 0, slots_); !added) {
+                writer_.discard();
+                publishing_ = 0;
+                return added.status == outcome::full && how_ == reads::registers_and_blocks ? "" : "a publish failed";
+            }
+        }
+        if (writer_.commit().count != count) return "a commit failed";
+        published_ += count;
+        publishing_ = 0;
+        return {};
+    }
+    std::string join() {
+        const std::uint64_t sure = published_;
+        const result got = reader_.join(broadcast_start::sequence(before_));
+        if (got.status == outcome::ok) return reader_.sequence() == before_ ? "" : "joined at another message";
+        if (got.status == outcome::lapped && reader_.sequence() == before_ + got.count) return {};
+        return sure >= before_ + 3 ? "" : "the join failed";
+    }
+    std::string enrol() {
+        const auto policy = how_ == reads::registers_and_blocks ? broadcast_policy::block : broadcast_policy::drop;
+        const result got = hold_.enrol(broadcast_start::oldest(), policy, 0, 7);
+        if (got.status != outcome::ok && got.status != outcome::lapped) return "the registration failed";
+        safe_ = policy == broadcast_policy::block;
+        return {};
+    }
+    // The next message: that number, or as many lost as lie between, and whole.
+    template <class Reader>
+    std::string take(Reader& reader, std::uint64_t expected) {
+        const std::uint64_t sure = published_;
+        std::byte out[bytes_max];
+        const broadcast_read got = reader.next([&](std::span<const std::byte> bytes, std::uint16_t) noexcept {
+            if (bytes.size() > sizeof out) return false;
+            holdfast::detail::copy_from_shared(out, bytes.data(), bytes.size());
+            return true;
+        });
+        if (got.status == outcome::empty) return sure < expected ? "" : "the reader does not find what was published";
+        if (got.status == outcome::lapped) {
+            if (safe_) return "a registered reader lost messages";
+            return got.sequence == expected + got.count ? "" : "the count of lost messages is wrong";
+        }
+        if (got.status != outcome::ok) return "the reader met damage";
+        if (got.sequence != expected) return "the reader got another message";
+        return is_message({out, static_cast<std::size_t>(got.count)}, expected, bytes_max) ? "" : "a mixed message";
+    }
+
+    reads how_;
+    layout::broadcast_geometry geometry_;
+    aligned_bytes bytes_;
+    slot_table slots_;
+    layout::broadcast_write_core writer_;
+    layout::broadcast_read_core reader_;
+    layout::broadcast_hold_core hold_;
+    std::vector<std::vector<std::byte>> messages_;
+    std::uint64_t before_ = 0, published_ = 0, publishing_ = 0;
+    bool safe_ = false;  // registered under block
+};
+
+}  // namespace holdfast::test

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// A death at every store of random histories of a broadcast ring, of its writer and of a registered reader
+// (store_rig.hpp), and all
+// interleavings of two operations of each side with few pre-emptions and a death anywhere (schedule_rig.hpp).
+#include "hooks/broadcast_interleaving.hpp"
+#include "hooks/broadcast_subject.hpp"
+#include "hooks/volume.hpp"
+
+namespace {
+
+using namespace holdfast::test;
+
+TEST(StoreDeaths, Broadcast) { die_at_every_store<broadcast_subject>("broadcast", 500'000); }
+
+using reads = broadcast_interleaving::reads;
+
+TEST(Interleavings, BroadcastBesideAReader) {
+    // After 57 messages the next ones enter a stride and overwrite what the oldest reader reads.
+    for (const std::uint64_t before : {3U, 57U, 60U}) {
+        broadcast_interleaving oldest(before, reads::at_the_oldest), end(before, reads::at_the_end);
+        broadcast_interleaving joins(before, reads::joins_and_reads);
+        interleave("broadcast: message, batch | read, read from the oldest", oldest, 200'000);
+        interleave("broadcast: message, batch | read, read from the end", end, 200'000);
+        interleave("broadcast: message, batch | join, read", joins, 200'000);
+    }
+}
+TEST(Interleavings, BroadcastBesideARegisteredReader) {
+    for (const std::uint64_t before : {57U, 60U}) {
+        broadcast_interleaving blocks(before, reads::registers_and_blocks), drops(before, reads::registers_and_drops);
+        interleave("broadcast: message, batch | register to block, read", blocks, 200'000);
+        interleave("broadcast: message, batch | register to drop, read", drops, 200'000);
+    }
+}
+
+}  // namespace

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// A death at every store of random histories of the hash table, for three shapes of entries (store_rig.hpp), and all
+// interleavings of two operations of each side with few pre-emptions and a death anywhere (schedule_rig.hpp).
+#include "hooks/table_interleaving.hpp"
+#include "hooks/table_subject.hpp"
+#include "hooks/volume.hpp"
+
+namespace {
+
+using namespace holdfast::test;
+
+TEST(StoreDeaths, HashTableOfValuesInOneWord) {
+    die_at_every_store<table_subject<narrow_shape>>("hash_table, narrow", 150'000);
+}
+TEST(StoreDeaths, HashTableOfValuesOfSeveralWords) {
+    die_at_every_store<table_subject<short_wide_shape>>("hash_table, wide", 150'000);
+}
+TEST(StoreDeaths, HashTableOfValuesThatShareAWordWithTheKey) {
+    die_at_every_store<table_subject<short_crooked_shape>>("hash_table, crooked", 100'000);
+}
+
+using narrow = table_interleaving<narrow_shape>;
+using wide = table_interleaving<short_wide_shape>;
+constexpr auto assign = table_operation::insert_or_assign, insert = table_operation::try_insert,
+               update = table_operation::update, erase = table_operation::erase;
+
+TEST(Interleavings, HashTableUpdatesBesideFinds) {
+    wide of_words({{{update, 1}, {update, 1}}}, {1, 1});
+    interleave("hash_table, wide: update, update | find, find", of_words, 400'000);
+    narrow of_one({{{update, 1}, {assign, 1}}}, {1, 1});
+    interleave("hash_table, narrow: update, assign | find, find", of_one, 400'000);
+}
+TEST(Interleavings, HashTableEntriesThatComeAndGo) {
+    wide reused({{{erase, 1}, {insert, 0}}}, {1, 0});
+    interleave("hash_table, wide: erase, insert | find both", reused, 400'000);
+    narrow back({{{insert, 0}, {erase, 0}}}, {0, 0});
+    interleave("hash_table, narrow: insert, erase | find, find", back, 400'000);
+}
+TEST(Interleavings, HashTableVerifyBesideAWriter) {
+    wide checked({{{update, 1}, {erase, 1}}}, {wide::verify_all, 1});
+    interleave("hash_table, wide: update, erase | verify, find", checked, 4'000);
+}
+
+}  // namespace

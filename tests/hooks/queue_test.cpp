@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// A death at every store of random histories of both forms of the queue (store_rig.hpp), and all
+// interleavings of two operations of each side with few pre-emptions and a death anywhere (schedule_rig.hpp).
+#include "hooks/queue_interleaving.hpp"
+#include "hooks/queue_subject.hpp"
+#include "hooks/volume.hpp"
+
+namespace {
+
+using namespace holdfast::test;
+
+TEST(StoreDeaths, QueueOfBytes) { die_at_every_store<queue_subject>("queue", 2'500'000); }
+TEST(StoreDeaths, QueueOfElements) { die_at_every_store<elements_subject>("queue<T>", 3'700'000); }
+
+TEST(Interleavings, QueueOfBytes) {
+    queue_interleaving empty(0, 0), held(3, 1), full(6, 5), wrapping(5, 1);
+    interleave("queue, empty: message, batch | one, two", empty, 400'000);
+    interleave("queue, one held", held, 400'000);
+    interleave("queue, full", full, 400'000);
+    interleave("queue, at the end of the ring", wrapping, 400'000);
+}
+TEST(Interleavings, QueueOfElements) {
+    elements_interleaving empty(0), two(2), full(4);
+    interleave("queue<T>, empty: one, two | one, two", empty, 400'000);
+    interleave("queue<T>, half full", two, 400'000);
+    interleave("queue<T>, full", full, 400'000);
+}
+
+}  // namespace

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// A death at every store of random histories of a snapshot, of its writer and of two readers that pin (store_rig.hpp),
+// and all interleavings of two operations of each side with few pre-emptions and a death anywhere (schedule_rig.hpp).
+#include "hooks/snapshot_interleaving.hpp"
+#include "hooks/snapshot_subject.hpp"
+#include "hooks/volume.hpp"
+
+namespace {
+
+using namespace holdfast::test;
+
+TEST(StoreDeaths, Snapshot) { die_at_every_store<snapshot_subject>("snapshot", 2'500'000); }
+
+TEST(Interleavings, Snapshot) {
+    for (const std::uint64_t slots : {2U, 3U}) {
+        snapshot_interleaving reads(slots, false), pins(slots, true);
+        interleave("snapshot: publish, publish | read, read", reads, 400'000);
+        interleave("snapshot: publish, publish | pin, pin", pins, 400'000);
+    }
+}
+
+}  // namespace

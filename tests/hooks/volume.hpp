@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// volume.hpp - what the tests of this folder share: how many deaths are tried, and how they are told.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <string>
+
+#include "hooks/schedule_rig.hpp"
+#include "hooks/store_rig.hpp"
+#include "support/scale.hpp"
+#include "support/seed.hpp"
+
+namespace holdfast::test {
+
+/// `base` times the scale. Not scaled(): these programs are built for hooks, not for a sanitizer.
+[[nodiscard]] inline std::uint64_t volume(std::uint64_t base) {
+    const double work = static_cast<double>(base) * scale();
+    return work < 1000 ? 1000 : static_cast<std::uint64_t>(work);
+}
+
+/// Random histories of Subject until volume(points) deaths were tried; prints how many of which kind.
+template <class Subject>
+void die_at_every_store(const char* name, std::uint64_t points, const store_rig_options& options = {}) {
+    const std::clock_t start = std::clock();
+    const store_report report = crash_histories<Subject>(choose_seed(), volume(points), options);
+    const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;  // of the processor
+    EXPECT_EQ(report.failure, "") << name;
+    const auto number = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };
+    std::printf(
+        "%s: %llu deaths (%llu in operations, %llu in recovery, %llu in recovery from that), %llu operations in "
+        "%llu histories, %llu stores, %.1f s\n",
+        name, number(report.all_points()), number(report.points[0]), number(report.points[1]), number(report.points[2]),
+        number(report.operations), number(report.histories), number(report.stores), seconds);
+    ::testing::Test::RecordProperty("deaths", std::to_string(report.all_points()));
+    if (::testing::Test::HasFailure()) return;
+    EXPECT_GT(report.operations, 0U);
+    EXPECT_GT(report.stores, report.operations / 2) << "the operations' stores were not reported";
+}
+
+/// Every interleaving of two processes at two pre-emptions, with each death, and at three without; a random part where
+/// there are more than volume(most) of either. HOLDFAST_TEST_SCHEDULE=NAME runs the one of that name alone.
+inline void interleave(const char* name, interleaving& subject, std::uint64_t most) {
+    const std::clock_t start = std::clock();
+    schedule_rig rig(subject);
+    if (const char* wanted = std::getenv("HOLDFAST_TEST_SCHEDULE"); wanted != nullptr) {
+        EXPECT_EQ(rig.run(schedule::named(wanted)), "") << name << ", schedule " << wanted;
+        return;
+    }
+    const std::uint64_t seed = choose_seed();
+    const schedule_report deaths = rig.explore(2, true, volume(most), seed);
+    const schedule_report whole = rig.explore(3, false, volume(most), seed);
+    const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;  // of the processor
+    EXPECT_EQ(deaths.failure, "") << name << ", repeat with HOLDFAST_TEST_SCHEDULE=(that)";
+    EXPECT_EQ(whole.failure, "") << name << ", repeat with HOLDFAST_TEST_SCHEDULE=(that)";
+    const auto number = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };
+    std::printf(
+        "%s: %llu points; 2 pre-emptions: %llu schedules, %llu deaths (one in %llu); 3: %llu schedules (one in "
+        "%llu); %.1f s\n",
+        name, number(deaths.points), number(deaths.schedules), number(deaths.deaths), number(deaths.one_in),
+        number(whole.schedules), number(whole.one_in), seconds);
+    ::testing::Test::RecordProperty("schedules", std::to_string(deaths.schedules + whole.schedules));
+    ::testing::Test::RecordProperty("schedules_with_a_death", std::to_string(deaths.deaths));
+    EXPECT_GT(deaths.schedules, 2U) << "the processes share no words";
+}
+
+}  // namespace holdfast::test
