@@ -14,6 +14,7 @@
 
 #include "holdfast/error.hpp"
 #include "holdfast/perf_test/compare.hpp"
+#include "holdfast/perf_test/judgement.hpp"
 #include "holdfast/perf_test/output.hpp"
 #include "perf_test/figures.hpp"
 
@@ -48,7 +49,7 @@ class baseline_sink final : public sink {
         const figures now = figures_of(found);
         figures unknown;
         for (const figure& one : now)
-            if (!compare(test, one, before)) unknown.push_back(one);
+            if (!compare(found, one, before)) unknown.push_back(one);
         if (unknown.size() == now.size())
             return refused_.push_back({test, "cannot be compared: measured now: " + names_of(now) +
                                                  "; in the baseline: " + names_of(before.front()) +
@@ -59,6 +60,15 @@ class baseline_sink final : public sink {
     std::vector<std::string> finish() override {
         judge(family_, options_);
         std::vector<std::string> failures;
+        judged_.clear();
+        for (std::size_t i = 0; i < family_.size(); ++i)
+            keep(judgement_of(family_[i], options_, judged_by::baseline), family_tests_[i]);
+        for (std::size_t i = 0; i < counts_.size(); ++i) {
+            judgement made = judgement_of(counts_[i], options_, judged_by::baseline);
+            made.limit = 1 + count_effect_;
+            made.alpha = made.p_value = made.confidence = judgement::none;  // no chance is in it
+            keep(std::move(made), count_tests_[i]);
+        }
         const auto say = [&](const std::string& name, const std::string& text, bool wrong) {
             std::printf("baseline: %s: %s\n", detail::printable(name).c_str(), detail::printable(text).c_str());
             if (fails_ && wrong) failures.push_back(std::string(name).append(": ").append(text));
@@ -73,18 +83,34 @@ class baseline_sink final : public sink {
         std::fflush(stdout);
         family_.clear();
         counts_.clear();
+        family_tests_.clear();
+        count_tests_.clear();
         refused_.clear();
         new_.clear();
         tails_ = 0;
         return failures;
     }
 
+    std::vector<judgement> judged() override { return std::exchange(judged_, {}); }
+
  private:
+    struct test_name {
+        std::string suite, name;
+    };
+
+    void keep(judgement made, const test_name& test) {
+        made.suite = test.suite;
+        made.name = test.name;
+        made.passed = made.passed || !fails_;
+        judged_.push_back(std::move(made));
+    }
+
     // So that their deviation between runs is known: what is assumed for medians is far too little for a tail.
     [[nodiscard]] std::size_t tail_runs_least() const { return options_.degrees_of_freedom + 1; }
 
     /// Returns: false if no run of the baseline has that number.
-    bool compare(const std::string& test, const figure& now, const std::vector<figures>& before) {
+    bool compare(const result& found, const figure& now, const std::vector<figures>& before) {
+        const std::string test = found.full_name();
         std::vector<summary> base;
         for (const figures& run : before)
             for (const figure& one : run)
@@ -98,11 +124,13 @@ class baseline_sink final : public sink {
             for (const summary& one : base) counts.push_back(one.median);
             counts_.push_back(compare_counts(counts, now.numbers.median, count_effect_));
             counts_.back().name = name;
+            count_tests_.push_back({found.suite, found.name});
         } else if (now.kind == figure_kind::tail && base.size() < tail_runs_least()) {
             ++tails_;
         } else {
             family_.push_back(compare_runs(base, {&now.numbers, 1}, options_));
             family_.back().name = name;
+            family_tests_.push_back({found.suite, found.name});
         }
         return true;
     }
@@ -115,6 +143,8 @@ class baseline_sink final : public sink {
     double count_effect_;
     bool fails_;
     std::vector<comparison> family_, counts_;
+    std::vector<test_name> family_tests_, count_tests_;  // of which test each of these is
+    std::vector<judgement> judged_;
     std::vector<refusal> refused_;
     std::vector<std::string> new_;
     std::size_t tails_ = 0;

@@ -146,18 +146,50 @@ void require(bool right, const char* subject, const char* what) {
     if (!right) throw error(errc::invalid_argument, subject, what);
 }
 
+constexpr double more_than_all = 1.05;  // an efficiency that noise does not explain
+
 std::string text_of(const scalability_fit& f) {
     char text[300];
-    const int used = std::snprintf(text, sizeof text, "one worker %.4g a second, contention %.2f %%, coherency %.3g %%",
-                                   f.rate, f.contention * 100, f.coherency * 100);
-    const auto at = static_cast<std::size_t>(used);
-    if (std::isfinite(f.best_workers))
-        std::snprintf(text + at, sizeof text - at, ": best with %.0f workers, %.1f times one", f.best_workers, f.limit);
+    std::snprintf(text, sizeof text, "one worker %.4g a second, contention %.2f %%, coherency %.3g %%", f.rate,
+                  f.contention * 100, f.coherency * 100);
+    std::string out = text;
+    const bool one_is_best = f.best_workers < 1.5;
+    if (one_is_best)
+        out += f.contention > 1 ? ": more than 100 % contention, so that two workers together do less than one alone"
+                                : ": best with one worker, more of them do less";
+    else if (std::isfinite(f.best_workers))
+        std::snprintf(text, sizeof text, ": best with %.0f workers, %.1f times one", f.best_workers, f.limit);
     else if (std::isfinite(f.limit))
-        std::snprintf(text + at, sizeof text - at, ": never more than %.1f times one", f.limit);
+        std::snprintf(text, sizeof text, ": never more than %.1f times one", f.limit);
     else
-        std::snprintf(text + at, sizeof text - at, ": no limit in sight");
-    return text;
+        std::snprintf(text, sizeof text, ": no limit in sight");
+    if (!one_is_best) out += text;
+    if (f.efficiency > more_than_all) {
+        std::snprintf(
+            text, sizeof text,
+            "; with %.0f workers each does %.0f %% of one in the smallest group: more than 100 %% means that the "
+            "small group was held up (cold caches, a slow clock, waiting) and not that workers help each other; "
+            "the law has no room for it, so do not read its coefficients",
+            f.efficiency_workers, f.efficiency * 100);
+        out += text;
+    }
+    return out;
+}
+
+// The best throughput of a worker in any group larger than the smallest, over that in the smallest.
+void find_efficiency(std::span<const workers_and_rate> points, scalability_fit& fit) {
+    const auto each = [](const workers_and_rate& p) { return p.hz / p.workers; };
+    double smallest = std::numeric_limits<double>::infinity(), of_smallest = 0;
+    for (const workers_and_rate& p : points)
+        if (p.workers < smallest || (p.workers == smallest && each(p) > of_smallest)) {
+            smallest = p.workers;
+            of_smallest = each(p);
+        }
+    for (const workers_and_rate& p : points)
+        if (p.workers > smallest && each(p) / of_smallest > fit.efficiency) {
+            fit.efficiency = each(p) / of_smallest;
+            fit.efficiency_workers = p.workers;
+        }
 }
 
 }  // namespace
@@ -237,9 +269,11 @@ scalability_fit fit_scalability(std::span<const workers_and_rate> points) {
     best->best_workers = best->coherency > 1e-12
                              ? std::max(1.0, std::sqrt(std::max(0.0, 1 - best->contention) / best->coherency))
                              : infinite;
+    if (best->contention >= 1) best->best_workers = 1;
     const double n = best->best_workers;
     best->limit = std::isfinite(n) ? n / (1 + best->contention * (n - 1) + best->coherency * n * (n - 1))
                                    : (best->contention > 1e-12 ? 1 / best->contention : infinite);
+    find_efficiency(points, *best);
     best->text = text_of(*best);
     return *best;
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // curves.cpp - which results belong together as one curve over a size, or over a number of workers.
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <optional>
 #include <set>
 
@@ -74,6 +76,24 @@ std::vector<test_growth> growth_of(std::span<const result> results) {
         }
         return false;
     });
+    return all;
+}
+
+std::vector<std::pair<std::string, std::string>> properties_of(const test_growth& curve) {
+    const growth_fit& fit = curve.found.best;
+    const auto number = [](double value) {
+        std::array<char, 40> text{};
+        std::snprintf(text.data(), text.size(), "%.6g", value);
+        return std::string(text.data());
+    };
+    std::vector<std::pair<std::string, std::string>> all{{"shape", to_string(fit.shape)}};
+    if (fit.shape != growth::constant) {
+        all.emplace_back("factor_ns", number(fit.factor));
+        all.emplace_back("factor_low", number(fit.factor_95.low));
+        all.emplace_back("factor_high", number(fit.factor_95.high));
+    }
+    all.emplace_back("constant_ns", number(fit.constant));
+    all.emplace_back("error", number(fit.relative_rms));
     return all;
 }
 

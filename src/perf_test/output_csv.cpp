@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "holdfast/perf_test/complexity.hpp"
 #include "holdfast/perf_test/output.hpp"
 
 namespace holdfast::perf_test {
@@ -148,6 +149,12 @@ std::vector<std::pair<std::string, std::string>> properties_of(const result& fou
     }
     for (const counter& c : found.counters)
         if (found.good()) add(c.name, text_of(c.per_operation));
+    for (const test_scaling& one : scaling_of(found)) {
+        const std::string group = one.processes ? "processes_" : "threads_";
+        add(group + "contention", text_of(one.found.contention));
+        add(group + "coherency", text_of(one.found.coherency));
+        add(group + "efficiency", text_of(one.found.efficiency));
+    }
     add("warnings", codes_of(found));
     add("failure", found.failure);
     return all;

@@ -4,6 +4,7 @@
 
 #include "holdfast/perf_test/complexity.hpp"
 #include "holdfast/perf_test/output.hpp"
+#include "perf_test/html_parts.hpp"
 #include "perf_test/number_text.hpp"
 #include "perf_test/plot.hpp"
 
@@ -12,17 +13,6 @@ namespace holdfast::perf_test {
 namespace {
 
 using plot::escaped;
-
-[[nodiscard]] std::string element(std::string_view name, std::string_view text) {
-    std::string out = "<";
-    out.append(name).append(">").append(escaped(text)).append("</").append(name).append(">");
-    return out;
-}
-
-[[nodiscard]] std::string time_text(double ns) {
-    const unit_scale scale = scale_for("ns", ns);
-    return number_text(ns / scale.divisor).append(" ").append(scale.unit);
-}
 
 /// Medians of the tests of one suite beside each other.
 [[nodiscard]] std::string overview(const std::vector<const result*>& tests) {
@@ -243,20 +233,24 @@ std::string to_html(const run_record& run) {
     body += environment_list(run);
     const std::vector<test_growth> curves = growth_of(run.results);
     std::vector<std::string> suites;
-    for (const result& r : run.results) {
-        if (std::find(suites.begin(), suites.end(), r.suite) != suites.end()) continue;
-        suites.push_back(r.suite);
-        body += element("h2", r.suite);
+    const auto add_suite = [&suites](const std::string& name) {
+        if (std::find(suites.begin(), suites.end(), name) == suites.end()) suites.push_back(name);
+    };
+    for (const result& r : run.results) add_suite(r.suite);
+    for (const judgement& made : run.judgements) add_suite(made.suite);
+    for (const std::string& suite : suites) {
+        if (!suite.empty()) body += element("h2", suite);
         std::vector<const result*> timed;
         std::string cards;
         for (const result& other : run.results) {
-            if (other.suite != r.suite) continue;
+            if (other.suite != suite) continue;
             if (other.good() && other.time.count != 0 && other.workers.empty()) timed.push_back(&other);
             cards += card(other);
         }
         if (timed.size() > 1) body += overview(timed);
         for (const test_growth& curve : curves)
-            if (curve.suite == r.suite) body += growth_card(curve);
+            if (curve.suite == suite) body += growth_card(curve);
+        body += verdicts_card(run.judgements, suite);
         body += cards;
     }
     return plot::page("Performance tests", body);

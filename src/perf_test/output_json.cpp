@@ -86,7 +86,8 @@ void append_scaling(json_out& out, const result& r) {
         out.begin_object().member("processes", one.processes).member("rate", one.found.rate);
         out.member("contention", one.found.contention).member("coherency", one.found.coherency);
         out.member("relative_rms", one.found.relative_rms).member("best_workers", one.found.best_workers);
-        out.member("limit", one.found.limit).member("text", one.found.text).end_object();
+        out.member("limit", one.found.limit).member("efficiency", one.found.efficiency);
+        out.member("efficiency_workers", one.found.efficiency_workers).member("text", one.found.text).end_object();
     }
     out.end_array();
 }
@@ -142,6 +143,23 @@ void append(json_out& out, const result& r) {
     out.end_array().end_object();
 }
 
+void append(json_out& out, const judgement& j) {
+    const auto add = [&out](const char* name, double value) {
+        if (!std::isnan(value)) out.member(name, value);
+    };
+    out.begin_object().member("suite", j.suite).member("name", j.name).member("full_name", j.full_name());
+    out.member("pass", j.pass).member("by", to_string(j.by)).member("subject", j.subject).member("passed", j.passed);
+    out.member("verdict", j.outcome);
+    add(j.is_ratio() ? "ratio" : "value", j.value);
+    if (!std::isnan(j.range.low) && !std::isnan(j.range.high)) append(out, "interval", j.range);
+    add("confidence", j.confidence);
+    add("limit", j.limit);
+    add("alpha", j.alpha);
+    add("p_value", j.p_value);
+    if (j.rounds != 0) out.member("rounds", j.rounds);
+    out.member("text", j.text).end_object();
+}
+
 void append(json_out& out, const environment& e) {
     out.key("environment").begin_object().member("identity", identity_of(e)).member("cpu", e.cpu);
     out.member("cpus_online", e.cpus_online).member("cpus_usable", e.cpus_usable).member("governor", e.governor);
@@ -178,6 +196,8 @@ std::string to_json(const run_record& run) {
     append(out, run.where);
     out.key("results").begin_array();
     for (const result& r : run.results) append(out, r);
+    out.end_array().key("verdicts").begin_array();
+    for (const judgement& made : run.judgements) append(out, made);
     out.end_array().key("growth").begin_array();
     for (const test_growth& curve : growth_of(run.results)) append(out, curve);
     out.end_array().end_object();

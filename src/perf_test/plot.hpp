@@ -65,8 +65,15 @@ struct ratio_row {
     double low = 0, ratio = 0, high = 0;
 };
 
+/// What a ratio above 1 means, below the axis, and whether that is worse.
+struct ratio_axis {
+    std::string_view meaning = "above 1: ours is better";
+    bool above_is_worse = false;
+};
+
 /// Ratios with their intervals on a logarithmic axis around 1.
-[[nodiscard]] std::string ratios(const std::vector<ratio_row>& all, std::string_view title);
+[[nodiscard]] std::string ratios(const std::vector<ratio_row>& all, std::string_view title,
+                                 const ratio_axis& around = {});
 
 /// Names with the colours of their places.
 struct legend_entry {

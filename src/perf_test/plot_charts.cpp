@@ -126,7 +126,7 @@ std::string ecdf(const std::vector<series>& given, std::string_view title, std::
     return out + std::string(finish);
 }
 
-std::string ratios(const std::vector<ratio_row>& given, std::string_view title) {
+std::string ratios(const std::vector<ratio_row>& given, std::string_view title, const ratio_axis& around) {
     std::vector<ratio_row> all;
     double low = 0.8, high = 1.25;
     for (const ratio_row& r : given)
@@ -140,11 +140,14 @@ std::string ratios(const std::vector<ratio_row>& given, std::string_view title) 
     constexpr double row = 26;
     const double room = label_room(all), bottom = row * static_cast<double>(all.size()) + 6;
     const axis x{.low = low, .high = high, .begin = room, .end = width - 160, .logarithmic = true};
-    std::string out = begin(bottom + 40, title) + scale(x, 2, bottom, "above 1: ours is better");
+    std::string out = begin(bottom + 40, title) + scale(x, 2, bottom, around.meaning);
     double middle = row / 2 + 2;
     out += line(x.at(1), 2, x.at(1), bottom, "axis");
     for (const ratio_row& r : all) {
-        const std::string_view verdict = r.low > 1 ? "better" : r.high < 1 ? "worse" : "same";
+        const bool above = r.low > 1, below = r.high < 1;
+        const std::string_view verdict = !above && !below                 ? "same"
+                                         : above == around.above_is_worse ? "worse"
+                                                                          : "better";
         const std::string numbers = ratio_text(r.ratio) + " (" + ratio_text(r.low) + " to " + ratio_text(r.high) + ")";
         out += "<g>" + tooltip(r.name + ": " + numbers) + label(middle, room, r.name);
         out += "<path class=\"" + std::string(verdict) + "\" stroke-width=\"2.5\" d=\"M" + coordinate(x.at(r.low)) +

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -50,6 +51,7 @@ void session::configure(flag_values flags) {
     check_outputs(flags.output);
     sinks_ = make_sinks(flags, build_);
     flags_ = std::move(flags);
+    owner_ = ::getpid();
     configured_ = true;
 }
 
@@ -59,7 +61,21 @@ void session::add(const result& found) {
     kept.pass = pass_;
     std::fputs(to_text(found, {.colour = colour_wanted()}).c_str(), stdout);
     std::fflush(stdout);
+    const std::lock_guard guard(judging_);
     for (const auto& one : sinks_) one->add(kept);
+}
+
+std::size_t session::add_judgement(judgement made) {
+    if (::getpid() != owner_) return 0;  // in a forked worker: the files are its parent's
+    const std::lock_guard guard(judging_);
+    std::size_t& number = judged_[{made.full_name(), made.by}];
+    if (number >= judgements_max) {
+        ++judged_too_often_;
+        return 0;
+    }
+    made.pass = pass_;
+    for (const auto& one : sinks_) one->add_judgement(made);
+    return ++number;
 }
 
 void session::introduce() {
@@ -69,21 +85,33 @@ void session::introduce() {
     std::fflush(stdout);
 }
 
-void session::end_suite() {
-    const std::span<const result> suite = std::span(results_).subspan(suite_begin_);
-    for (const test_growth& one : growth_of(suite)) std::fputs(to_text(one).c_str(), stdout);
+std::vector<test_growth> session::end_suite() {
+    std::vector<test_growth> curves = growth_of(std::span(results_).subspan(suite_begin_));
+    for (const test_growth& one : curves) std::fputs(to_text(one).c_str(), stdout);
     std::fflush(stdout);
     suite_begin_ = results_.size();
+    return curves;
 }
 
 std::vector<std::string> session::finish() {
     std::vector<std::string> failures;
-    end_suite();
-    for (const auto& one : sinks_) {
+    (void)end_suite();
+    const std::lock_guard guard(judging_);
+    if (judged_too_often_ > 0)
+        std::printf("perf_test: %zu assertions are in no report: of one test and kind the first %zu are\n",
+                    judged_too_often_, judgements_max);
+    judged_.clear();
+    judged_too_often_ = 0;
+    for (auto at = sinks_.begin(); at != sinks_.end(); ++at) {
         try {
-            auto found = one->finish();
+            auto found = (*at)->finish();
             failures.insert(failures.end(), std::make_move_iterator(found.begin()),
                             std::make_move_iterator(found.end()));
+            for (judgement& made : (*at)->judged()) {
+                made.pass = pass_;
+                std::for_each(std::next(at), sinks_.end(),
+                              [&made](const auto& behind) { behind->add_judgement(made); });
+            }
         } catch (const std::exception& wrong) {
             failures.emplace_back(wrong.what());
         }

@@ -32,11 +32,12 @@ class file_sink final : public sink {
 
     void add(const result& found) override {
         run_.results.push_back(found);
-        const auto begin = clock::now();
-        if (begin < next_) return;
-        write();
-        const auto end = clock::now();
-        next_ = end + 19 * (end - begin);
+        write_if_cheap();
+    }
+
+    void add_judgement(const judgement& made) override {
+        run_.judgements.push_back(made);
+        write_if_cheap();
     }
 
     std::vector<std::string> finish() override {
@@ -46,6 +47,14 @@ class file_sink final : public sink {
 
  private:
     using clock = std::chrono::steady_clock;
+
+    void write_if_cheap() {
+        const auto begin = clock::now();
+        if (begin < next_) return;
+        write();
+        const auto end = clock::now();
+        next_ = end + 19 * (end - begin);
+    }
 
     void write() const {
         const std::string text = text_(run_);

@@ -304,6 +304,34 @@ class Regression(unittest.TestCase):
         self.assertRegex(ran.stdout, r"in turn: thousand against hundred: slower: .* all beyond 50 %")
         self.assertIn("Expected: thousand is not slower than hundred", ran.stdout)
 
+    def test_verdicts_are_in_every_report(self):
+        with tempfile.TemporaryDirectory() as folder:
+            report, results, page = (f"{folder}/{name}" for name in ("report.xml", "results.json", "page.html"))
+            ran = run("-time=200", "--perf_junit", f"--gtest_output=xml:{report}", f"--perf_json={results}", f"--perf_html={page}",
+                      test="Regression.*:Of/Sizes.*")
+            self.assertEqual(ran.returncode, 1, ran.stdout + ran.stderr)
+            told = json.loads(pathlib.Path(results).read_text())["verdicts"]
+            tree = xml.etree.ElementTree.parse(report)
+            shown = pathlib.Path(page).read_text()
+        self.assertEqual([(one["full_name"], one["by"], one["passed"]) for one in told],
+                         [("Regression.None", "not_slower", True), ("Regression.TenTimes", "not_slower", False)])
+        slower = told[1]
+        self.assertEqual((slower["verdict"], slower["subject"], slower["limit"]), ("slower", "thousand against hundred", 1.5))
+        self.assertLessEqual(slower["interval"]["low"], slower["ratio"])
+        self.assertLessEqual(slower["ratio"], slower["interval"]["high"])
+        self.assertAlmostEqual(slower["alpha"], 0.001 / 6)  # the second of a family
+        self.assertLess(slower["p_value"], slower["alpha"])
+        cases = {case.get("name"): {p.get("name"): p.get("value") for p in case.iter("property")} for case in tree.iter("testcase")}
+        said = cases["TenTimes"]
+        self.assertEqual(said["perf_not_slower_1_verdict"], "slower")
+        self.assertAlmostEqual(float(said["perf_not_slower_1_ratio"]), slower["ratio"], delta=1e-4 * slower["ratio"])
+        self.assertLessEqual({"perf_not_slower_1_low", "perf_not_slower_1_high", "perf_not_slower_1_alpha", "perf_not_slower_1_p_value"}, set(said))
+        sizes = next(suite for suite in tree.iter("testsuite") if suite.get("name") == "Of/Sizes")
+        self.assertIn(sizes.get("perf_growth_TakesAStepEach_shape"), ("n", "n log n"))
+        self.assertGreater(float(sizes.get("perf_growth_TakesAStepEach_factor_ns")), 0)
+        for text in (">Verdicts</h3>", "thousand against hundred", "<td class=\"bad\">slower</td>", "above 1: slower now"):
+            self.assertIn(text, shown)
+
     def test_the_alarms_that_the_guide_counts(self):
         """docs/perf_test_noise.md: none of the 900 comparisons of a thing with itself, judged at 1 in 2000."""
         lines = (pathlib.Path(os.environ["HOLDFAST_SOURCE"]) / "studies/ab_noise/epyc-2cpu-busy.csv").read_text().splitlines()

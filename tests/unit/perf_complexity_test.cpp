@@ -193,6 +193,21 @@ TEST(Scalability, MoreThanLinearIsNoNegativeContention) {
     EXPECT_EQ(f.contention, 0);
     EXPECT_EQ(f.coherency, 0);
     EXPECT_EQ(f.limit, std::numeric_limits<double>::infinity());
+    EXPECT_NEAR(f.efficiency, std::pow(8, 0.2), 1e-9);
+    EXPECT_EQ(f.efficiency_workers, 8);
+    EXPECT_THAT(f.text, HasSubstr("with 8 workers each does 152 % of one in the smallest group"));
+    EXPECT_THAT(f.text, HasSubstr("do not read its coefficients"));
+    EXPECT_THAT(fit_scalability(rates(1000, 0.02, 0)).text, testing::Not(HasSubstr("smallest group")));
+    EXPECT_LT(fit_scalability(rates(1000, 0.02, 0)).efficiency, 1);
+}
+
+TEST(Scalability, ContentionAboveAllOfTheWorkIsSaidInWords) {
+    const scalability_fit f = fit_scalability(rates(1000, 1.4, 0));
+    EXPECT_NEAR(f.contention, 1.4, 1e-9);
+    EXPECT_EQ(f.best_workers, 1);
+    EXPECT_EQ(f.limit, 1) << "the greatest throughput is that of one worker";
+    EXPECT_THAT(f.text, HasSubstr("more than 100 % contention, so that two workers together do less than one alone"));
+    EXPECT_THAT(fit_scalability(rates(1000, 0.5, 0.6)).text, HasSubstr("best with one worker, more of them do less"));
 }
 
 TEST(Scalability, NonsenseIsRefused) {

@@ -6,13 +6,16 @@
 // ranked by Akaike's criterion corrected for small samples; of those within 2 of the best the slowest growing one is
 // chosen, since a better fit by so little is chance. Workers: the universal scalability law, throughput =
 // rate N / (1 + contention (N - 1) + coherency N (N - 1)), with both coefficients at zero or above; coherency zero is
-// Amdahl's law. Threads: pure functions. Source: Burnham and Anderson, Model Selection and Multimodel Inference, 2nd
-// ed., 2002, section 2.4; Gunther, Guerrilla Capacity Planning, 2007, chapter 4.
+// Amdahl's law. Contention above 1 is possible: two workers then do less than one. An efficiency above 100 % is told
+// beside the law, which cannot explain it: the small groups are slower than their share. Threads: pure functions.
+// Source: Burnham and Anderson, Model Selection and Multimodel Inference, 2nd ed., 2002, section 2.4; Gunther,
+// Guerrilla Capacity Planning, 2007, chapter 4.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "holdfast/perf_test/result.hpp"
@@ -67,7 +70,12 @@ struct scalability_fit {
     double relative_rms = 0;
     double best_workers = 0;  ///< where throughput is greatest; infinite without coherency
     double limit = 0;  ///< greatest throughput over that of one worker: infinite without contention and coherency
-    std::string text;  ///< one sentence for people
+    /// Throughput of a worker, over that of a worker in the smallest group measured: the best of all larger groups.
+    /// Above 1 the workers together do more than their number of times what the smallest group does; the law knows no
+    /// such thing.
+    double efficiency = 0;
+    double efficiency_workers = 0;  ///< how many these were
+    std::string text;               ///< one sentence for people
 };
 
 /// Throws: holdfast::error (invalid_argument) for fewer than 4 different numbers of workers, one below 1, or a rate
@@ -84,6 +92,10 @@ struct test_growth {
 /// The curves in a list of results: of tests with a parameter (TEST_P) that is a number within the limits of a size,
 /// measured flat out or call by call on one thread. Those with fewer than 4 different sizes are left out.
 [[nodiscard]] std::vector<test_growth> growth_of(std::span<const result> results);
+
+/// Name and value of what belongs into GoogleTest's reports: "shape", "factor_ns", "factor_low", "factor_high",
+/// "constant_ns", "error".
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> properties_of(const test_growth& curve);
 
 /// How the groups of one test scale: threads or processes.
 struct test_scaling {

@@ -13,6 +13,7 @@
 
 #include "holdfast/perf_test/compare.hpp"
 #include "holdfast/perf_test/environment.hpp"
+#include "holdfast/perf_test/judgement.hpp"
 #include "holdfast/perf_test/result.hpp"
 
 namespace holdfast::perf_test {
@@ -24,14 +25,15 @@ struct run_record {
     environment where;
     std::string started;  ///< ISO 8601, UTC
     std::vector<result> results;
+    std::vector<judgement> judgements{};  ///< in the order in which they were made
 };
 
 [[nodiscard]] std::string to_json(const run_record& run);
 /// A line a test behind a line of headings, as RFC 4180; of a test in groups of workers, a line a group. Percentiles of
 /// single calls are empty where none were timed.
 [[nodiscard]] std::string to_csv(std::span<const result> results);
-/// One page that loads nothing, with the distribution of each test's samples or calls, and its curves over sizes and
-/// numbers of workers.
+/// One page that loads nothing, with the distribution of each test's samples or calls, its curves over sizes and
+/// numbers of workers, and what assertions and comparisons came to.
 [[nodiscard]] std::string to_html(const run_record& run);
 
 /// Name and value of what belongs into GoogleTest's XML and JSON reports, by RecordProperty, as `perf_NAME`; for groups

@@ -3,18 +3,23 @@
 //
 // A sink takes results (a file, a comparison). It is made before the first test, given each result as soon as there is
 // one, and asked at the end what is wrong; so a program that dies in its tenth test has written nine.
-// Threads: one, the one that runs the tests.
+// Threads: one, the one that runs the tests, but for judgements, which come from any.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "holdfast/perf_test/complexity.hpp"
 #include "holdfast/perf_test/environment.hpp"
+#include "holdfast/perf_test/judgement.hpp"
 #include "holdfast/perf_test/options.hpp"
 #include "holdfast/perf_test/result.hpp"
 
@@ -24,8 +29,12 @@ class sink {
  public:
     virtual ~sink() = default;
     virtual void add(const result& found) = 0;
+    /// Of an assertion or a comparison. A sink that has no place for them leaves it.
+    virtual void add_judgement(const judgement& /*made*/) {}
     /// Returns: what makes the run a failure, one text each. Throws: holdfast::error if something cannot be written.
     virtual std::vector<std::string> finish() = 0;
+    /// What the sink itself has judged in finish; the sinks behind it get it before they finish.
+    virtual std::vector<judgement> judged() { return {}; }
 
  protected:
     sink() = default;
@@ -60,8 +69,16 @@ class session {
     void add(const result& found);
     [[nodiscard]] const std::vector<result>& results() const noexcept { return results_; }
 
-    /// The end of a suite: says how the times of its tests grow with their parameters (growth_of).
-    void end_suite();
+    /// Gives a judgement with the number of the pass to the sinks. Of one test the first judgements_max are kept, lest
+    /// an assertion in a loop fill the files; the others are counted and told at the end of the pass.
+    /// Nothing in a child that was forked: its assertions are told by its parent. Threads: any; assertions may stand in
+    /// any.
+    /// Returns: its number in its test among those of its kind, from 1 on; 0 if it was not kept.
+    std::size_t add_judgement(judgement made);
+    static constexpr std::size_t judgements_max = 100;
+
+    /// The end of a suite: says how the times of its tests grow with their parameters. Returns: that.
+    std::vector<test_growth> end_suite();
 
     /// The end of a pass over the tests. Returns: what makes it a failure, one text each.
     [[nodiscard]] std::vector<std::string> finish();
@@ -72,8 +89,12 @@ class session {
     flag_values flags_;
     std::vector<std::unique_ptr<sink>> sinks_;
     std::vector<result> results_;
+    std::mutex judging_;                                               // guards the sinks and what follows
+    std::map<std::pair<std::string, judged_by>, std::size_t> judged_;  // of a test and a kind, in this pass
+    std::size_t judged_too_often_ = 0;
     std::uint64_t pass_ = 1;
     std::size_t suite_begin_ = 0;  // the first of the running suite in results_
+    pid_t owner_ = -1;
     bool configured_ = false, introduced_ = false;
 };
 

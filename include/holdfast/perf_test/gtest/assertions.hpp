@@ -12,6 +12,7 @@
 // claim: it holds only when noise cannot explain it; where it is neither shown nor refuted, the message says so.
 // NOT_SLOWER is for builds: its chance of a false alarm is 1 in 1000 for all of them in a program together, and where
 // nothing can be told it passes and says so.
+// Each of them is in the reports (judgement.hpp), kept or broken, with the numbers it stands on.
 // A result of which nothing is left (the compiler removed the body) satisfies none of them.
 // EXPECT_PERF_RATIO takes two results, or two callables, which are then run in turn: use that where the ratio matters.
 // Of the command line, -time, -seed, -timeout and -pin hold for what is run in turn; the other flags do not.
@@ -32,6 +33,7 @@
 #include "holdfast/perf_test/environment.hpp"
 #include "holdfast/perf_test/gtest/driver.hpp"
 #include "holdfast/perf_test/interleaved.hpp"
+#include "holdfast/perf_test/judgement.hpp"
 #include "holdfast/perf_test/perf_result.hpp"
 
 namespace holdfast::perf_test {
@@ -125,11 +127,38 @@ inline testing::AssertionResult within(const char* a_text, const char* b_text, c
                                        << ": more than noise explains";
 }
 
+/// Puts an assertion's outcome into the reports and hands it back. An empty outcome means that there was no number.
+inline testing::AssertionResult reported(judgement made, testing::AssertionResult result) {
+    made.passed = static_cast<bool>(result);
+    if (made.outcome.empty()) made.outcome = "void";
+    if (made.text.empty()) made.text = made.passed ? made.subject : result.message();
+    report(std::move(made));
+    return result;
+}
+
+/// "a < b" in the words of the source.
+inline std::string joined(const char* a_text, const char* relation_text, const char* b_text) {
+    return std::string(a_text).append(" ").append(relation_text).append(" ").append(b_text);
+}
+
 template <relation Wanted>
 struct limit_check {
     template <class A, class B>
     testing::AssertionResult operator()(const char* a_text, const char* b_text, const A& a, const B& b) const {
-        return within(a_text, b_text, exactly(a), Wanted, exactly(b));
+        const measured left = exactly(a), right = exactly(b);
+        testing::AssertionResult result = within(a_text, b_text, left, Wanted, right);
+        judgement made;
+        made.by = judged_by::limit;
+        made.subject = joined(a_text, text_of(Wanted), b_text);
+        if (left.void_reason.empty() && right.void_reason.empty()) {
+            made.outcome = result ? "kept" : "broken";
+            made.value = left.value;
+            made.range = left.range;
+            if (left.range.low < left.range.high) made.confidence = 0.95;
+            made.limit = right.value;
+            made.text = joined(shown(left).c_str(), text_of(Wanted), shown(right).c_str());
+        }
+        return reported(std::move(made), std::move(result));
     }
 };
 
@@ -194,12 +223,17 @@ measured ratio_between(const A& a, const B& b, double confidence) {
     return paired_ratio_of(found.ab.run.subjects[0], found.ab.run.subjects[1], confidence);
 }
 
+/// Whether a claim that is not shown may be true all the same.
+inline bool still_possible(const measured& ratio, ratio_claim claim) {
+    return holds(wants_less(claim.wanted) ? ratio.range.low : ratio.range.high, claim.wanted, claim.limit);
+}
+
 inline testing::AssertionResult shows(const char* a_text, const char* b_text, const measured& ratio, ratio_claim claim,
                                       const char* claim_text, const char* confidence_text) {
     if (!ratio.void_reason.empty()) return testing::AssertionFailure() << ratio.void_reason;
     const bool less = wants_less(claim.wanted);
     if (holds(less ? ratio.range.high : ratio.range.low, claim.wanted, claim.limit)) return testing::AssertionSuccess();
-    const bool possible = holds(less ? ratio.range.low : ratio.range.high, claim.wanted, claim.limit);
+    const bool possible = still_possible(ratio, claim);
     return testing::AssertionFailure() << "Expected: time of " << a_text << " over time of " << b_text << " "
                                        << claim_text << ", actual: " << rounded(ratio.value) << " (" << confidence_text
                                        << ": " << rounded(ratio.range.low) << " to " << rounded(ratio.range.high)
@@ -225,6 +259,20 @@ inline testing::AssertionResult not_slower(const char* base_text, const char* no
                                        << ", actual: " << change.text;
 }
 
+/// The judgement of what was timed in turn.
+inline judgement judgement_in_turn(const found_in_turn& found, const compare_options& judged, judged_by who,
+                                   std::string subject) {
+    judgement made = judgement_of(found.ab.change, judged, who);
+    made.subject = std::move(subject);
+    made.rounds = found.ab.run.rounds;
+    if (found.void_reason.empty()) return made;
+    judgement nothing;
+    nothing.by = who;
+    nothing.subject = std::move(made.subject);
+    nothing.text = found.void_reason;
+    return nothing;
+}
+
 struct not_slower_check {
     const char* percent_text;
 
@@ -233,9 +281,12 @@ struct not_slower_check {
                                         const Now& now) const {
         const compare_options judged = judged_here(percent_text);
         const found_in_turn found = measure_in_turn(in_turn(base_text, base), in_turn(now_text, now), judged);
-        if (!found.void_reason.empty()) return testing::AssertionFailure() << found.void_reason;
-        std::printf("%11s: %s against %s: %s\n", "in turn", now_text, base_text, found.ab.change.text.c_str());
-        return not_slower(base_text, now_text, found.ab.change);
+        judgement made =
+            judgement_in_turn(found, judged, judged_by::not_slower, joined(now_text, "against", base_text));
+        if (!found.void_reason.empty())
+            return reported(std::move(made), testing::AssertionFailure() << found.void_reason);
+        std::printf("%11s: %s: %s\n", "in turn", made.subject.c_str(), found.ab.change.text.c_str());
+        return reported(std::move(made), not_slower(base_text, now_text, found.ab.change));
     }
 };
 
@@ -246,12 +297,33 @@ struct ratio_check {
 
     template <class A, class B>
     testing::AssertionResult operator()(const char* a_text, const char* b_text, const A& a, const B& b) const {
-        return shows(a_text, b_text, ratio_between(a, b, confidence_of(confidence_text)), claim, claim_text,
-                     confidence_text);
+        const double confidence = confidence_of(confidence_text);
+        const measured ratio = ratio_between(a, b, confidence);
+        testing::AssertionResult result = shows(a_text, b_text, ratio, claim, claim_text, confidence_text);
+        judgement made;
+        made.by = judged_by::ratio;
+        made.subject = joined(joined("time of", a_text, "over time of").c_str(), b_text, claim_text);
+        if (ratio.void_reason.empty()) {
+            made.outcome = result ? "shown" : still_possible(ratio, claim) ? "undecided" : "refuted";
+            made.value = ratio.value;
+            made.range = ratio.range;
+            made.confidence = confidence;
+            made.limit = claim.limit;
+        }
+        return reported(std::move(made), std::move(result));
     }
 };
 
 }  // namespace detail
+
+/// Puts what measure_ab found in a test into the reports, as `options` had it judged. It fails nothing.
+inline void report_comparison(std::string_view name, const ab_result& found, const compare_options& options = {}) {
+    judgement made = judgement_of(found.change, options, judged_by::comparison);
+    made.subject = name;
+    made.rounds = found.run.rounds;
+    detail::report(std::move(made));
+}
+
 }  // namespace holdfast::perf_test
 
 /// Measures the block that follows: const auto found = PERF_RUN { body };

@@ -18,8 +18,10 @@
 #include <string_view>
 #include <vector>
 
+#include "holdfast/perf_test/complexity.hpp"
 #include "holdfast/perf_test/engine.hpp"
 #include "holdfast/perf_test/gtest/forked.hpp"
+#include "holdfast/perf_test/judgement.hpp"
 #include "holdfast/perf_test/options.hpp"
 #include "holdfast/perf_test/output.hpp"
 #include "holdfast/perf_test/session.hpp"
@@ -65,7 +67,13 @@ class session_listener : public testing::EmptyTestEventListener {
         session::get().introduce();
     }
 
-    void OnTestSuiteEnd(const testing::TestSuite& /*unused*/) override { session::get().end_suite(); }
+    void OnTestSuiteEnd(const testing::TestSuite& /*unused*/) override {
+        const std::vector<test_growth> curves = session::get().end_suite();
+        if (!session::get().flags().output.junit) return;
+        for (const test_growth& one : curves)  // of the suite, whose attributes they become
+            for (const auto& [name, value] : properties_of(one))
+                testing::Test::RecordProperty("perf_growth_" + property_name(one.name + "_" + name), value);
+    }
 
     void OnTestIterationEnd(const testing::UnitTest& tests, int /*iteration*/) override {
         verdicts_of_this_pass = 0;
@@ -137,6 +145,20 @@ inline void report(const result& found) {
             testing::Test::RecordProperty(std::string("perf_").append(run).append(name), value);
     }
     session::get().add(found);
+}
+
+/// The same of a judgement, whose test is the running one: as perf_not_slower_1_verdict and so on, numbered through the
+/// test for each kind.
+inline void report(judgement made) {
+    if (const testing::TestInfo* const test = testing::UnitTest::GetInstance()->current_test_info()) {
+        made.suite = test->test_suite_name();
+        made.name = test->name();
+    }
+    const std::size_t number = session::get().add_judgement(made);
+    if (number == 0 || !session::get().flags().output.junit) return;
+    const std::string prefix =
+        std::string("perf_").append(to_string(made.by)).append("_").append(std::to_string(number)).append("_");
+    for (const auto& [name, value] : properties_of(made)) testing::Test::RecordProperty(prefix + name, value);
 }
 
 /// Measures, reports with the warnings that the caller has, and fails the test if the body did.
