@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // ab_noise - how often do verdicts about speed cry wolf, and how small a slow-down do they find?
 //
-//   study_ab_noise [--runs 300] [--trials 20] [--seconds 0.1] [--load 0] [--csv FILE] [--from FILE] [--check]
+//   study_ab_noise [--runs 300] [--trials 20] [--seconds 0.1] [--load 0] [--csv FILE] [--from FILE] [--html FILE]
+//   [--check]
 //
 // A run is a process of its own (so that memory layout is drawn anew) that times three workloads, each against itself
 // with data of its own: a chain of multiplications, dependent reads all over 4 MiB, sorting 64 numbers. First `runs` of
 // these with nothing changed: every "faster" or "slower" is a false alarm, in turn (paired) and by groups of five
 // process runs against the next five (runs). Then `trials` for each slow-down, where the second subject does that much
 // more work than it says. --load N starts N rivals that use a CPU and memory in bursts of 5 to 50 ms. --csv writes what
-// was measured; --from judges such a file again and measures nothing.
+// was measured; --from judges such a file again and measures nothing. --html writes the findings as a page with plots.
 // --check, as the last word, ends with an error if a finding that docs/perf_test_noise.md states does not show.
 #include <signal.h>
 #include <sys/prctl.h>
@@ -33,53 +34,16 @@
 
 #include "holdfast/perf_test/clock.hpp"
 #include "holdfast/perf_test/compare.hpp"
+#include "noise_page.hpp"
+#include "workloads.hpp"
 
 namespace {
 
 using namespace holdfast::perf_test;
+using study::body_of, study::workloads;
 
-constexpr std::array<const char*, 3> workloads{"chain", "reads", "sort"};
 constexpr std::array<double, 10> slow_downs{0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.10, 0.12, 0.15, 0.20};
 constexpr std::size_t group = 5;  // process runs a side
-
-template <typename T>
-void use(T& value) {
-    asm volatile("" : "+r"(value) : : "memory");
-}
-
-std::function<void(std::uint64_t)> body_of(std::size_t workload) {
-    if (workload == 0)
-        return [](std::uint64_t n) {
-            std::uint64_t x = n;
-            for (; n > 0; --n) {
-                x = x * 6364136223846793005U + 1;
-                use(x);
-            }
-        };
-    std::mt19937 random(1);
-    if (workload == 1) {
-        auto next = std::make_shared<std::vector<std::uint32_t>>(1U << 20);
-        std::vector<std::uint32_t> order(next->size());
-        for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-        std::shuffle(order.begin(), order.end(), random);
-        for (std::size_t i = 0; i < order.size(); ++i) (*next)[order[i]] = order[(i + 1) % order.size()];
-        return [next, at = std::uint32_t{0}](std::uint64_t n) mutable {
-            for (; n > 0; --n) at = (*next)[at];
-            use(at);
-        };
-    }
-    std::vector<std::uint32_t> numbers(64);
-    for (auto& x : numbers) x = static_cast<std::uint32_t>(random());
-    return [numbers](std::uint64_t n) {
-        std::array<std::uint32_t, 64> copy{};
-        for (; n > 0; --n) {
-            std::copy(numbers.begin(), numbers.end(), copy.begin());
-            std::sort(copy.begin(), copy.end());
-            std::uint32_t* data = copy.data();
-            use(data);
-        }
-    };
-}
 
 // What one process found about one workload.
 struct record {
@@ -191,16 +155,23 @@ comparison verdict_of_groups(const std::vector<std::vector<record>>& processes, 
 struct arguments {
     std::size_t runs = 300, trials = 20, load = 0;
     double seconds = 0.1;
-    std::string csv, from;
+    std::string csv, from, html;
     bool check = false;
 };
 
 int failures = 0;
+study::noise_findings findings;  // of this program, for the page
 
 void expect(bool holds, const char* what) {
     if (holds) return;
     std::fprintf(stderr, "does not show: %s\n", what);
     ++failures;
+}
+
+std::string ratio_text(double ratio) {
+    char text[40];
+    std::snprintf(text, sizeof text, "%.4f", ratio);
+    return text;
 }
 
 void print_alarms(const std::vector<std::vector<record>>& quiet) {
@@ -229,21 +200,37 @@ void print_alarms(const std::vector<std::vector<record>>& quiet) {
         }
         const std::size_t wrong =
             counts[static_cast<std::size_t>(verdict::faster)] + counts[static_cast<std::size_t>(verdict::slower)];
-        std::printf("| %s | %.4f | %.4f | %.4f | %zu | %zu | %zu of %zu | %zu of %zu | %zu of %zu |\n", workloads[w],
-                    ratios[ratios.size() / 100], ratios[ratios.size() / 2],
-                    ratios[ratios.size() - 1 - ratios.size() / 100], counts[0], counts[3], wrong, quiet.size(), alarms,
-                    here, twice, here);
+        const auto of = [](std::size_t part, std::size_t all) {
+            return std::to_string(part) + " of " + std::to_string(all);
+        };
+        const std::vector<std::string> row{workloads[w],
+                                           ratio_text(ratios[ratios.size() / 100]),
+                                           ratio_text(ratios[ratios.size() / 2]),
+                                           ratio_text(ratios[ratios.size() - 1 - ratios.size() / 100]),
+                                           std::to_string(counts[0]),
+                                           std::to_string(counts[3]),
+                                           of(wrong, quiet.size()),
+                                           of(alarms, here),
+                                           of(twice, here)};
+        for (const std::string& cell : row) std::printf("| %s ", cell.c_str());
+        std::printf("|\n");
+        findings.alarms.push_back(row);
+        findings.ratios.push_back({workloads[w], ratios, w});
         paired += wrong;
         groups += here;
         group_alarms += alarms;
         again += twice;
     }
-    std::printf(
-        "\nfalse alarms: %zu in %zu A/A runs of %zu comparisons, in turn; %zu in %zu comparisons of %zu process runs "
+    char text[300];
+    std::snprintf(
+        text, sizeof text,
+        "false alarms: %zu in %zu A/A runs of %zu comparisons, in turn; %zu in %zu comparisons of %zu process runs "
         "with the next %zu\n"
-        "rounds with steal or an involuntary switch that were kept: %.1f %%\n",
+        "rounds with steal or an involuntary switch that were kept: %.1f %%",
         paired, quiet.size(), workloads.size(), group_alarms, groups, group, group,
         100.0 * static_cast<double>(disturbed) / static_cast<double>(std::max<std::size_t>(1, rounds)));
+    std::printf("\n%s\n", text);
+    findings.summary = text;
     expect(paired == 0, "in turn there is no false alarm");
     expect(group_alarms * 50 <= groups, "by process runs at most one comparison in 50 is a false alarm");
     expect(again * 200 <= groups, "twice in a row at most one in 200 is");
@@ -260,8 +247,10 @@ void print_found(double slow_down, const std::vector<std::vector<record>>& slowe
         if (!slowed.empty() && ((w == 0 && slow_down >= 0.04) || (w == 2 && slow_down >= 0.06)))
             expect(found * 10 >= slowed.size() * 9,
                    "slow-downs are found in turn 9 times in 10, of the chain from 4 % on and of sorting from 6 % on");
-        std::printf(" %zu of %zu | %.0f %% |", found, slowed.size(),
-                    groups > 0 ? 100.0 * static_cast<double>(by_runs) / static_cast<double>(groups) : 0);
+        const double share = groups > 0 ? 100.0 * static_cast<double>(by_runs) / static_cast<double>(groups) : 0;
+        std::printf(" %zu of %zu | %.0f %% |", found, slowed.size(), share);
+        if (findings.power.size() <= w) findings.power.push_back({workloads[w], {}});
+        findings.power[w].second.push_back({slow_down, found, slowed.size(), share});
     }
     std::printf("\n");
     std::fflush(stdout);
@@ -299,7 +288,7 @@ bool read_csv(const std::string& path, std::vector<std::pair<double, std::vector
     return true;
 }
 
-int study(const arguments& a) {
+int run_study(const arguments& a) {
     std::vector<pid_t> rivals;
     for (std::size_t i = 0; i < a.load; ++i) {
         const pid_t rival = ::fork();
@@ -339,6 +328,9 @@ int study(const arguments& a) {
         ::kill(rival, SIGKILL);
         ::waitpid(rival, nullptr, 0);
     }
+    const std::string place = a.from.empty() ? study::where_text(this_environment(this_build()))
+                                             : study::element("p", "Judged anew from " + a.from);
+    if (!a.html.empty() && !study::write_noise_page(a.html, findings, place)) return 1;
     return a.check && failures > 0 ? 1 : 0;
 }
 
@@ -360,6 +352,8 @@ int main(int argc, char** argv) {
             a.csv = argv[i + 1];
         else if (name == "--from")
             a.from = argv[i + 1];
+        else if (name == "--html")
+            a.html = argv[i + 1];
         else if (name == "--runs" && number && value >= 1)
             a.runs = static_cast<std::size_t>(value);
         else if (name == "--trials" && number && value >= 1)
@@ -375,8 +369,8 @@ int main(int argc, char** argv) {
         std::fprintf(
             stderr,
             "usage: study_ab_noise [--runs 300] [--trials 20] [--seconds 0.1] [--load 0] [--csv FILE] [--from FILE] "
-            "[--check]\n");
+            "[--html FILE] [--check]\n");
         return 2;
     }
-    return study(a);
+    return run_study(a);
 }
