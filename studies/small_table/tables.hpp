@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// tables.hpp - the ways to look a key up among a few hundred. All answer alike: the value, or 0 for a key that is not
+// there; values are never 0.
+//
+// Each is made of keys and their values, key i having value i + 1, and is then asked only.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "holdfast/array.hpp"
+#include "holdfast/hash_table.hpp"
+#include "holdfast/sorted_index.hpp"
+
+namespace study {
+
+using value = std::uint64_t;
+
+template <class Key>
+class std_hashed {
+ public:
+    explicit std_hashed(const std::vector<Key>& keys) {
+        for (const Key& key : keys) map_.emplace(key, map_.size() + 1);
+    }
+    value find(const Key& key) const {
+        const auto found = map_.find(key);
+        return found == map_.end() ? 0 : found->second;
+    }
+
+ private:
+    std::unordered_map<Key, value> map_;
+};
+
+/// holdfast::hash_table in memory of the process's own.
+class our_hashed {
+ public:
+    explicit our_hashed(const std::vector<std::uint64_t>& keys)
+        : table_(holdfast::hash_table<std::uint64_t, value>::create("heap:", {.capacity = keys.size() * 10 / 9 + 8})) {
+        value next = 0;
+        for (const std::uint64_t key : keys) table_.try_insert(key, ++next);
+    }
+    value find(std::uint64_t key) const { return table_.find(key).value_or(0); }
+
+ private:
+    holdfast::hash_table<std::uint64_t, value> table_;
+};
+
+/// All keys one behind the other, looked at from the first on.
+template <class Key>
+class scanned {
+ public:
+    explicit scanned(const std::vector<Key>& keys) : keys_(keys) {}
+    value find(const Key& key) const {
+        for (std::size_t i = 0; i < keys_.size(); ++i)
+            if (keys_[i] == key) return i + 1;
+        return 0;
+    }
+
+ private:
+    std::vector<Key> keys_;
+};
+
+/// The same for integers, without a way out: the compiler makes vector instructions of it.
+class scanned_whole {
+ public:
+    explicit scanned_whole(const std::vector<std::uint64_t>& keys) : keys_(keys) {}
+    value find(std::uint64_t key) const {
+        value found = 0;
+        const std::uint64_t* const at = keys_.data();
+        const std::size_t size = keys_.size();
+        for (std::size_t i = 0; i < size; ++i) found |= at[i] == key ? i + 1 : 0;
+        return found;
+    }
+
+ private:
+    std::vector<std::uint64_t> keys_;
+};
+
+/// Sorted keys, halved; for integers without a branch that depends on the key.
+template <class Key>
+class halved {
+ public:
+    explicit halved(const std::vector<Key>& keys) {
+        for (const Key& key : keys) rows_.emplace_back(key, rows_.size() + 1);
+        std::sort(rows_.begin(), rows_.end());
+        for (const auto& row : rows_) keys_.push_back(row.first);
+    }
+    value find(const Key& key) const {
+        std::size_t from = 0, size = keys_.size();
+        while (size > 1) {
+            const std::size_t half = size / 2;
+            from += keys_[from + half - 1] < key ? half : 0;
+            size -= half;
+        }
+        return size != 0 && keys_[from] == key ? rows_[from].second : 0;
+    }
+
+ private:
+    std::vector<std::pair<Key, value>> rows_;
+    std::vector<Key> keys_;
+};
+
+/// holdfast::sorted_index: the same kind of search, over an image that may lie in a snapshot.
+class our_halved {
+ public:
+    explicit our_halved(const std::vector<std::uint64_t>& keys) {
+        index::builder records;
+        value next = 0;
+        for (const std::uint64_t key : keys) records.add(key, ++next);
+        image_ = records.build();
+        view_ = index::view::over(image_);
+    }
+    our_halved(const our_halved&) = delete;  // the view is of this object's image
+    our_halved& operator=(const our_halved&) = delete;
+    value find(std::uint64_t key) const {
+        const auto found = view_.find(key);
+        return found == view_.end() ? 0 : (*found).value;
+    }
+
+ private:
+    using index = holdfast::sorted_index<std::uint64_t, value>;
+    std::vector<std::byte> image_;
+    index::view view_;
+};
+
+/// Keys that are places: 0 to n - 1.
+class placed {
+ public:
+    explicit placed(const std::vector<std::uint64_t>& keys) : values_(keys.size()) {
+        for (std::size_t i = 0; i < keys.size(); ++i) values_[keys[i]] = i + 1;
+    }
+    value find(std::uint64_t key) const { return key < values_.size() ? values_[key] : 0; }
+
+ private:
+    std::vector<value> values_;
+};
+
+/// The same in holdfast::array, whose elements are read whole beside a writer.
+class our_placed {
+ public:
+    explicit our_placed(const std::vector<std::uint64_t>& keys)
+        : values_(holdfast::array<value>::create("heap:", {.size = keys.size()})) {
+        for (std::size_t i = 0; i < keys.size(); ++i) values_.store(keys[i], i + 1);
+    }
+    value find(std::uint64_t key) const { return key < values_.size() ? values_.load(key) : 0; }
+
+ private:
+    holdfast::array<value> values_;
+};
+
+}  // namespace study
