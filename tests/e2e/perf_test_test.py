@@ -151,11 +151,15 @@ class Files(unittest.TestCase):
         self.assertEqual(same.returncode, 0, same.stdout + same.stderr)
         self.assertIn("baseline: Good.TakesAsLongAsTold: ", same.stdout)
         slower = self.judged("--perf_fail_on_regression", steps=30_000)
+        for _ in range(3):  # where both runs were held up again and again, nothing is shown: that is no alarm, rightly
+            if slower.returncode == 0 and "too noisy" in slower.stdout:
+                self.measured(steps=300)
+                slower = self.judged("--perf_fail_on_regression", steps=30_000)
         self.assertEqual(slower.returncode, 1, slower.stdout)
         self.assertIn("Good.TakesAsLongAsTold: slower: ", slower.stdout)
         told = self.judged(steps=30_000)
         self.assertEqual(told.returncode, 0, told.stdout)
-        self.assertIn("baseline: Good.TakesAsLongAsTold: slower: ", told.stdout)
+        self.assertRegex(told.stdout, "baseline: Good.TakesAsLongAsTold: (slower|too noisy)")
         new = self.judged("--perf_fail_on_regression", steps=300, test="Good.Adds")
         self.assertEqual(new.returncode, 0, new.stdout)
         self.assertIn("baseline: Good.Adds: not in the baseline", new.stdout)
