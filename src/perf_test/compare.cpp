@@ -160,11 +160,15 @@ std::vector<double> logs_of_medians(std::span<const summary> runs) {
     return out;
 }
 
-// Standard error of a run's median within the run, as a part of it: its 95 % interval is four of them wide, about.
+// Standard error of the logarithm of a run's median within the run: its 95 % interval is four of them wide, about. Of
+// logarithms, as all here: a busy machine makes intervals whose upper end is a hundred times the median.
 double error_within(std::span<const summary> runs) {
     double squares = 0;
     for (const summary& s : runs) {
-        const double part = (s.median_95.high - s.median_95.low) / 3.92 / s.median;
+        const interval around = s.median_95;
+        const double width = around.low > 0 && around.high >= around.low ? std::log(around.high / around.low)
+                                                                         : (around.high - around.low) / s.median;
+        const double part = width / 3.92;
         if (std::isfinite(part)) squares += part * part / static_cast<double>(runs.size());
     }
     return std::sqrt(squares);

@@ -28,6 +28,15 @@ def value(output, name):
     return float(found[1].replace(",", "")) if found else None
 
 
+def shown(measure):
+    """What a measurement says once it says something: a machine that holds runs up again and again shows nothing, rightly."""
+    for _ in range(5):
+        ran = measure()
+        if "too noisy" not in ran.stdout:
+            break
+    return ran
+
+
 class Output(unittest.TestCase):
     def test_the_first_four_lines_keep_their_form(self):
         ran = run("-time=30", test="Good.Adds")
@@ -150,16 +159,16 @@ class Files(unittest.TestCase):
         same = self.judged("--perf_fail_on_regression", "-min_effect=95%", steps=300)
         self.assertEqual(same.returncode, 0, same.stdout + same.stderr)
         self.assertIn("baseline: Good.TakesAsLongAsTold: ", same.stdout)
-        slower = self.judged("--perf_fail_on_regression", steps=30_000)
-        for _ in range(3):  # where both runs were held up again and again, nothing is shown: that is no alarm, rightly
-            if slower.returncode == 0 and "too noisy" in slower.stdout:
-                self.measured(steps=300)
-                slower = self.judged("--perf_fail_on_regression", steps=30_000)
+        def anew(*arguments):
+            self.measured(steps=300)
+            return self.judged(*arguments, steps=30_000)
+
+        slower = shown(lambda: anew("--perf_fail_on_regression"))
         self.assertEqual(slower.returncode, 1, slower.stdout)
         self.assertIn("Good.TakesAsLongAsTold: slower: ", slower.stdout)
-        told = self.judged(steps=30_000)
+        told = shown(anew)
         self.assertEqual(told.returncode, 0, told.stdout)
-        self.assertRegex(told.stdout, "baseline: Good.TakesAsLongAsTold: (slower|too noisy)")
+        self.assertIn("baseline: Good.TakesAsLongAsTold: slower: ", told.stdout)
         new = self.judged("--perf_fail_on_regression", steps=300, test="Good.Adds")
         self.assertEqual(new.returncode, 0, new.stdout)
         self.assertIn("baseline: Good.Adds: not in the baseline", new.stdout)
@@ -359,10 +368,10 @@ class Regression(unittest.TestCase):
             found["results"][0]["time"]["median"] /= 100
             del found["results"][0]["time"]["median_95"]
             pathlib.Path(base).write_text(json.dumps(found))
-            told = run(*against, test="Good.Works")
+            told = shown(lambda: run(*against, test="Good.Works"))
             self.assertEqual(told.returncode, 0, "a regression is told, and fails the program only if asked")
             self.assertIn("baseline: Good.Works: slower", told.stdout)
-            failed = run(*against, "--perf_fail_on_regression", test="Good.Works")
+            failed = shown(lambda: run(*against, "--perf_fail_on_regression", test="Good.Works"))
             self.assertEqual(failed.returncode, 1, failed.stdout + failed.stderr)
             self.assertIn("Good.Works: slower", failed.stdout)
             refused = run("-time=50", "--perf_fail_on_regression", test="Good.Works")

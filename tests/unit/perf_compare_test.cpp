@@ -177,6 +177,22 @@ TEST(CompareRuns, KnownValues) {
     EXPECT_EQ(compare_runs(runs_of({1, 1.1, 1.2, 1.3}), runs_of({1.05, 1.2, 1.25, 1.5})).outcome, verdict::too_noisy);
 }
 
+TEST(CompareRuns, AnIntervalWithAFarEndIsWideAndNotEndless) {
+    // Of nine batches a busy machine held four up: the upper end of the median's interval is 70 times the median.
+    summary base, now;
+    base.median = 0.04;
+    base.median_95 = {0.0399, 0.0401};
+    now.median = 4.2;
+    now.median_95 = {4.19, 296};
+    const comparison found = compare_runs({&base, 1}, {&now, 1});
+    EXPECT_NEAR(found.ratio, 105, 1e-9);
+    EXPECT_GT(found.ratio_95.low, 3);
+    EXPECT_LT(found.ratio_95.high, 5000);
+    EXPECT_EQ(found.outcome, verdict::too_noisy) << "at 1 in 1000";
+    now.median_95 = {4.19, 42};
+    EXPECT_EQ(compare_runs({&base, 1}, {&now, 1}).outcome, verdict::slower);
+}
+
 TEST(CompareRuns, FewRunsWidenTheVerdict) {
     const comparison one = compare_runs(runs_of({100}), runs_of({115}));
     EXPECT_EQ(one.outcome, verdict::too_noisy) << "15 % between two processes may be their layout";
