@@ -344,6 +344,20 @@ TEST(HashMap, DigestsHaveTheirValues) {
     EXPECT_EQ(long_one.word[1], 2426161141169218583U);
 }
 
+// In private memory as in the store, where the words come one by one.
+TEST(HashMap, DigestsOfKeysOfEverySizeAreThoseOfTheirWords) {
+    for (std::size_t bytes = 0; bytes < 200; ++bytes) {
+        const auto key = whole_object(bytes, bytes);
+        holdfast::detail::map_digester digester(42, bytes);
+        for (std::size_t at = 0; at < bytes; at += 8) {
+            std::uint64_t word = 0;
+            std::memcpy(&word, key.data() + at, std::min<std::size_t>(8, bytes - at));
+            digester.add(word);
+        }
+        EXPECT_EQ(holdfast::detail::digest_of(key, 42), digester.digest()) << bytes;
+    }
+}
+
 // Random histories, with successors in between, over several shapes.
 TEST(HashMap, RandomHistoriesAgreeWithAModel) {
     seeded_random random;

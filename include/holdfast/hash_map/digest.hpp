@@ -55,10 +55,21 @@ class map_digester {
     std::size_t at_ = 0;
 };
 
-/// Up to 8 private bytes as a word; those missing are zero.
+/// Up to 8 private bytes as a word; those missing are zero. Loads of fixed sizes that overlap, since a copy of any
+/// size would be a call.
 [[nodiscard]] inline std::uint64_t word_of_bytes(const std::byte* from, std::size_t bytes) noexcept {
     std::uint64_t word = 0;
-    if (bytes != 0) std::memcpy(&word, from, bytes < 8 ? bytes : 8);
+    if (bytes >= 8) {
+        std::memcpy(&word, from, 8);
+    } else if (bytes >= 4) {
+        std::uint32_t low = 0, high = 0;
+        std::memcpy(&low, from, 4);
+        std::memcpy(&high, from + bytes - 4, 4);
+        word = low | std::uint64_t{high} << (8 * (bytes - 4));
+    } else if (bytes != 0) {
+        const auto at = [&](std::size_t i) { return std::to_integer<std::uint64_t>(from[i]) << (8 * i); };
+        word = at(0) | at(bytes / 2) | at(bytes - 1);
+    }
     return word;
 }
 
@@ -66,7 +77,10 @@ class map_digester {
 [[nodiscard]] inline map_digest digest_of(std::span<const std::byte> key, std::uint64_t seed) noexcept {
     if (key.size() <= short_key_bytes_max) return {{word_of_bytes(key.data(), key.size()), short_key_bit | key.size()}};
     map_digester digester(seed, key.size());
-    for (std::size_t at = 0; at < key.size(); at += 8) digester.add(word_of_bytes(key.data() + at, key.size() - at));
+    std::size_t at = 0;
+    for (; at + 8 <= key.size(); at += 8) digester.add(word_of_bytes(key.data() + at, 8));
+    // The last 8 bytes, without those that were taken already.
+    if (at < key.size()) digester.add(word_of_bytes(key.data() + key.size() - 8, 8) >> (8 * (at + 8 - key.size())));
     return digester.digest();
 }
 
