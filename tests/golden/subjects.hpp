@@ -49,7 +49,7 @@ struct span_value {
 };
 
 inline constexpr std::int64_t ms = 1'000'000;
-inline constexpr std::uint64_t messages_max = 1000;  // whoever scribbles on a ring may feed its reader for ever
+inline constexpr std::uint64_t messages_max = 100;  // whoever scribbles on a ring may feed its reader for ever
 
 inline void require(bool done, const char* what) {
     if (!done) throw std::runtime_error(std::string(what) + " was refused");

@@ -116,9 +116,8 @@ class sorted_index_build_core {
         put(base, reinterpret_cast<const std::byte*>(&header), sizeof header);
         write_array(base + placed.keys_offset, base + placed.values_offset, keys_, description_.key_bytes);
         write_array(base + placed.values_offset, base + placed.image_bytes, values_, value_bytes_);
-        sorted_index_image written;
-        static_cast<void>(sorted_index_image::parse(out, written));  // our own bytes
-        header.checksum = written.computed_checksum();
+        // Not read back: a peer that may write could have changed the header between.
+        header.checksum = sorted_index_image::of_builder(header, base).computed_checksum();
         holdfast::detail::shared_store(base + offsetof(sorted_index_header, checksum), header.checksum);
     }
 

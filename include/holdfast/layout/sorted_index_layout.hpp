@@ -142,6 +142,16 @@ class sorted_index_image {
         return nullptr;
     }
 
+    /// An image that is being built: its header is the builder's own, whatever peers make of the shared copy meanwhile.
+    /// Requires: the header's numbers are right, and `base` has so many bytes.
+    [[nodiscard]] static sorted_index_image of_builder(const sorted_index_header& header,
+                                                       const std::byte* base) noexcept {
+        sorted_index_image image;
+        image.header_ = header;
+        image.base_ = base;
+        return image;
+    }
+
     [[nodiscard]] const sorted_index_header& header() const noexcept { return header_; }
     [[nodiscard]] std::uint64_t size() const noexcept { return header_.count; }
     [[nodiscard]] bool has_ranges() const noexcept { return header_.range_end_offset != sorted_index_no_range; }
