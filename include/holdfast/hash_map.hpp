@@ -171,6 +171,15 @@ class hash_map : public detail::hash_map_queries<hash_map<K>, K> {
         return core_->touch(detail::map_key_bytes(key), ttl_s);
     }
 
+    /// Makes all overflow counters of the table exact: after years of churn, or kills, it saves some misses their
+    /// second probe. Returns: how many were off. Throws: read_only, std::bad_alloc. Cost: a scan over all entries'
+    /// digests.
+    std::uint64_t recount() {
+        if (!writable())
+            throw error(errc::read_only, segment_->uri(), "the handle was inherited by fork; attach in this process");
+        return core_->recount();
+    }
+
     /// What attach() found and finished.
     [[nodiscard]] const hash_map_recovery& recovery() const noexcept { return core_->recovery(); }
     /// How often an entry came, changed or went since the map was made.

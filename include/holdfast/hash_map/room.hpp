@@ -47,6 +47,7 @@ class map_keeper {
     [[nodiscard]] const map_reader_core& reader() const noexcept { return reader_; }
     [[nodiscard]] const hash_map_recovery& recovery() const noexcept { return recovery_; }
     [[nodiscard]] std::uint64_t changes() const noexcept { return counts_.changes; }
+    std::uint64_t recount() { return detail::recount(view_.table); }
     /// The entry was asked for: it may stay a while longer.
     void note_use(std::uint64_t handle) noexcept {
         if (used_.empty() || !view_.store.is_handle(handle)) return;

@@ -115,8 +115,8 @@ struct hash_map_request {
             plan_block_store(store_request_of(request)), request.evicting};
 }
 
-/// The geometry as the segment header keeps it. The offsets follow from the first five words and are there to be
-/// checked, and read by people.
+/// The geometry as the segment header keeps it. The offsets and the number of buckets follow from the first five words
+/// and are there to be checked, and read by people.
 [[nodiscard]] constexpr std::array<std::uint64_t, 16> geometry_words_of(const hash_map_geometry& g) noexcept {
     return {g.table.capacity,
             g.table.seed,
@@ -125,7 +125,7 @@ struct hash_map_request {
             g.evicting ? map_evicting_flag : 0,
             g.control_offset(),
             g.store_offset(),
-            0,
+            g.table.buckets,
             0,
             0,
             0,
