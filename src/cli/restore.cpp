@@ -50,7 +50,8 @@ void add_restore(command_line& line) {
     command restore_line = line.add("restore", "Make a segment of a file that save wrote");
     restore_line.positional("FILE", chosen->file, "the file; - is standard input")
         .positional("SEGMENT", chosen->segment, "the segment, which must not be there yet")
-        .option("--capacity", chosen->capacity, "N", "hash table or map: entries to make room for; default: as before")
+        .option("--capacity", chosen->capacity, "N",
+                "hash table or map, counter set: what to make room for; default: as before")
         .flag("--json", chosen->json, "print what was done as a JSON object")
         .flag("-q,--quiet", chosen->quiet, "print nothing but errors")
         .details("The segment appears when all of the file was read and every checksum in it was right.")

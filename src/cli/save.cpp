@@ -56,8 +56,7 @@ int save(const options& chosen) {
 void add_save(command_line& line) {
     const auto chosen = std::make_shared<options>();
     line.add("save", "Save what a segment holds to a file that checks itself, while its writer works")
-        .positional("SEGMENT", chosen->segment,
-                    "the segment: a hash table or map, an array, a snapshot or a sorted index")
+        .positional("SEGMENT", chosen->segment, "the segment, of any kind of container")
         .positional("FILE", chosen->file, "the file, replaced at once when it is whole; - is standard output")
         .flag("--json", chosen->json, "print what was done as a JSON object")
         .flag("-q,--quiet", chosen->quiet, "print nothing but errors")

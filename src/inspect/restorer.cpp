@@ -13,24 +13,13 @@
 #include "holdfast/segment/identity.hpp"
 #include "holdfast/snapshot.hpp"
 #include "holdfast/sorted_index.hpp"
+#include "inspect/kind_savers.hpp"
 #include "inspect/saved_map_entry.hpp"
+#include "inspect/saver_parts.hpp"
 
 namespace holdfast::inspect {
 
 namespace {
-
-[[noreturn]] void refuse_contents(const saved_reader& file, const std::string& why) {
-    throw error(errc::corrupt, file.name(), why + "; save the segment anew");
-}
-
-/// Throws unless the bytes in the file are laid out as this program does it.
-void require_version(const saved_reader& file, std::uint32_t known) {
-    if (file.header().container_version != known)
-        throw error(
-            errc::version_mismatch, file.name(),
-            detail::concat("layout version ", file.header().container_version, " of its kind, this program reads ",
-                           known, "; restore it with the program that saved it, dump it, and load it here"));
-}
 
 [[nodiscard]] container_schema schema_of(const saved_reader& file) {
     try {
@@ -196,6 +185,11 @@ segment restore_segment(saved_reader& file, std::string_view uri, const restore_
         case container_kind::hash_map: return restore_map(file, uri, options);
         case container_kind::snapshot: return restore_snapshot(file, uri, options);
         case container_kind::sorted_index: return restore_index(file, uri, options);
+        case container_kind::queue: return restore_queue(file, uri, options);
+        case container_kind::broadcast: return restore_broadcast(file, uri, options);
+        case container_kind::block_store: return restore_blocks(file, uri, options);
+        case container_kind::counter_set: return restore_counters(file, uri, options);
+        case container_kind::latency_histogram: return restore_latencies(file, uri, options);
         default:
             throw error(errc::unsupported, file.name(),
                         detail::concat("holds a container of kind ", file.header().kind,

@@ -77,8 +77,7 @@ void saved_writer::add(std::span<const std::byte> bytes, std::uint64_t items) {
         detail::copy_from_shared(section_.data() + at, bytes.data(), part);
         bytes = bytes.subspan(part);
     }
-    section_items_ += items;
-    items_ += items;
+    count(items);
 }
 
 void saved_writer::finish() {

@@ -55,6 +55,11 @@ class saved_writer {
     /// Appends bytes, which may be shared and changing; `items` of what is counted end with them. They lie in one
     /// section if one can hold them. Requires: some bytes.
     void add(std::span<const std::byte> bytes, std::uint64_t items);
+    /// As much more has been added, of items that were added in several pieces.
+    void count(std::uint64_t items) noexcept {
+        section_items_ += items;
+        items_ += items;
+    }
     /// Without it the file is recognised as cut short.
     void finish();
 

@@ -5,6 +5,7 @@
 //   hash_map      0 capacity, 1 units of the store, 2 bytes of a unit, 3 whether it evicts; its items: saved_map_entry
 //   snapshot      0 slots, 1 slot_bytes, 2 payload format, 3 bytes of the object + 1 (0: none), 4-15 payload's words
 //   sorted_index  0-3 shape of the keys, 4 bytes of the image
+// Queues and broadcasts: message_saver.cpp. Block stores: block_saver.cpp. Metrics: metrics_saver.cpp.
 #include "inspect/saver.hpp"
 
 #include <algorithm>
@@ -15,30 +16,18 @@
 #include "holdfast/detail/concat.hpp"
 #include "holdfast/hash_map.hpp"
 #include "holdfast/hash_table/dynamic.hpp"
-#include "holdfast/segment/identity.hpp"
 #include "holdfast/snapshot.hpp"
 #include "holdfast/sorted_index.hpp"
 #include "inspect/attach.hpp"
+#include "inspect/kind_savers.hpp"
 #include "inspect/restorer.hpp"
 #include "inspect/saved_map_entry.hpp"
+#include "inspect/saver_parts.hpp"
 #include "inspect/verification.hpp"
 
 namespace holdfast::inspect {
 
 namespace {
-
-constexpr std::uint64_t items_between_reports = 4096;
-
-[[nodiscard]] saved_header header_of(const segment& s) {
-    saved_header header;
-    header.kind = static_cast<std::uint32_t>(s.info().kind);
-    header.container_version = s.info().container_version;
-    header.fingerprint = layout::platform_fingerprint;
-    header.saved_ns = detail::now_ns();
-    header.peer_slots = s.info().peer_slots;
-    header.identity = s.info().identity;
-    return header;
-}
 
 /// Throws unless a segment is free of damage. What is saved would be as damaged, with right checksums.
 void require_sound(std::string_view uri) {
@@ -48,12 +37,6 @@ void require_sound(std::string_view uri) {
                     detail::concat(found.damages,
                                    " damaged places; holdfast verify shows them, holdfast dump takes out "
                                    "what can be read"));
-}
-
-void require_no_fault(const segment& s, std::optional<errc> fault) {
-    if (fault == errc::contended)
-        throw error(errc::contended, s.uri(), "its writer left no quiet moment; save again when it rests");
-    if (fault) throw error(*fault, s.uri(), "damage was met while saving; holdfast verify shows where");
 }
 
 saved_writer save_table(const std::shared_ptr<const segment>& s, const saved_writer::sink& out,
@@ -156,6 +139,11 @@ save_report save(std::string_view uri, const saved_writer::sink& out, const save
             case container_kind::hash_map: return save_map(s, out, progress);
             case container_kind::snapshot: return save_snapshot(s, out);
             case container_kind::sorted_index: return save_index(s, out);
+            case container_kind::queue: return save_queue(s, out, progress);
+            case container_kind::broadcast: return save_broadcast(s, out, progress);
+            case container_kind::block_store: return save_blocks(s, out, progress);
+            case container_kind::counter_set: return save_counters(s, out);
+            case container_kind::latency_histogram: return save_latencies(s, out);
             default:
                 throw error(errc::unsupported, s->uri(),
                             detail::concat("this program cannot save a ", kind_name(s->info().kind)));

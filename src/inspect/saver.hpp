@@ -3,8 +3,9 @@
 //
 // What is saved: of an array every element, neighbours of 4 KiB as they were at one moment; of a hash table every entry
 // that was there from the beginning of the save to its end, whole, and whatever else the scan met
-// (hash_table/scan.hpp); of a snapshot the current object; of a sorted index all of it. (I1) A segment is restored
-// whole or not at all: nothing appears under its name before all of the file was read and
+// (hash_table/scan.hpp); of a snapshot the current object; of a sorted index all of it; of a queue what waits; of a
+// broadcast the newest messages without a gap; of a block store every value that stays; of metrics each word as it is.
+// (I1) A segment is restored whole or not at all: nothing appears under its name before all of the file was read and
 //      every checksum in it was right.
 #pragma once
 
@@ -35,7 +36,7 @@ save_report save(std::string_view uri, const saved_writer::sink& out, const save
 
 struct restore_options {
     create_options create{};     ///< of the new segment
-    std::uint64_t capacity = 0;  ///< hash table: entries to make room for; 0: as the one that was saved
+    std::uint64_t capacity = 0;  ///< hash table, counter set: what to make room for; 0: as before
     save_progress progress{};
 };
 

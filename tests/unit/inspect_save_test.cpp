@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "holdfast/hash_table.hpp"
-#include "holdfast/metrics/counter_set.hpp"
 #include "holdfast/snapshot.hpp"
 #include "holdfast/sorted_index.hpp"
 #include "inspect/saver.hpp"
@@ -260,7 +259,7 @@ TEST_F(Save, BesideAWorkingWriterTheEntriesThatStayAreAllThere) {
 }
 
 TEST_F(Save, AKindThatCannotBeSavedSaysSo) {
-    (void)counter_set::create(folder.file_uri("c"), {});
+    (void)segment::create(folder.file_uri("c"), pattern_spec(1), {}, [](std::span<std::byte>) {});
     try {
         (void)save(folder.file_uri("c"));
         FAIL() << "saved";

@@ -53,6 +53,8 @@ class queue_observer {
         return consumer_ != nullptr ? std::optional(detail::stats_of(*consumer_, geometry_)) : std::nullopt;
     }
     [[nodiscard]] const std::optional<error>& refusal() const noexcept { return blind_; }
+    /// The words behind consumer(), which change meanwhile; null when they cannot be seen.
+    [[nodiscard]] const layout::queue_side* consumer_side() const noexcept { return consumer_; }
     /// Messages waiting; nothing when the consumer's side cannot be seen. A snapshot of two moving numbers.
     [[nodiscard]] std::optional<std::uint64_t> size() const noexcept {
         // The producer first: what was taken meanwhile makes the difference smaller, never more than the ring holds.

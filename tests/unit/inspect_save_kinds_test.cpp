@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+// save and restore of queues, broadcasts, block stores and metrics: what waited waits again, numbers and handles go on,
+// copies taken beside a working writer are whole, and a file with right checksums over nonsense makes no segment that
+// is not sound.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <map>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "holdfast/block_store.hpp"
+#include "holdfast/broadcast.hpp"
+#include "holdfast/metrics/counter_set.hpp"
+#include "holdfast/metrics/latency_histogram.hpp"
+#include "holdfast/queue.hpp"
+#include "inspect/saver.hpp"
+#include "inspect/verification.hpp"
+#include "support/process.hpp"
+#include "support/scale.hpp"
+#include "support/segment_tools.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::test;
+using u64 = std::uint64_t;
+using testing::HasSubstr;
+
+class SaveKinds : public segment_test {
+ protected:
+    [[nodiscard]] std::string uri(std::string_view name = "s") const { return folder.file_uri(name); }
+    [[nodiscard]] std::string save(std::string_view name = "s") const {
+        std::string text;
+        last = inspect::save(uri(name), [&](std::string_view part) { text.append(part); });
+        EXPECT_EQ(last.bytes, text.size());
+        return text;
+    }
+    inspect::save_report restore(const std::string& text, const std::string& name = "copy", u64 capacity = 0) const {
+        std::ofstream(folder.file("saved"), std::ios::binary | std::ios::trunc) << text;
+        inspect::restore_options options;
+        options.capacity = capacity;
+        return inspect::restore(folder.file("saved"), uri(name), options);
+    }
+    void expect_intact(std::string_view name = "copy") const {
+        const inspect::verification found = inspect::verify(uri(name));
+        EXPECT_TRUE(found.intact()) << (found.findings.empty() ? "" : found.findings[0].what);
+    }
+    /// Damage of every sort in the file makes no segment; nonsense under right checksums makes none that is not sound.
+    void attack(const std::string& text) const;
+
+    unique_directory folder{"save-kinds"};
+    mutable inspect::save_report last;
+};
+
+/// The file with other contents, under checksums that fit.
+[[nodiscard]] std::string resealed(const std::string& path,
+                                   const std::function<void(std::vector<std::byte>&)>& change) {
+    inspect::saved_reader from(path);
+    std::vector<std::byte> contents;
+    while (const auto section = from.next()) contents.insert(contents.end(), section->begin(), section->end());
+    change(contents);
+    std::string text;
+    inspect::saved_writer to([&](std::string_view part) { text.append(part); }, from.header(), from.schema());
+    if (!contents.empty()) to.add(contents, from.items());
+    to.finish();
+    return text;
+}
+
+void SaveKinds::attack(const std::string& text) const {
+    std::mt19937_64 random(5);
+    const auto must_fail = [&](const std::string& bytes, const char* why) {
+        EXPECT_TRUE(refusal_of([&] { (void)restore(bytes, "attacked"); })) << why;
+        EXPECT_TRUE(refusal_of([&] { (void)segment::attach(uri("attacked"), access::read_only); })) << why;
+    };
+    for (int i = 0; i < 25; ++i) {
+        std::string bytes = text;
+        bytes[random() % bytes.size()] ^= static_cast<char>(1U << random() % 8);
+        must_fail(bytes, "a flipped bit");
+        must_fail(text.substr(0, random() % text.size()), "cut short");
+    }
+    std::ofstream(folder.file("whole"), std::ios::binary | std::ios::trunc) << text;
+    for (u64 i = 0; i < scaled(80); ++i) {
+        const std::string bytes = resealed(folder.file("whole"), [&](std::vector<std::byte>& contents) {
+            if (contents.empty()) return;
+            for (u64 hits = 1 + random() % 3; hits > 0; --hits) {
+                const std::size_t at = random() % contents.size();
+                if (random() % 3 == 0)
+                    contents.resize(at + 1);
+                else
+                    contents[at] = static_cast<std::byte>(random() % 4 == 0 ? 255 : random());
+                if (random() % 8 == 0) contents.insert(contents.end(), contents.begin(), contents.begin() + 1);
+            }
+        });
+        if (!refusal_of([&] { (void)restore(bytes, "attacked"); })) {
+            expect_intact("attacked");
+            segment::remove(uri("attacked"));
+        }
+    }
+}
+
+[[nodiscard]] std::vector<std::byte> bytes_of(std::string_view text) {
+    const auto* const data = reinterpret_cast<const std::byte*>(text.data());
+    return {data, data + text.size()};
+}
+[[nodiscard]] std::string text_of(std::span<const std::byte> bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Messages that wait, wherever in the ring they begin; those taken before are not in the file.
+TEST_F(SaveKinds, AQueueComesBackWithWhatWaited) {
+    auto producer = queue_producer::create(uri(), {.capacity_bytes = 1024, .rings = false});
+    auto consumer = queue_consumer::attach(uri());
+    std::deque<std::pair<std::uint16_t, std::string>> waiting;
+    std::mt19937_64 random(3);
+    for (u64 i = 0; i < 300; ++i) {
+        const std::string text(random() % 200, static_cast<char>('a' + i % 26));
+        const auto type = static_cast<std::uint16_t>(random());
+        if (producer.try_push(bytes_of(text), type)) waiting.push_back({type, text});
+        while (!waiting.empty() && random() % 3 == 0) {
+            ASSERT_TRUE(consumer.front());
+            ASSERT_TRUE(consumer.pop());
+            waiting.pop_front();
+        }
+        if (i % 10 != 0) continue;
+        const std::string name = "copy" + std::to_string(i);
+        ASSERT_EQ(restore(save(), name).items, waiting.size());
+        EXPECT_EQ(last.items, waiting.size());
+        expect_intact(name);
+        auto again = queue_producer::attach(uri(name));
+        EXPECT_EQ(again.capacity_bytes(), 1024U);
+        auto taker = queue_consumer::attach(uri(name));
+        for (const auto& [kind, bytes] : waiting) {
+            const queue_message got = taker.front();
+            ASSERT_TRUE(got);
+            EXPECT_EQ(got.type, kind);
+            EXPECT_EQ(text_of(got.bytes), bytes);
+            ASSERT_TRUE(taker.pop());
+        }
+        EXPECT_EQ(taker.front().status, outcome::empty);
+        EXPECT_TRUE(again.try_push(bytes_of("on it goes")));
+        EXPECT_EQ(text_of(taker.front().bytes), "on it goes");
+    }
+    attack(save());
+}
+
+TEST_F(SaveKinds, ATypedQueueComesBackWithWhatWaited) {
+    using numbers = queue<std::array<u64, 3>>;
+    auto producer = numbers::producer::create(uri(), {.capacity = 64});
+    auto consumer = numbers::consumer::attach(uri());
+    for (u64 i = 0; i < 100; ++i) {
+        ASSERT_TRUE(producer.try_push({i, i, i}));
+        if (i < 60) {
+            (void)consumer.try_pop();
+            consumer.acknowledge();
+        }
+    }
+    const std::string text = save();
+    EXPECT_EQ(restore(text).items, 40U);
+    expect_intact();
+    auto taker = numbers::consumer::attach(uri("copy"));
+    for (u64 i = 60; i < 100; ++i) EXPECT_EQ(taker.try_pop().value, (std::array<u64, 3>{i, i, i}));
+    EXPECT_EQ(taker.try_pop().status, outcome::empty);
+    attack(text);
+}
+
+// A full ring, skips and all, fits again: from the front of a new one.
+TEST_F(SaveKinds, AFullQueueFits) {
+    auto producer = queue_producer::create(uri(), {.capacity_bytes = 512});
+    auto consumer = queue_consumer::attach(uri());
+    for (int lap = 0; lap < 50; ++lap) {
+        while (producer.try_push(std::vector<std::byte>(static_cast<std::size_t>(lap) * 4 % 200))) {
+        }
+        const std::string name = "copy" + std::to_string(lap);
+        (void)restore(save(), name);
+        expect_intact(name);
+        ASSERT_TRUE(consumer.front());
+        ASSERT_TRUE(consumer.pop());
+    }
+}
+
+TEST_F(SaveKinds, TheLastTransactionOfADeadProducerIsSaved) {
+    auto made = queue_producer::create(uri(), {.capacity_bytes = 4096});
+    ASSERT_TRUE(made.try_push(bytes_of("first")));
+    {
+        // As a kill between its commit and its entry leaves it: the position stands before the last message.
+        queue_producer dying = std::move(made);
+        ASSERT_TRUE(dying.try_push(bytes_of("second")));
+    }
+    auto victim = segment::attach(uri(), access::read_write);
+    auto& side = *reinterpret_cast<layout::queue_side*>(victim.body().data() + layout::queue_producer_offset);
+    const u64 end = side.position.load(std::memory_order_relaxed);                       // at rest
+    side.position.store(end - layout::ring_record_bytes(6), std::memory_order_relaxed);  // likewise
+    EXPECT_EQ(restore(save()).items, 2U);
+    expect_intact();
+}
+
+TEST_F(SaveKinds, ABroadcastComesBackWithItsNumbers) {
+    auto ring = broadcast_writer::create(uri(), {.capacity_bytes = 4096, .registered_readers = 3});
+    std::mt19937_64 random(9);
+    std::map<u64, std::string> sent;
+    for (u64 i = 1; i <= 400; ++i) {
+        std::string text = std::to_string(i) + std::string(random() % 300, 'x');
+        ASSERT_TRUE(ring.publish(bytes_of(text), static_cast<std::uint16_t>(i)));
+        sent[i] = std::move(text);
+        if (i % 25 != 0) continue;
+        const std::string name = "copy" + std::to_string(i);
+        const inspect::save_report done = restore(save(), name);
+        expect_intact(name);
+        broadcast_reader source(std::make_shared<const segment>(segment::attach(uri(), access::read_only)));
+        auto copy = broadcast_reader::attach(uri(name));
+        EXPECT_EQ(copy.sequence(), source.sequence());
+        std::vector<std::byte> message;
+        u64 seen = 0;
+        for (u64 number = copy.sequence(); number <= i; ++number, ++seen) {
+            const broadcast_read got = copy.read(message);
+            ASSERT_EQ(got.status, outcome::ok) << number;
+            EXPECT_EQ(got.sequence, number);
+            EXPECT_EQ(got.type, number);
+            EXPECT_EQ(text_of(message), sent[number]);
+        }
+        EXPECT_EQ(copy.read(message).status, outcome::empty);
+        EXPECT_EQ(done.items, seen);
+        // Readers that know their number find their place, or exactly what they missed; a writer goes on.
+        if (source.sequence() > 2) {
+            EXPECT_EQ(copy.join(broadcast_start::sequence(2)), (result{outcome::lapped, source.sequence() - 2}));
+        }
+        auto next = broadcast_writer::attach(uri(name));
+        EXPECT_EQ(next.sequence(), i);
+        EXPECT_TRUE(next.publish(bytes_of("next")));
+        EXPECT_EQ(next.sequence(), i + 1);
+        EXPECT_EQ(next.underlying().info().peer_slots, 4U);
+        expect_intact(name);
+    }
+    attack(save());
+}
+
+TEST_F(SaveKinds, EmptyOnesComeBackEmpty) {
+    (void)queue_producer::create(uri("q"), {});
+    (void)broadcast_writer::create(uri("r"), {});
+    (void)block_store::create(uri("b"), {.bytes = 100'000});
+    (void)counter_set::create(uri("c"), {.capacity = 5});
+    (void)latency_histogram::create(uri("h"), {.shards = 2});
+    for (const char* name : {"q", "r", "b", "c", "h"}) {
+        EXPECT_EQ(restore(save(name), std::string(name) + "2").items, 0U) << name;
+        expect_intact(std::string(name) + "2");
+    }
+    EXPECT_TRUE(block_store::attach(uri("b2")).allocate(bytes_of("x")));
+    EXPECT_TRUE(broadcast_writer::attach(uri("r2")).publish(bytes_of("x")));
+    EXPECT_TRUE(queue_producer::attach(uri("q2")).try_push(bytes_of("x")));
+}
+
+TEST_F(SaveKinds, BlocksComeBackUnderTheirHandles) {
+    auto store = block_store::create(uri(), {.bytes = 400'000, .value_bytes = 100});
+    std::map<u64, std::string> values;
+    std::vector<u64> freed;
+    std::mt19937_64 random(4);
+    for (int i = 0; i < 6000; ++i) {
+        const std::string text(random() % 2000, static_cast<char>('a' + i % 26));
+        const block_result made = store.allocate(bytes_of(text));
+        if (made) values[made.handle] = text;
+        while (!values.empty() && (!made || random() % 3 == 0)) {
+            auto victim = std::next(values.begin(), static_cast<std::ptrdiff_t>(random() % values.size()));
+            ASSERT_EQ(store.free(victim->first), outcome::ok);
+            freed.push_back(victim->first);
+            values.erase(victim);
+            if (made) break;
+            if (random() % 2 == 0) break;
+        }
+    }
+    const std::string text = save();
+    EXPECT_EQ(restore(text).items, values.size());
+    expect_intact();
+    auto copy = block_store::attach(uri("copy"));
+    EXPECT_EQ(copy.usage().units_used, store.usage().units_used);
+    EXPECT_EQ(copy.usage().values, values.size());
+    std::vector<std::byte> value;
+    for (const auto& [handle, expected] : values) {
+        ASSERT_TRUE(copy.read(handle, value));
+        ASSERT_EQ(text_of(value), expected);
+    }
+    for (const u64 handle : freed) ASSERT_EQ(copy.read(handle, value).status, outcome::stale);
+    // What was freed once is never given out again, and no unit is lost.
+    const block_result made = copy.allocate(bytes_of("new"));
+    ASSERT_TRUE(made);
+    EXPECT_EQ(std::ranges::find(freed, made.handle), freed.end());
+    EXPECT_FALSE(values.contains(made.handle));
+    for (const auto& [handle, expected] : values) ASSERT_EQ(copy.free(handle), outcome::ok);
+    ASSERT_EQ(copy.free(made.handle), outcome::ok);
+    EXPECT_EQ(copy.usage().units_used, 0U);
+    attack(text);
+}
+
+TEST_F(SaveKinds, MetricsComeBack) {
+    {
+        const auto set = counter_set::create(uri("c"), {.capacity = 40});
+        for (int i = 0; i < 30; ++i)
+            set.get("family_" + std::to_string(i % 7), "n=\"" + std::to_string(i) + "\"")
+                .add(1000 + static_cast<u64>(i));
+        const auto histogram = latency_histogram::create(uri("h"), {.shards = 3});
+        auto first = histogram.recorder(), second = histogram.recorder();
+        std::mt19937_64 random(2);
+        for (int i = 0; i < 10'000; ++i) (i % 2 == 0 ? first : second).record(random() % 10'000'000);
+    }
+    const std::string counters = save("c"), latencies = save("h");
+    EXPECT_EQ(restore(counters, "c2").items, 30U);
+    EXPECT_EQ(restore(counters, "c3", 100).items, 30U);
+    EXPECT_EQ(refusal_of([&] { (void)restore(counters, "c4", 29); }).value(), errc::no_space);
+    std::vector<std::string> before, after;
+    const auto list = [](std::vector<std::string>& into) {
+        return [&into](std::string_view family, std::string_view labels, u64 value) {
+            into.push_back(std::string(family) + "{" + std::string(labels) + "} " + std::to_string(value));
+        };
+    };
+    (void)counter_set_reader::attach(uri("c")).for_each(list(before));
+    (void)counter_set_reader::attach(uri("c2")).for_each(list(after));
+    EXPECT_EQ(before, after);
+    EXPECT_EQ(before.size(), 30U);
+    const auto set = counter_set::attach(uri("c2"));
+    set.get("family_0", "n=\"0\"").add(5);
+    EXPECT_EQ(set.get("family_0", "n=\"0\"").value(), 1005U);
+    EXPECT_EQ(restore(latencies, "h2").items, 10'000U);
+    const auto one = latency_histogram_reader::attach(uri("h")).merged(),
+               two = latency_histogram_reader::attach(uri("h2")).merged();
+    EXPECT_EQ(two.sum(), one.sum());
+    EXPECT_EQ(two.least_noted(), one.least_noted());
+    EXPECT_EQ(two.greatest_noted(), one.greatest_noted());
+    EXPECT_TRUE(std::ranges::equal(one.counts(), two.counts()));
+    const auto joined = latency_histogram::attach(uri("h2"));
+    auto recorder = joined.recorder();
+    recorder.record(77);
+    EXPECT_EQ(joined.merged().total(), 10'001U);
+    expect_intact("c2");
+    expect_intact("h2");
+    attack(counters);
+    attack(latencies);
+}
+
+// Whatever the writer does meanwhile: the copy is sound, its values whole, its messages a stretch without a gap.
+TEST_F(SaveKinds, CopiesBesideAWorkingWriterAreWhole) {
+    auto ring = broadcast_writer::create(uri("r"), {.capacity_bytes = 64 << 10});
+    auto store = block_store::create(uri("b"), {.bytes = 300'000});
+    auto producer = queue_producer::create(uri("q"), {.capacity_bytes = 16 << 10});
+    auto consumer = queue_consumer::attach(uri("q"));
+    std::map<u64, u64> stay;
+    for (u64 i = 0; i < 100; ++i) {
+        const std::vector<std::byte> value(500, static_cast<std::byte>(i));
+        stay[store.allocate(value).handle] = i;
+    }
+    std::atomic<bool> done{false};
+    std::thread writer([&] {
+        std::mt19937_64 random(1);
+        std::vector<u64> handles;
+        for (u64 i = 1; !done.load(std::memory_order_acquire); ++i) {
+            const std::vector<std::byte> value(1 + random() % 700, static_cast<std::byte>(i));
+            (void)ring.publish(value);
+            const block_result made = store.allocate(value);
+            if (made) handles.push_back(made.handle);
+            if (handles.size() > 100 || !made) {
+                (void)store.free(handles[i % handles.size()]);
+                handles.erase(handles.begin() + static_cast<std::ptrdiff_t>(i % handles.size()));
+            }
+            (void)producer.try_push(value);
+            if (i % 3 == 0 && consumer.front()) (void)consumer.pop();
+            if (i % 16 == 0) std::this_thread::yield();
+        }
+    });
+    const auto uniform = [](std::span<const std::byte> bytes) {
+        return std::ranges::all_of(bytes, [&](std::byte b) { return b == bytes[0]; });
+    };
+    for (u64 round = 0; round < scaled(20); ++round) {
+        for (const char* kind : {"r", "b", "q"}) {
+            const std::string name = std::string(kind) + std::to_string(round);
+            (void)restore(save(kind), name);
+            expect_intact(name);
+        }
+        std::vector<std::byte> bytes;
+        auto copied_ring = broadcast_reader::attach(uri("r" + std::to_string(round)));
+        for (broadcast_read got = copied_ring.read(bytes); got.status != outcome::empty;
+             got = copied_ring.read(bytes)) {
+            EXPECT_EQ(got.status, outcome::ok);
+            EXPECT_TRUE(uniform(bytes));
+        }
+        const auto copied_store = block_store_reader::attach(uri("b" + std::to_string(round)));
+        for (const auto& [handle, i] : stay) {
+            EXPECT_TRUE(copied_store.read(handle, bytes));
+            EXPECT_EQ(bytes, std::vector<std::byte>(500, static_cast<std::byte>(i)));
+        }
+        u64 cursor = 0;
+        while (const auto handle = copied_store.next_value(cursor)) {
+            EXPECT_TRUE(copied_store.read(*handle, bytes));
+            EXPECT_TRUE(uniform(bytes));
+        }
+        auto copied_queue = queue_consumer::attach(uri("q" + std::to_string(round)));
+        for (const queue_message& message : copied_queue.messages()) EXPECT_TRUE(uniform(message.bytes));
+    }
+    done.store(true, std::memory_order_release);
+    writer.join();
+}
+
+// A writer killed in a replacement leaves both values; the next writer takes the old one out, and so does a copy.
+TEST_F(SaveKinds, OfAReplacementCutShortTheNewValueIsSaved) {
+    auto store = block_store::create(uri(), {.bytes = 100'000});
+    const u64 old = store.allocate(bytes_of("old")).handle;
+    const std::span<const std::byte> before = store.underlying().bytes();
+    std::vector<std::byte> image(before.begin(), before.end());
+    const u64 fresh = store.replace(old, bytes_of("new")).handle;
+    // As a kill before the old value's word is stored leaves it: the operation open, the old word standing.
+    const auto index = [&](u64 handle) {
+        return detail::block_view<const std::byte>(before, store.geometry()).index_of(handle);
+    };
+    const u64 selector = 4;  // operation 2, begun
+    auto* const body = const_cast<std::byte*>(before.data());
+    std::memcpy(body + layout::block_selector_offset, &selector, 8);
+    std::memcpy(body + layout::block_words_offset + index(old) * 8,
+                image.data() + layout::block_words_offset + index(old) * 8, 8);
+    EXPECT_EQ(restore(save()).items, 1U);
+    expect_intact();
+    std::vector<std::byte> value;
+    const auto copy = block_store_reader::attach(uri("copy"));
+    EXPECT_TRUE(copy.read(fresh, value));
+    EXPECT_EQ(text_of(value), "new");
+    EXPECT_EQ(copy.read(old, value).status, outcome::stale);
+}
+
+}  // namespace
