@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/output.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,6 +37,14 @@ void flush_output() {
     throw error(errc::io, "standard output",
                 "not everything could be written" + (reason == 0 ? std::string() : ": " + memory::errno_text(reason)) +
                     "; check the disk or the reader behind it");
+}
+
+void discard_output() noexcept {
+    // The C library keeps what it could not write for the next attempt, also the one at exit: let that succeed.
+    const memory::descriptor nowhere = memory::open_at(AT_FDCWD, "/dev/null", O_WRONLY);
+    if (nowhere) (void)::dup2(nowhere.get(), STDOUT_FILENO);
+    std::clearerr(stdout);
+    (void)std::fflush(stdout);
 }
 
 void say(std::string_view text) {

@@ -13,6 +13,9 @@ void put(std::string_view text);
 /// Throws: error(io, "standard output") when something could not be written.
 void flush_output();
 
+/// Forgets what could not be written: whoever was to read it has gone.
+void discard_output() noexcept;
+
 /// Writes `holdfast: TEXT` to stderr.
 void say(std::string_view text);
 

@@ -42,12 +42,14 @@ int run(int argc, char** argv) {
     add_put(line);
     add_del(line);
     add_scan(line);
+    add_tail(line);
     add_load(line);
     add_dump(line);
     add_save(line);
     add_restore(line);
     add_verify(line);
     add_who(line);
+    add_top(line);
     add_rm(line);
 #ifdef HOLDFAST_WITH_SERVE
     add_serve(line);

@@ -9,11 +9,13 @@ namespace holdfast::cli {
 void add_ls(command_line& line);
 void add_stat(command_line& line);
 void add_who(command_line& line);
+void add_top(command_line& line);
 void add_rm(command_line& line);
 void add_get(command_line& line);
 void add_put(command_line& line);
 void add_del(command_line& line);
 void add_scan(command_line& line);
+void add_tail(command_line& line);
 void add_load(command_line& line);
 void add_dump(command_line& line);
 void add_save(command_line& line);

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// top.cpp - all segments, again and again: how full, how busy, who is behind, whose owner lives.
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <memory>
+
+#include "cli/exit_code.hpp"
+#include "cli/format.hpp"
+#include "cli/output.hpp"
+#include "cli/program.hpp"
+#include "cli/stop_signals.hpp"
+#include "holdfast/memory/waiting.hpp"
+#include "holdfast/segment/identity.hpp"
+#include "inspect/activity.hpp"
+
+namespace holdfast::cli {
+
+namespace {
+
+struct options {
+    std::string interval = "1";
+    std::uint64_t count = 0;
+    bool once = false;
+    bool json = false;
+};
+
+[[nodiscard]] std::uint64_t interval_ns_of(const std::string& text) {
+    double seconds = 0;
+    const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+    if (status != std::errc() || end != text.data() + text.size() || !(seconds >= 0.05 && seconds <= 86400))
+        throw error(errc::invalid_argument, "--interval " + inspect::printable(text), "is seconds, from 0.05 to 86400");
+    return static_cast<std::uint64_t>(seconds * 1e9);
+}
+
+[[nodiscard]] std::string short_name(const std::string& uri) {
+    constexpr std::string_view posix = "posix:/";
+    return inspect::printable(uri.starts_with(posix) ? uri.substr(posix.size()) : uri);
+}
+
+/// How full, in parts of a hundred where there is a limit.
+[[nodiscard]] std::string fill_text(const inspect::contents& c) {
+    const auto part = [](std::uint64_t used, std::uint64_t room) {
+        return room == 0 ? std::string("-")
+                         : format("{:.0f} %", 100.0 * static_cast<double>(used) / static_cast<double>(room));
+    };
+    if (c.used_bytes && c.room_bytes) return part(*c.used_bytes, *c.room_bytes);
+    return c.size && c.capacity ? part(*c.size, *c.capacity) : "-";
+}
+
+/// A rate in four digits: 950, 12.3 k, 4.56 M.
+[[nodiscard]] std::string rate_text(const std::optional<double>& rate) {
+    if (!rate) return "-";
+    if (*rate < 9999.5) return format("{:.0f}", *rate);
+    if (*rate < 9.9995e6) return format("{:.1f} k", *rate / 1e3);
+    return format("{:.1f} M", *rate / 1e6);
+}
+
+[[nodiscard]] std::string lag_text(const inspect::activity& seen) {
+    if (seen.readers.empty()) return "-";
+    std::string text = count_text(seen.lag_max());
+    if (seen.readers.size() > 1) text += format(" ({} readers)", seen.readers.size());
+    return text;
+}
+
+[[nodiscard]] std::string owner_text(const inspect::description& d) {
+    if (d.info && d.info->policy == writers::many) return "many";
+    std::string text(inspect::lease_name(d.lease));
+    if (d.lease == lease_state::held && d.owner_alive) text += format(" by {}", d.owner.pid);
+    return text;
+}
+
+void add_row(text_table& table, const inspect::activity& seen) {
+    const inspect::description& d = seen.what;
+    std::string kind = d.info ? std::string(kind_name(d.info->kind)) : std::string();
+    if (d.problem) kind += format("{}!{}", kind.empty() ? "" : " ", inspect::code_name(d.problem->code));
+    table.add({short_name(d.uri), kind, inspect::memory_kind_of(d.uri), d.info ? bytes_text(d.info->total_bytes) : "-",
+               d.contents.size ? count_text(*d.contents.size) : "-", fill_text(d.contents), rate_text(seen.per_second),
+               lag_text(seen), owner_text(d)},
+              d.problem ? style::bad : style::plain);
+}
+
+void print(const std::vector<inspect::activity>& all) {
+    std::uint64_t bytes = 0;
+    for (const inspect::activity& seen : all)
+        if (seen.what.info) bytes += seen.what.info->total_bytes;
+    put(format("{}  {} segments, {}\n", inspect::time_of(detail::now_ns()), all.size(), bytes_text(bytes)));
+    text_table table({"SEGMENT", "KIND", "MEMORY", "BYTES", "SIZE", "FULL", "OPS/S", "LAG", "WRITER"});
+    table.right(3).right(4).right(5).right(6).right(7);
+    for (const inspect::activity& seen : all) add_row(table, seen);
+    if (!table.empty()) table.print();
+}
+
+void print_json(const std::vector<inspect::activity>& all, double seconds) {
+    std::string text;
+    inspect::json_out out(text);
+    out.begin_object().member("time", inspect::time_of(detail::now_ns())).member("interval_s", seconds);
+    out.key("segments").begin_array();
+    for (const inspect::activity& seen : all) append_json(out, seen);
+    out.end_array().end_object();
+    put(text + "\n");
+}
+
+[[nodiscard]] bool on_terminal() {
+    const char* const terminal = std::getenv("TERM");
+    return ::isatty(STDOUT_FILENO) == 1 && terminal != nullptr && std::string_view(terminal) != "dumb";
+}
+
+/// Sleeps until the time of the next look, and reads on the way what would wrap. False when it is to end.
+[[nodiscard]] bool sleep_until(std::uint64_t due_ns, inspect::activity_watch& watch, const stop_signals& stop) {
+    constexpr std::uint64_t tick_ns = 100'000'000;
+    for (;;) {
+        if (stop.asked() || stop.reader_gone()) return false;
+        const std::uint64_t now = memory::deadline::now_ns();
+        if (now >= due_ns) return true;
+        stop.nap(std::min(due_ns - now, tick_ns));
+        watch.tick();
+    }
+}
+
+void watch_all(const options& chosen) {
+    const std::uint64_t interval_ns = interval_ns_of(chosen.interval);
+    const std::uint64_t count = chosen.once ? 1 : chosen.count;
+    const bool terminal = on_terminal() && !chosen.json;
+    const stop_signals stop;
+    inspect::activity_watch watch;
+    std::uint64_t before_ns = memory::deadline::now_ns();
+    // Rates take two looks; a terminal shows the first one too.
+    std::vector<inspect::activity> all = watch.look();
+    if (terminal && count != 1) {
+        put("\033[2J\033[H");
+        print(all);
+        flush_output();
+    }
+    for (std::uint64_t shown = 0; count == 0 || shown < count; ++shown) {
+        if (!sleep_until(before_ns + interval_ns, watch, stop)) return;
+        all = watch.look();
+        const std::uint64_t now_ns = memory::deadline::now_ns();
+        if (terminal && count != 1) put("\033[2J\033[H");
+        if (chosen.json)
+            print_json(all, static_cast<double>(now_ns - before_ns) / 1e9);
+        else if (!terminal && shown != 0)
+            put("\n");
+        if (!chosen.json) print(all);
+        flush_output();
+        before_ns = now_ns;
+    }
+}
+
+int top(const options& chosen) {
+    try {
+        watch_all(chosen);
+    } catch (const error& failure) {
+        if (failure.reason() != errc::io || !stop_signals::output_closed()) throw;
+        discard_output();  // its reader has gone: no failure of ours
+    }
+    return success;
+}
+
+}  // namespace
+
+void add_top(command_line& line) {
+    const auto chosen = std::make_shared<options>();
+    line.add("top", "Watch all segments: how full, operations a second, lag of readers, living writers")
+        .option("--interval", chosen->interval, "SECONDS", "between two looks; default 1")
+        .option("-n,--count", chosen->count, "N", "end after N looks; 0: never")
+        .flag("--once", chosen->once, "one look, after one interval: the same as -n 1")
+        .flag("--json", chosen->json, "one JSON object a look")
+        .details(
+            "Looks only: takes no lease and registers nowhere. OPS/S: operations on a hash table or block store,\n"
+            "messages, versions, samples, increments. LAG: messages or versions that the slowest reader has yet to\n"
+            "see, of those that say so. Ends on Ctrl-C, and when the reader of its output goes away.")
+        .run([chosen] { return top(*chosen); });
+}
+
+}  // namespace holdfast::cli

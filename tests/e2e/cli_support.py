@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the program and living owners of segments, with names of their own that are gone afterwards."""
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+import uuid
+
+PROGRAM = os.environ.get("HOLDFAST_PROGRAM")
+SUBJECT = os.environ.get("HOLDFAST_SEGMENT_SUBJECT")
+OK, NEGATIVE, USAGE, ABSENT, UNUSABLE, REFUSED, NO_ROOM, BAD_INPUT = range(8)
+
+
+class Owner:
+    """A process that owns a segment and obeys lines: segment_subject.cpp."""
+
+    def __init__(self, environment, *words):
+        self.process = subprocess.Popen([SUBJECT, *map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        assert self.process.stdout.readline() == "ready\n", f"{words}: not ready"
+
+    def __call__(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().rstrip("\n")
+
+    def kill(self):
+        self.process.kill()
+        self.close()
+
+    def close(self):
+        for stream in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(OSError):
+                stream.close()
+        self.process.wait(timeout=60)
+
+
+class CommandLine(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="holdfast-cli-"))
+        self.token = "hf-cli-" + uuid.uuid4().hex[:12]
+        self.environment = {**os.environ, "HOLDFAST_REGISTRY": str(self.folder / "registry"), "TERM": "dumb"}
+        self.processes = []
+
+    def tearDown(self):
+        for process in self.processes:
+            if isinstance(process, Owner):
+                process.kill()
+                continue
+            process.kill()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream:
+                    stream.close()
+            process.wait(timeout=60)
+        for path in pathlib.Path("/dev/shm").glob(self.token + "*"):
+            path.unlink(missing_ok=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def name(self, hint="a"):
+        return f"{self.token}-{hint}"
+
+    def owner(self, kind, name, *words):
+        made = Owner(self.environment, kind, name, *words)
+        self.processes.append(made)
+        return made
+
+    def run_program(self, *arguments, stdin=None, **more):
+        return subprocess.run([PROGRAM, *map(str, arguments)], input=stdin, capture_output=True, text=True, errors="replace",
+                              timeout=60, env=self.environment, **more)
+
+    def expect(self, code, *arguments, **more):
+        done = self.run_program(*arguments, **more)
+        self.assertEqual(done.returncode, code, f"{arguments}\nstdout: {done.stdout}\nstderr: {done.stderr}")
+        if code not in (OK, NEGATIVE):
+            self.assertRegex(done.stderr, r"\Aholdfast: [^\n]+\n\Z", "an error is one line that begins with the program's name")
+        return done
+
+    def lines(self, *arguments, code=OK):
+        return self.expect(code, *arguments).stdout.splitlines()
+
+    def objects(self, *arguments, code=OK):
+        return [json.loads(line) for line in self.lines(*arguments, "--json", code=code)]
+
+    def start(self, *arguments, **more):
+        """The program, running beside the test."""
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, **more}
+        process = subprocess.Popen([PROGRAM, *map(str, arguments)], text=True, env=self.environment, **options)
+        self.processes.append(process)
+        return process
+
+    def ends(self, process, code, sign=None):
+        """Sends a signal and expects the end with that code; returns what was left on stdout and stderr."""
+        if sign is not None:
+            process.send_signal(sign)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, code, f"stdout: {out}\nstderr: {err}")
+        return out, err
+
+    def interrupt(self, process):
+        return self.ends(process, OK, signal.SIGINT)
+
+    def eventually(self, true, what):
+        deadline = time.monotonic() + 30
+        while not true():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.005)
+
+
+def main():
+    if not PROGRAM or not SUBJECT:
+        print("the program is not built here")
+        raise SystemExit(77)
+    unittest.main()
