@@ -252,6 +252,35 @@ TEST(HashTableCore, VectorAndScalarMatchAgreeOnAnyLine) {
     }
 }
 
+#if defined(HOLDFAST_HASH_TABLE_WIDER)
+alignas(64) std::byte any_line[64];
+
+// A user's own function for AVX2 in a program for the baseline: the compiler inlines ours, and keeps whole registers.
+__attribute__((target("avx2"), noinline)) int sum_beside_matches(const int* numbers, int count, std::uint32_t& places) {
+    __m256i sum = _mm256_setzero_si256();
+    const __m256i one = _mm256_set1_epi32(1);
+    for (int i = 0; i < count; i += 8) {
+        const __m256i next = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(numbers + i));
+        sum = _mm256_add_epi32(sum, _mm256_add_epi32(one, next));
+        places |= detail::match_tags<detail::tag_match::best>(any_line, 0x1234, detail::vector_unit::avx2);
+    }
+    alignas(32) int parts[8];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(parts), sum);
+    int total = 0;
+    for (int part : parts) total += part;
+    return total;
+}
+
+TEST(HashTableCore, MatchLeavesTheRegistersOfWiderTargetsAlone) {
+    if (detail::widest_vector_unit() != detail::vector_unit::avx2) GTEST_SKIP() << "this processor has no AVX2";
+    int numbers[64];
+    for (int i = 0; i < 64; ++i) numbers[i] = i;
+    std::uint32_t places = 0;
+    EXPECT_EQ(sum_beside_matches(numbers, 64, places), 63 * 64 / 2 + 64);
+    EXPECT_EQ(places, 0U);
+}
+#endif
+
 TEST(HashTableCore, ProbeSequenceNeverMeetsABucketTwice) {
     test::seeded_random random;
     for (u64 slots : {78U, 130U, 200U, 5000U})
