@@ -8,13 +8,18 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <random>
 #include <string>
 #include <string_view>
@@ -123,5 +128,44 @@ class scoped_environment {
     std::string former_;
     bool had_ = false;
 };
+
+/// What tests that were killed left in `directory`: entries named by unique_token() whose process is gone and that
+/// nobody has changed for an hour. (A process of another pid namespace looks gone: hence the hour.)
+inline void sweep_leftovers(const std::string& directory) {
+    constexpr time_t old_s = 3600;
+    for (const std::string& name : entries_containing(directory, "hf-")) {
+        if (!name.starts_with("hf-")) continue;
+        pid_t pid = 0;  // hf-HINT-PID-COUNT-ENTROPY: a hint may hold hyphens too
+        for (std::size_t at = name.find('-', 3); at != std::string::npos && pid == 0; at = name.find('-', at + 1)) {
+            const char* const begin = name.c_str() + at + 1;
+            const auto [end, status] = std::from_chars(begin, name.c_str() + name.size(), pid);
+            if (status != std::errc() || *end != '-') pid = 0;
+        }
+        const std::string path = directory + "/" + name;
+        struct stat status{};
+        if (pid <= 0 || ::kill(pid, 0) == 0 || errno != ESRCH || ::lstat(path.c_str(), &status) != 0 ||
+            status.st_uid != ::geteuid() || ::time(nullptr) - status.st_mtime < old_s)
+            continue;
+        std::error_code ignored;
+        std::filesystem::remove_all(path, ignored);
+    }
+}
+
+/// A registry of this program alone, unless it was given one: whatever its segments leave there when it removes their
+/// files without them, or is killed, is in nobody's way.
+class own_registry {
+ public:
+    own_registry() {
+        if (std::getenv("HOLDFAST_REGISTRY") != nullptr) return;
+        sweep_leftovers("/dev/shm");
+        sweep_leftovers(std::filesystem::temp_directory_path().string());
+        folder_ = std::make_unique<unique_directory>("registry");
+        ::setenv("HOLDFAST_REGISTRY", folder_->path().c_str(), 1);
+    }
+
+ private:
+    std::unique_ptr<unique_directory> folder_;
+};
+inline const own_registry registry_of_this_program;
 
 }  // namespace holdfast::test

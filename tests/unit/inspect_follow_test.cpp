@@ -66,7 +66,7 @@ struct trade {
 }
 using start = inspect::follow_start::from;
 
-class Follow : public testing::Test {
+class Follow : public segment_test {
  protected:
     unique_directory folder_{"follow"};
     [[nodiscard]] std::string uri(std::string_view name = "s") const { return folder_.file_uri(name); }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tests' own tools, tested: a rig that cannot fail proves nothing.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <stdexcept>
 #include <string>
@@ -39,6 +42,35 @@ TEST(UniqueName, AForkedCopyRemovesNothing) {
     std::ofstream(directory.file("kept")) << "x";
     EXPECT_TRUE(in_child([&] { directory.~unique_directory(); }).success());
     EXPECT_EQ(directory.entries().size(), 1U);
+}
+
+TEST(UniqueName, WhatTheKilledLeftIsSweptAndNothingElse) {
+    const unique_directory directory("sweep");
+    pid_t dead = 0;
+    {
+        child_process child([] {});
+        dead = child.pid();
+        child.wait();
+    }
+    const std::string mine = unique_token("mine"), killed = "hf-two-words-" + std::to_string(dead) + "-0-1",
+                      young = "hf-young-" + std::to_string(dead) + "-0-1", strange = "hf-strange",
+                      other = "other-1-0-1";
+    for (const std::string& name : {mine, killed, killed + ".lease", young, strange, other})
+        std::ofstream(directory.file(name)) << "x";
+    const struct timespec long_ago[2] = {{1000, 0}, {1000, 0}};
+    for (const std::string& name : {mine, killed, killed + ".lease", strange, other})
+        ASSERT_EQ(::utimensat(AT_FDCWD, directory.file(name).c_str(), long_ago, 0), 0);
+    sweep_leftovers(directory.path());
+    for (const std::string& name : {mine, young, strange, other})
+        EXPECT_EQ(::access(directory.file(name).c_str(), F_OK), 0) << name;
+    EXPECT_NE(::access(directory.file(killed).c_str(), F_OK), 0);
+    EXPECT_NE(::access(directory.file(killed + ".lease").c_str(), F_OK), 0);
+}
+
+TEST(UniqueName, EachProgramHasARegistryOfItsOwn) {
+    const char* const registry = std::getenv("HOLDFAST_REGISTRY");
+    ASSERT_NE(registry, nullptr);
+    EXPECT_EQ(::access(registry, W_OK), 0);
 }
 
 TEST(ChildProcess, ReportsReturnedCodesTextsAndExceptions) {
