@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -15,6 +14,7 @@
 #include "workload/metrics_own.hpp"
 #include "workload/quantile_errors.hpp"
 #include "workload/recording_companion.hpp"
+#include "workload/targets.hpp"
 
 namespace holdfast::workload {
 
@@ -32,12 +32,6 @@ void repeat_stream(const std::vector<std::uint64_t>& stream, std::uint64_t opera
     }
 }
 
-[[nodiscard]] std::string fixed(double value, int digits) {
-    char digits_text[40];
-    std::snprintf(digits_text, sizeof digits_text, "%.*f", digits, value);
-    return digits_text;
-}
-
 /// The medians of the subjects' times, taken once more for a target: the recorder keeps its own to itself.
 [[nodiscard]] std::vector<double> medians(const std::vector<perf_test::subject>& subjects, const recorder& to) {
     perf_test::interleaved_options options;
@@ -47,8 +41,6 @@ void repeat_stream(const std::vector<std::uint64_t>& stream, std::uint64_t opera
         found.push_back(one.time.median);
     return found;
 }
-
-[[nodiscard]] std::string verdict(bool met) { return met ? " (met)" : " (missed)"; }
 
 constexpr const char* max_of_n_source = "the description of the estimator from block maxima; machine not said";
 constexpr const char* hdr_histogram_source = "HdrHistogram's own page: Intel processors of about 2014";
@@ -134,7 +126,7 @@ class metrics_run {
                               [&] { companion.choose(2); }, 0});
         to_.run(e);
         const double own = medians({e.subjects.front()}, to_)[0];
-        to_.note("target: a record in at most 2 ns with two processes at once: " + fixed(own, 2) +
+        to_.note("target: a record in at most 2 ns with two processes at once: " + fixed_text(own, 2) +
                  " ns, its reading included" + verdict(own <= 2));
     }
 
@@ -200,13 +192,13 @@ class metrics_run {
             if (memory) {
                 to_.add(bytes_name, "bytes", found.names, found.bytes, false,
                         {.published = {{"max-of-n, three words", 24, "bytes", max_of_n_source}}});
-                to_.note("target: at most 9 KiB a shard: " + fixed(found.bytes[0][0], 0) + " bytes" +
+                to_.note("target: at most 9 KiB a shard: " + fixed_text(found.bytes[0][0], 0) + " bytes" +
                          verdict(found.bytes[0][0] <= 9216));
             }
         }
         if (!worst_at.empty())
-            to_.note("target: root mean square error at most 0.2 % at each level of each shape: " + fixed(worst, 3) +
-                     " % at worst, " + worst_at + verdict(worst <= 0.2));
+            to_.note("target: root mean square error at most 0.2 % at each level of each shape: " +
+                     fixed_text(worst, 3) + " % at worst, " + worst_at + verdict(worst <= 0.2));
     }
 
     /// What the sketches said of one shape, by method and trial.
@@ -269,8 +261,9 @@ std::vector<metrics_kind> own_metrics_kinds() {
 }
 
 std::string record_target_text(double record_ns, double reading_ns) {
-    return "target: a record in at most 1.5 ns, the reading of its value included: " + fixed(record_ns, 2) + " ns" +
-           verdict(record_ns <= 1.5) + ", of which reading and adding up takes " + fixed(reading_ns, 2) + " ns";
+    return "target: a record in at most 1.5 ns, the reading of its value included: " + fixed_text(record_ns, 2) +
+           " ns" + verdict(record_ns <= 1.5) + ", of which reading and adding up takes " + fixed_text(reading_ns, 2) +
+           " ns";
 }
 
 suite metrics_suite(std::vector<metrics_kind> kinds) {

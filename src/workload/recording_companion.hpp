@@ -3,7 +3,6 @@
 #pragma once
 
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,28 +12,12 @@
 #include <cstddef>
 #include <functional>
 #include <new>
-#include <span>
 #include <system_error>
 #include <vector>
 
+#include "workload/shared_pages.hpp"
+
 namespace holdfast::workload {
-
-/// Zeroed pages that forked processes share.
-class shared_pages {
- public:
-    explicit shared_pages(std::size_t bytes)
-        : bytes_(bytes), data_(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
-        if (data_ == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mapping shared pages");
-    }
-    shared_pages(const shared_pages&) = delete;
-    shared_pages& operator=(const shared_pages&) = delete;
-    ~shared_pages() { ::munmap(data_, bytes_); }
-    [[nodiscard]] std::span<std::byte> bytes() const noexcept { return {static_cast<std::byte*>(data_), bytes_}; }
-
- private:
-    std::size_t bytes_;
-    void* data_;
-};
 
 /// Runs one of several loops in a forked process, over and over; 0 is none.
 class recording_companion {
