@@ -2,19 +2,14 @@
 // Sketches of the Rust registry and HdrHistogram for C, from the libraries that bench/metrics/peers/build makes. They
 // are opened at run time, so that this builds without any of it; of a library that is missing, each peer is named as
 // skipped with the reason.
-#include <dlfcn.h>
-#include <unistd.h>
-
 #include <array>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bench/peers.hpp"
+#include "bench/registry_library.hpp"
 
 namespace holdfast::bench {
 
@@ -50,42 +45,18 @@ class foreign_sketch final : public workload::quantile_method {
     void* sketch_;
 };
 
-/// Where bench/run has the peers built: beside the folder of this build, unless the environment says where.
-[[nodiscard]] std::filesystem::path folder() {
-    if (const char* const given = std::getenv("HOLDFAST_METRICS_PEERS")) return given;
-    std::error_code failed;
-    const auto program = std::filesystem::read_symlink("/proc/self/exe", failed);
-    return program.parent_path().parent_path().parent_path() / "peers/metrics";
-}
-
 [[nodiscard]] bool load(const std::string& name, sketch_library& library, std::string& reason) {
-    const auto path = folder() / ("libholdfast_" + name + ".so");
-    std::ifstream said(folder() / (name + ".missing"));
-    std::getline(said, reason);
-    if (!std::filesystem::exists(path)) {
-        if (reason.empty()) reason = "not built; bench/metrics/peers/build builds it, and ./dev bench calls that";
-        return false;
-    }
-    void* const opened = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: kinds refer to it
-    if (opened == nullptr) {
-        reason = ::dlerror();
-        return false;
-    }
-    bool whole = true;
-    const auto find = [&](auto& function, const char* symbol) {
-        function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(opened, symbol));
-        whole = whole && function != nullptr;
-    };
-    find(library.kinds, "sketch_kinds");
-    find(library.name, "sketch_name");
-    find(library.version, "sketch_version");
-    find(library.make, "sketch_new");
-    find(library.free, "sketch_free");
-    find(library.record, "sketch_record");
-    find(library.quantile, "sketch_quantile");
-    find(library.bytes, "sketch_bytes");
-    if (!whole) reason = path.string() + " is from another version of this tree; build it anew";
-    return whole;
+    registry_library file("metrics", name);
+    file.find(library.kinds, "sketch_kinds");
+    file.find(library.name, "sketch_name");
+    file.find(library.version, "sketch_version");
+    file.find(library.make, "sketch_new");
+    file.find(library.free, "sketch_free");
+    file.find(library.record, "sketch_record");
+    file.find(library.quantile, "sketch_quantile");
+    file.find(library.bytes, "sketch_bytes");
+    reason = file.reason();
+    return file.whole();
 }
 
 }  // namespace

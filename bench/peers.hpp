@@ -8,8 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "workload/array_suite.hpp"
+#include "workload/block_store_suite.hpp"
+#include "workload/broadcast_suite.hpp"
 #include "workload/hash_table_suite.hpp"
 #include "workload/metrics_suite.hpp"
+#include "workload/queue_suite.hpp"
 #include "workload/segment_suite.hpp"
 #include "workload/snapshot_suite.hpp"
 #include "workload/sorted_index_suite.hpp"
@@ -28,6 +32,10 @@ struct absent_peer {
 [[nodiscard]] std::vector<workload::sorted_index_kind> sorted_index_kinds(std::vector<absent_peer>& absent);
 [[nodiscard]] std::vector<workload::segment_kind> segment_kinds(std::vector<absent_peer>& absent);
 [[nodiscard]] std::vector<workload::metrics_kind> metrics_kinds(std::vector<absent_peer>& absent);
+[[nodiscard]] std::vector<workload::channel_kind> queue_kinds(std::vector<absent_peer>& absent);
+[[nodiscard]] std::vector<workload::channel_kind> broadcast_kinds(std::vector<absent_peer>& absent);
+[[nodiscard]] std::vector<workload::array_kind> array_kinds(std::vector<absent_peer>& absent);
+[[nodiscard]] std::vector<workload::block_store_kind> block_store_kinds(std::vector<absent_peer>& absent);
 
 /// The suites of the program, each with its peers, and those that there are only here.
 [[nodiscard]] std::vector<workload::suite> suites();

@@ -4,12 +4,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
 
 #include "support/hash_table_kinds.hpp"
 #include "support/trial_recorder.hpp"
+#include "support/unique_name.hpp"
 
 namespace holdfast::test {
 
@@ -43,12 +45,63 @@ TEST(BenchSuites, RunEveryPeerOnce) {
     const struct {
         const char *suite, *filter;
         std::size_t subjects;
-    } runs[] = {{"snapshot", "16 bytes", 5}, {"sorted_index", "2e3 keys", 3}, {"segment", "64 KiB", 3}};
+    } runs[] = {{"snapshot", "16 bytes", 5},
+                {"sorted_index", "2e3 keys", 3},
+                {"segment", "64 KiB", 3},
+                {"block_store", "1000 values of 100 bytes", 3}};
     for (const auto& run : runs) {
         test::trial_recorder r({.quick = true, .filter = run.filter, .only = {}}, 2000);
         EXPECT_NO_THROW(suite_of(run.suite).run(r)) << run.suite;
         EXPECT_FALSE(r.ran.empty()) << run.suite;
         for (const auto& [name, subjects] : r.ran) EXPECT_GE(subjects.size(), run.subjects) << name;
+    }
+}
+
+// Those that take two cores: every message of each peer is compared once, both ways, and so is every loss.
+TEST(BenchSuites, EveryChannelDeliversWhatIsSent) {
+    const workload::two_cores cores = workload::pick_two_cores();
+    if (!cores.there) GTEST_SKIP() << "it takes two processors";
+    const test::unique_directory registry;
+    const test::scoped_environment place("HOLDFAST_REGISTRY", registry.path());
+    std::vector<bench::absent_peer> absent;
+    auto kinds = bench::queue_kinds(absent);
+    for (auto& kind : bench::broadcast_kinds(absent)) kinds.push_back(std::move(kind));
+    std::erase_if(kinds, [](const workload::channel_kind& kind) {  // they have tests of their own
+        return kind.name.starts_with("holdfast") || kind.name.starts_with("std::") || kind.name == "pipe" ||
+               kind.name == "unix socket";
+    });
+    constexpr struct {
+        std::size_t bytes, batch;
+    } forms[] = {{8, 1}, {64, 8}, {1024, 2}};
+    int made = 0;
+    for (const workload::channel_kind& kind : kinds)
+        for (const auto& form : forms) {
+            const std::string name = "holdfast-test-peers-" + std::to_string(::getpid()) + "-" + std::to_string(++made);
+            const auto channel =
+                kind.make(form.bytes, {.ring_bytes = 65'536, .name = name, .batch = form.batch, .far_cpu = cores.far});
+            ASSERT_NE(channel, nullptr) << kind.name;
+            EXPECT_NO_THROW(channel->open_and_verify(true)) << kind.name << form.bytes;
+            EXPECT_NO_THROW(channel->stream(256)) << kind.name << form.bytes;
+            EXPECT_NO_THROW(channel->echo(20)) << kind.name << form.bytes;
+            if (kind.lossy) {
+                EXPECT_NO_THROW(channel->publish(8192)) << kind.name << form.bytes;
+            }
+        }
+    EXPECT_THAT(registry.entries(), testing::IsEmpty());
+}
+
+TEST(BenchSuites, EveryArrayGivesBackWhatIsStored) {
+    const workload::two_cores cores = workload::pick_two_cores();
+    if (!cores.there) GTEST_SKIP() << "it takes two processors";
+    std::vector<bench::absent_peer> absent;
+    for (const workload::array_kind& kind : bench::array_kinds(absent)) {
+        const auto array = kind.make(
+            64, {.size = 100, .name = "holdfast-test-peers-" + std::to_string(::getpid()), .far_cpu = cores.far});
+        EXPECT_NO_THROW(array->open_and_verify()) << kind.name;
+        if (!kind.beside_writer) continue;
+        array->begin_stores(1'000'000);
+        EXPECT_NO_THROW(array->load(20'000)) << kind.name;
+        array->far().rest();
     }
 }
 
@@ -78,7 +131,16 @@ TEST(BenchSuites, PeersAreThereOrNamedAsAbsent) {
     EXPECT_EQ(bench::sorted_index_kinds(absent).size() + absent.size(), 7U);
     absent.clear();
     EXPECT_EQ(bench::segment_kinds(absent).size() + absent.size(), 4U);
+    absent.clear();
+    EXPECT_EQ(bench::array_kinds(absent).size() + absent.size(), 4U);
+    absent.clear();
+    EXPECT_EQ(bench::block_store_kinds(absent).size() + absent.size(), 5U);
     for (const bench::absent_peer& peer : absent) EXPECT_THAT(peer.reason, testing::HasSubstr("install")) << peer.name;
+    absent.clear();
+    EXPECT_EQ(bench::queue_kinds(absent).size() + absent.size(), 8 + 3 + 4U);
+    absent.clear();
+    EXPECT_EQ(bench::broadcast_kinds(absent).size() + absent.size(), 5 + 1 + 2U);
+    for (const bench::absent_peer& peer : absent) EXPECT_FALSE(peer.reason.empty()) << peer.name;
 }
 
 }  // namespace

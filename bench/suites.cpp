@@ -22,27 +22,21 @@ namespace {
 }
 
 [[nodiscard]] workload::suite with_peers(const workload::suite& own) {
-    std::vector<absent_peer> absent;
-    if (own.name == "hash_table") {
-        workload::suite s = workload::hash_table_suite(hash_table_kinds(absent));
+    // Made by the suite's own function over our kinds and everything that is here.
+    const auto over = [](auto make_suite, auto kinds_of) {
+        std::vector<absent_peer> absent;
+        workload::suite s = make_suite(kinds_of(absent));
         return with_absent(std::move(s), std::move(absent));
-    }
-    if (own.name == "snapshot") {
-        workload::suite s = workload::snapshot_suite(snapshot_kinds(absent));
-        return with_absent(std::move(s), std::move(absent));
-    }
-    if (own.name == "sorted_index") {
-        workload::suite s = workload::sorted_index_suite(sorted_index_kinds(absent));
-        return with_absent(std::move(s), std::move(absent));
-    }
-    if (own.name == "segment") {
-        workload::suite s = workload::segment_suite(segment_kinds(absent));
-        return with_absent(std::move(s), std::move(absent));
-    }
-    if (own.name == "metrics") {
-        workload::suite s = workload::metrics_suite(metrics_kinds(absent));
-        return with_absent(std::move(s), std::move(absent));
-    }
+    };
+    if (own.name == "hash_table") return over(workload::hash_table_suite, hash_table_kinds);
+    if (own.name == "snapshot") return over(workload::snapshot_suite, snapshot_kinds);
+    if (own.name == "sorted_index") return over(workload::sorted_index_suite, sorted_index_kinds);
+    if (own.name == "segment") return over(workload::segment_suite, segment_kinds);
+    if (own.name == "metrics") return over(workload::metrics_suite, metrics_kinds);
+    if (own.name == "queue") return over(workload::queue_suite, queue_kinds);
+    if (own.name == "broadcast") return over(workload::broadcast_suite, broadcast_kinds);
+    if (own.name == "array") return over(workload::array_suite, array_kinds);
+    if (own.name == "block_store") return over(workload::block_store_suite, block_store_kinds);
     return own;
 }
 

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// lmdb_store.hpp - LMDB as a store of values behind numbers: integer keys that count up, one transaction around a run
+// of operations. Settings: lmdb_environment.hpp.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "bench/peers/lmdb_environment.hpp"
+#include "workload/block_store_subject.hpp"
+
+namespace holdfast::bench {
+
+class lmdb_store {
+ public:
+    static constexpr std::string_view name = "LMDB";
+    static std::string version() { return lmdb_version(); }
+
+    explicit lmdb_store(const workload::block_store_request& request)
+        : environment_(request.values * (request.value_bytes + 4096) * 4 + (std::uint64_t{1} << 30), MDB_INTEGERKEY),
+          reading_(environment_) {}
+
+    void begin_reads() const { reading_.begin(); }
+    void end_reads() const { reading_.end(); }
+    void begin_writes() { lmdb_check(mdb_txn_begin(environment_.get(), nullptr, 0, &writing_), "begin"); }
+    void end_writes() { lmdb_check(mdb_txn_commit(std::exchange(writing_, nullptr)), "commit"); }
+
+    std::uint64_t allocate(std::span<const std::byte> value) {
+        std::uint64_t key = ++last_;
+        MDB_val k{sizeof key, &key};
+        MDB_val v{value.size(), const_cast<std::byte*>(value.data())};
+        return mdb_put(writing_, environment_.database(), &k, &v, MDB_APPEND) == MDB_SUCCESS ? key : 0;
+    }
+    bool free(std::uint64_t handle) {
+        MDB_val k{sizeof handle, &handle};
+        return mdb_del(writing_, environment_.database(), &k, nullptr) == MDB_SUCCESS;
+    }
+    std::size_t read(std::uint64_t handle, std::span<std::byte> out) const {
+        MDB_val k{sizeof handle, &handle};
+        MDB_val v{};
+        if (mdb_get(reading_.transaction(), environment_.database(), &k, &v) != MDB_SUCCESS) return 0;
+        std::memcpy(out.data(), v.mv_data, v.mv_size);
+        return v.mv_size;
+    }
+
+ private:
+    lmdb_environment environment_;
+    lmdb_reading reading_;
+    MDB_txn* writing_ = nullptr;
+    std::uint64_t last_ = 0;
+};
+
+}  // namespace holdfast::bench

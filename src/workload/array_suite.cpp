@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "workload/array_suite.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "holdfast/perf_test/environment.hpp"
+#include "workload/array_own.hpp"
+#include "workload/run_names.hpp"
+#include "workload/two_sided.hpp"
+
+namespace holdfast::workload {
+
+namespace {
+
+constexpr std::uint64_t stores_a_second = 100'000;
+
+struct array_plan {
+    std::size_t element_bytes;
+    std::uint64_t data_bytes;
+    const char* text;
+};
+// In a second-level cache, and beyond all caches.
+constexpr array_plan plans[] = {
+    {8, 128 << 10, "8 bytes, 128 KiB of them"},   {64, 128 << 10, "64 bytes, 128 KiB of them"},
+    {1024, 128 << 10, "1 KiB, 128 KiB of them"},  {8, 256 << 20, "8 bytes, 256 MiB of them"},
+    {64, 256 << 20, "64 bytes, 256 MiB of them"}, {1024, 256 << 20, "1 KiB, 256 MiB of them"}};
+constexpr std::size_t quick_plans = 3;
+
+class array_run {
+ public:
+    array_run(const std::vector<array_kind>& kinds, const two_cores& cores, recorder& to)
+        : kinds_(kinds), cores_(cores), to_(to) {}
+
+    void run(const array_plan& plan) {
+        const std::string of = std::string(", elements of ") + plan.text;
+        const std::string titles[] = {
+            "load" + of, "load beside " + std::to_string(stores_a_second) + " stores a second" + of, "store" + of};
+        bool wanted[3];
+        for (std::size_t i = 0; i < 3; ++i) wanted[i] = to_.wants(titles[i]);
+        if (!wanted[0] && !wanted[1] && !wanted[2]) return;
+        const perf_test::cpu_pin pin(cores_.near);
+        build(plan);
+        if (wanted[0]) load_alone(titles[0]);
+        if (wanted[1]) load_beside(titles[1]);
+        if (wanted[2]) store(titles[2]);
+        arrays_.clear();
+    }
+
+ private:
+    struct contender {
+        std::string name;
+        std::unique_ptr<array_subject> array;
+    };
+
+    void build(const array_plan& plan) {
+        if (!names_) names_.emplace("array");
+        for (const array_kind& kind : kinds_) {
+            if (!is_wanted_subject(to_.options(), kind.name, &kind == &kinds_.front())) continue;
+            auto array = kind.make(plan.element_bytes, {.size = plan.data_bytes / plan.element_bytes,
+                                                        .name = names_->prefix() + "-" + std::to_string(made_++),
+                                                        .far_cpu = cores_.far});
+            if (!array) continue;
+            array->open_and_verify();
+            arrays_.push_back({kind.name, std::move(array)});
+        }
+    }
+
+    void load_alone(const std::string& name) {
+        experiment e;
+        e.name = name;
+        for (const contender& c : arrays_) e.subjects.push_back(loading(c));
+        to_.run(e);
+        // Once more for the target: the recorder keeps its samples to itself.
+        const auto bare = std::ranges::find(arrays_, bare_array<8>::name, &contender::name);
+        if (bare == arrays_.end()) return;
+        perf_test::interleaved_options options;
+        options.seconds = std::min(0.5, to_.options().seconds);
+        const auto found = perf_test::measure_interleaved({loading(arrays_.front()), loading(*bare)}, options);
+        const double ratio = found.ratio(1, 0).ratio;
+        to_.note("target: " + name + " in at most 1.3 times the time of memcpy: " + fixed_text(ratio, 2) + " times, " +
+                 fixed_text(found.subjects[0].time.median, 2) + " ns" + verdict(ratio <= 1.3));
+    }
+    [[nodiscard]] static perf_test::subject loading(const contender& c) {
+        array_subject* const array = c.array.get();
+        return {c.name, [array](std::uint64_t times) { array->load(times); }, [array] { array->load(2000); }, 0};
+    }
+
+    void load_beside(const std::string& name) {
+        experiment e;
+        e.name = name;
+        for (const contender& c : arrays_) {
+            if (!c.array->beside_writer()) continue;
+            array_subject* const array = c.array.get();
+            e.subjects.push_back({c.name, [array](std::uint64_t times) { array->load(times); },
+                                  [this, array] {
+                                      if (writing_ != nullptr) writing_->far().rest();
+                                      writing_ = array;
+                                      array->begin_stores(stores_a_second);
+                                  },
+                                  0});
+        }
+        to_.run(e);
+        if (writing_ != nullptr) std::exchange(writing_, nullptr)->far().rest();
+    }
+
+    void store(const std::string& name) {
+        std::vector<two_sided_subject> subjects;
+        std::vector<std::string> names;
+        for (const contender& c : arrays_) {
+            array_subject* const array = c.array.get();
+            names.push_back(c.name);
+            subjects.push_back({c.name, &array->far(), [array](std::uint64_t times) {
+                                    const auto begin = std::chrono::steady_clock::now();
+                                    array->store(times);
+                                    const std::chrono::duration<double, std::nano> took =
+                                        std::chrono::steady_clock::now() - begin;
+                                    return took.count();
+                                }});
+        }
+        const two_sided_result found = measure_two_sided(subjects, two_sided_timing(to_.options()));
+        to_.add(name, "ns", names, found.samples, false);
+    }
+
+    const std::vector<array_kind>& kinds_;
+    const two_cores cores_;
+    recorder& to_;
+    std::optional<run_names> names_;  // once something is made
+    unsigned made_ = 0;
+    std::vector<contender> arrays_;
+    array_subject* writing_ = nullptr;  // whose writer is at work
+};
+
+}  // namespace
+
+std::vector<array_kind> own_array_kinds() {
+    return {array_kind_of<own_array>(), array_kind_of<bare_array>(), array_kind_of<locked_array>()};
+}
+
+suite array_suite(std::vector<array_kind> kinds) {
+    suite s;
+    s.name = "array";
+    s.description = "elements of 8 bytes to 1 KiB: loaded alone and beside a writer in another process, stored";
+    s.run = [kinds = std::move(kinds)](recorder& to) {
+        for (const array_kind& kind : kinds) to.version(kind.name, kind.version);
+        const two_cores cores = pick_two_cores();
+        if (!cores.there) return to.skip("all of it", "it takes two processors, and this process may use one");
+        array_run run(kinds, cores, to);
+        const std::size_t count = to.options().quick ? quick_plans : std::size(plans);
+        for (std::size_t i = 0; i < count; ++i) run.run(plans[i]);
+    };
+    return s;
+}
+
+}  // namespace holdfast::workload

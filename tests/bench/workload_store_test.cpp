@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// The array and block_store suites without a clock: do their loops find wrong subjects, and does every experiment run?
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "support/trial_recorder.hpp"
+#include "support/unique_name.hpp"
+#include "workload/array_own.hpp"
+#include "workload/array_suite.hpp"
+#include "workload/block_store_own.hpp"
+#include "workload/block_store_suite.hpp"
+
+namespace {
+
+using namespace holdfast::workload;
+using testing::Contains;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+/// A registry of its own that is empty at the end.
+class Stores : public testing::Test {
+ protected:
+    void TearDown() override { EXPECT_THAT(registry_.entries(), IsEmpty()); }
+    [[nodiscard]] std::string name() {
+        return "holdfast-test-store-" + std::to_string(::getpid()) + "-" + std::to_string(++made_);
+    }
+    const two_cores cores_ = pick_two_cores();
+    const holdfast::test::unique_directory registry_;
+    const holdfast::test::scoped_environment place_{"HOLDFAST_REGISTRY", registry_.path()};
+    int made_ = 0;
+};
+
+TEST_F(Stores, OwnArraysGiveBackWhatIsStoredAlsoBesideAWriter) {
+    if (!cores_.there) GTEST_SKIP() << "it takes two processors";
+    for (const array_kind& kind : own_array_kinds())
+        for (const std::size_t bytes : {8U, 1024U}) {
+            const auto array = kind.make(bytes, {.size = 50, .name = name(), .far_cpu = cores_.far});
+            EXPECT_NO_THROW(array->open_and_verify()) << kind.name << bytes;
+            EXPECT_NO_THROW(array->store(100)) << kind.name;
+            EXPECT_NO_THROW(array->load(100)) << kind.name;
+            if (!kind.beside_writer) continue;
+            array->begin_stores(1'000'000);
+            EXPECT_NO_THROW(array->load(20'000)) << kind.name;
+            array->far().rest();
+        }
+}
+
+template <std::size_t Bytes>
+struct torn_array : locked_array<Bytes> {
+    using typename locked_array<Bytes>::element;
+    using locked_array<Bytes>::locked_array;
+    bool load(std::uint64_t index, element& out) {
+        locked_array<Bytes>::load(index, out);
+        if (++loads > 60) out.words.back() += 1;
+        return loads < 2000;
+    }
+    int loads = 0;
+};
+template <std::size_t Bytes>
+struct wrong_array : locked_array<Bytes> {
+    using typename locked_array<Bytes>::element;
+    using locked_array<Bytes>::locked_array;
+    bool load(std::uint64_t index, element& out) { return locked_array<Bytes>::load(index ^ 1U, out); }
+};
+
+TEST_F(Stores, ArrayLoopsSeeTornAndWrongElements) {
+    if (!cores_.there) GTEST_SKIP() << "it takes two processors";
+    const array_request request{.size = 50, .name = name(), .far_cpu = cores_.far};
+    EXPECT_THROW(array_loops<torn_array<64>>(request).open_and_verify(), std::runtime_error);
+    EXPECT_THROW(array_loops<wrong_array<64>>(request).open_and_verify(), std::runtime_error);
+    EXPECT_NO_THROW(array_loops<locked_array<64>>(request).open_and_verify());
+}
+
+TEST_F(Stores, OwnStoresGiveBackWhatIsStored) {
+    for (const block_store_kind& kind : own_block_store_kinds())
+        for (const std::size_t bytes : {8U, 16U, 100U, 1000U, 70'000U}) {
+            const auto store = kind.make({.values = 20, .value_bytes = bytes, .name = name()});
+            for (int i = 0; i < 5; ++i) {
+                EXPECT_NO_THROW(store->replace(50)) << kind.name << bytes;
+                EXPECT_NO_THROW(store->read(50)) << kind.name << bytes;
+                EXPECT_NO_THROW(store->look(50)) << kind.name << bytes;
+            }
+        }
+}
+
+enum class flaw { none, other, tail, refuses, keeps };
+template <flaw Flaw>
+struct flawed_store : locked_strings {
+    using locked_strings::locked_strings;
+    std::size_t read(std::uint64_t handle, std::span<std::byte> out) const {
+        const std::size_t size = locked_strings::read(Flaw == flaw::other ? handle % 20 + 1 : handle, out);
+        if (Flaw == flaw::tail) out[size - 1] ^= std::byte{1};
+        return Flaw == flaw::refuses ? 0 : size;
+    }
+    bool free(std::uint64_t handle) { return Flaw != flaw::keeps && locked_strings::free(handle); }
+};
+template <flaw Flaw>
+void run_flawed() {
+    block_store_loops<flawed_store<Flaw>> store({.values = 20, .value_bytes = 100, .name = {}});
+    store.replace(20);
+    store.read(20);
+}
+
+TEST_F(Stores, BlockStoreLoopsSeeEveryFlaw) {
+    EXPECT_NO_THROW(run_flawed<flaw::none>());
+    EXPECT_THROW(run_flawed<flaw::other>(), std::runtime_error);
+    EXPECT_THROW(run_flawed<flaw::tail>(), std::runtime_error);
+    EXPECT_THROW(run_flawed<flaw::refuses>(), std::runtime_error);
+    EXPECT_THROW(run_flawed<flaw::keeps>(), std::runtime_error);
+}
+
+TEST_F(Stores, SuitesRunEveryExperimentTheyName) {
+    if (!cores_.there) GTEST_SKIP() << "it takes two processors";
+    for (const suite& s : {array_suite(own_array_kinds()), block_store_suite(own_block_store_kinds())}) {
+        holdfast::test::trial_recorder list({.quick = true, .filter = "", .only = {}});
+        list.list_only = true;
+        s.run(list);
+        holdfast::test::trial_recorder all({.quick = true, .seconds = 0.001, .filter = "", .only = {}}, 100);
+        s.run(all);
+        EXPECT_EQ(all.ran.size(), list.asked.size()) << s.name;
+        EXPECT_GE(all.ran.size(), 9U) << s.name;
+        for (const auto& [name, subjects] : all.ran) EXPECT_EQ(subjects.front(), "holdfast") << name;
+        EXPECT_THAT(all.notes, Contains(StartsWith("target: "))) << s.name;
+    }
+}
+
+}  // namespace
