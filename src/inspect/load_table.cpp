@@ -47,7 +47,7 @@ struct staged_records {
     job.refuse(record, detail::concat("the record has the same key as line ", job.line_of[first]));
 }
 
-using mutator = detail::hash_table_mutator<detail::runtime_node>;
+using table_mutator = detail::hash_table_mutator<detail::runtime_node>;
 
 /// Makes a table of the staged records, whole at once.
 [[nodiscard]] segment create_table(std::string_view uri, std::uint64_t capacity, const load_job& job,
@@ -57,9 +57,9 @@ using mutator = detail::hash_table_mutator<detail::runtime_node>;
     wanted.segment = job.options.create;
     return detail::create_hash_table(
         uri, wanted, job.schema().schema, [&](std::span<std::byte> body, const layout::hash_table_geometry& g) {
-            mutator table(mutator::view(body, g, detail::node_of(g)));
+            table_mutator table(table_mutator::view(body, g, detail::node_of(g)));
             for (std::uint64_t i = 0; i < job.report.records; ++i) {
-                const mutator::result result = table.try_insert(all.key(i).data(), all.value(i).data());
+                const table_mutator::result result = table.try_insert(all.key(i).data(), all.value(i).data());
                 if (result.status == hash_table_status::exists) refuse_second(job, all, i);
                 if (result.status != hash_table_status::inserted)
                     throw error(errc::no_space, job.uri,

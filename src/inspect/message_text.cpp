@@ -11,7 +11,7 @@ namespace holdfast::inspect {
 
 namespace {
 
-[[nodiscard]] std::string_view text_of(std::span<const std::byte> bytes) noexcept {
+[[nodiscard]] std::string_view characters_of(std::span<const std::byte> bytes) noexcept {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
@@ -85,7 +85,7 @@ void message_writer::append_line(std::string& out, std::span<const std::byte> me
         }
         return;
     }
-    std::string_view text = text_of(message);
+    std::string_view text = characters_of(message);
     if (!as_text(text)) return append_hex(out, message);
     if (text.ends_with('\n')) text.remove_suffix(1);  // the line has an end of its own
     append_whole(out, text, true);
@@ -98,9 +98,9 @@ void message_writer::append_members(std::string& out, std::span<const std::byte>
         return;
     }
     out += detail::concat("\"bytes\":", message.size(), ",");
-    if (as_text(text_of(message))) {
+    if (as_text(characters_of(message))) {
         std::string text;
-        append_whole(text, text_of(message), false);
+        append_whole(text, characters_of(message), false);
         out += "\"text\":";
         append_json_string(out, text);
         return;
@@ -135,7 +135,7 @@ bool message_filter::wants(std::uint16_t type, std::span<const std::byte> messag
     std::string text;
     for (const condition& c : conditions_) {
         if (!c.what) {
-            if (text_of(message).find(c.text) == std::string_view::npos) return false;
+            if (characters_of(message).find(c.text) == std::string_view::npos) return false;
             continue;
         }
         if (message.size() != record_bytes_) return false;  // no record, so no such field
