@@ -19,7 +19,8 @@
 // Threads: views are const and shared freely; a reader or publisher is used by one thread at a time.
 // Crash:   a publisher's death leaves the former index or the new one (snapshot.hpp); a dead reader cannot matter.
 // Trust:   lookups stay inside the image whatever it holds; wrong order gives wrong answers, never a crash: verify it.
-// Cost:    a lookup is log2(n) + 1 comparisons without mispredicted branches over keys that lie side by side.
+// Cost:    a lookup is log2(n) + 1 comparisons without mispredicted branches over keys that lie side by side; find_many
+//          and find_covering_many overlap the cache misses of many.
 #pragma once
 
 #include "holdfast/sorted_index/builder.hpp"       // IWYU pragma: export

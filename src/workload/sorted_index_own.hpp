@@ -9,6 +9,8 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,6 +35,9 @@ class own_index {
 
     bool find(K wanted, index_value<K>& out) { return take(reader_.find(wanted), out); }
     bool cover(K wanted, index_value<K>& out) { return take(reader_.find_covering(wanted), out); }
+    std::uint64_t find_many(std::span<const K> keys, std::span<std::optional<index_value<K>>> out) {
+        return reader_.find_many(keys, out).found;
+    }
     std::uint64_t scan(K from, std::uint64_t count) {
         std::uint64_t sum = 0;
         reader_.read([&](const typename index::view& view) {

@@ -6,7 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -41,6 +43,27 @@ bool right(const index_type::reader::result& got, std::uint64_t key) {
                        got->value.check == (got->key ^ (got.version * 31)));
 }
 
+// Whether a batch of neighbouring keys is answered whole by the one version that it names.
+bool right_many(index_type::reader& reader, std::uint64_t from, lookup_status& status, std::uint64_t& version) {
+    std::array<std::uint64_t, 37> keys{};
+    std::array<std::optional<index_type::entry>, 37> records{};
+    for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = from + i;
+    const holdfast::sorted_index_many got = reader.find_covering_many(keys, records);
+    status = got.status;
+    version = got.version;
+    if (status != lookup_status::found && status != lookup_status::absent) return got.found == 0;
+    std::uint64_t found = 0;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+        index_type::reader::result one;
+        one.status = records[i] ? lookup_status::found : lookup_status::absent;
+        one.version = got.version;
+        if (records[i]) one.entry = *records[i];
+        if (!right(one, keys[i])) return false;
+        found += records[i] ? 1 : 0;
+    }
+    return found == got.found && (found > 0) == (status == lookup_status::found);
+}
+
 void run(bool pinned, std::uint32_t slots) {
     constexpr std::uint32_t readers = 3;
     auto publisher = index_type::publisher::create(
@@ -55,14 +78,17 @@ void run(bool pinned, std::uint32_t slots) {
             while (!stop.load(std::memory_order_relaxed)) {
                 key = (key * 6364136223846793005U + 1442695040888963407U);
                 const std::uint64_t wanted = (key >> 33) % 1100;
-                const auto got = reader.find_covering(wanted);
+                index_type::reader::result got;
+                const bool batch = key >> 63 != 0;
+                const bool fine = batch ? right_many(reader, wanted, got.status, got.version)
+                                        : right(got = reader.find_covering(wanted), wanted);
                 if (got.status == lookup_status::empty) continue;
                 if (got.status == lookup_status::contended) {
                     contended.fetch_add(1, std::memory_order_relaxed);
                     continue;
                 }
                 answers.fetch_add(1, std::memory_order_relaxed);
-                if (got.version < last || !right(got, wanted)) wrong.fetch_add(1, std::memory_order_relaxed);
+                if (got.version < last || !fine) wrong.fetch_add(1, std::memory_order_relaxed);
                 last = got.version;
             }
         });

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "holdfast/sorted_index.hpp"
@@ -103,8 +104,47 @@ class SortedIndexHostile : public ::testing::Test {
                     sum_ += static_cast<unsigned>(dynamic.value(*position).back());
             }
         }
+        if (accepted_) use_many(view);
+        if (dynamic_accepted) use_many(dynamic);
         if (accepted_)
             for (const auto& entry : view) sum_ += static_cast<unsigned char>(entry.value.name[1]);
+    }
+
+    // Batches of a damaged image say what single lookups of it say, record by record.
+    void use_many(const typename index::view& view) {
+        const std::vector<K> keys = many_keys();
+        std::size_t calls = 0;
+        view.find_many(keys, [&](std::size_t i, const auto& it) {
+            ASSERT_EQ(i, calls++);
+            ASSERT_EQ(it.index(), view.find(keys[i]).index());
+            if (it != view.end()) sum_ += static_cast<unsigned char>(it->value.name[0]);
+        });
+        view.find_covering_many(keys, [&](std::size_t i, const auto& it) {
+            ASSERT_EQ(it.index(), view.find_covering(keys[i]).index());
+            ++calls;
+        });
+        ASSERT_EQ(calls, 2 * keys.size());
+    }
+    void use_many(const dynamic_sorted_index_view& dynamic) {
+        const std::vector<K> keys = many_keys();
+        const auto raw = std::as_bytes(std::span(keys));
+        std::size_t calls = 0;
+        dynamic.find_many(raw, [&](std::size_t i, const auto& position) {
+            ASSERT_EQ(position, dynamic.find(raw.subspan(i * sizeof(K), sizeof(K))));
+            ++calls;
+        });
+        dynamic.find_covering_many(raw, [&](std::size_t i, const auto& position) {
+            ASSERT_EQ(position, dynamic.find_covering(raw.subspan(i * sizeof(K), sizeof(K))));
+            if (position) sum_ += static_cast<unsigned>(dynamic.value(*position).back());
+            ++calls;
+        });
+        ASSERT_EQ(calls, 2 * keys.size());
+    }
+    // A whole group and a piece of one.
+    static std::vector<K> many_keys() {
+        std::vector<K> keys;
+        for (std::uint64_t number = 0; keys.size() < 21; number += 6) keys.push_back(key_of<K>(number));
+        return keys;
     }
 
     std::vector<std::byte> sound_;

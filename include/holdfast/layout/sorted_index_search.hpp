@@ -159,26 +159,38 @@ class index_search {
 
     /// First position whose key is not below `key`.
     [[nodiscard]] std::uint64_t lower_bound(value_type key) const noexcept {
-        return partition_point([&](const std::byte* at) { return order_.less(order_.load_key(at), key); });
+        return partition_point([&](const std::byte* at) { return before(at, key); });
     }
     /// First position whose key is above `key`.
     [[nodiscard]] std::uint64_t upper_bound(value_type key) const noexcept {
-        return partition_point([&](const std::byte* at) { return !order_.less(key, order_.load_key(at)); });
+        return partition_point([&](const std::byte* at) { return !above(at, key); });
     }
     [[nodiscard]] std::uint64_t find(value_type key) const noexcept {
-        if (unordered(key)) return index_npos;
-        const std::uint64_t at = lower_bound(key);
-        if (at >= image_.size()) return index_npos;
-        const auto stored = order_.load_key(image_.key(at));
-        return order_.less(key, stored) || order_.less(stored, key) ? index_npos : at;
+        return unordered(key) ? index_npos : exactly(key, lower_bound(key));
     }
     /// The record whose range [key, end] holds `key`; without ranges the same as find.
     [[nodiscard]] std::uint64_t find_covering(value_type key) const noexcept {
         if (!image_.has_ranges()) return find(key);
-        if (unordered(key)) return index_npos;
-        const std::uint64_t above = upper_bound(key);
-        if (above == 0) return index_npos;
-        return order_.less(end_of(above - 1), key) ? index_npos : above - 1;
+        return unordered(key) ? index_npos : covering(key, upper_bound(key));
+    }
+
+    /// Many keys at once, their cache misses overlapped: calls found(i, position) for i from 0 to count - 1 in order,
+    /// with what find(key_at(i)) would return.
+    template <class KeyAt, class Found>
+    void find_many(std::size_t count, KeyAt key_at, Found&& found) const {
+        in_groups(
+            count, key_at, found, [this](const std::byte* at, value_type key) { return before(at, key); },
+            [](std::uint64_t bound) { return bound; },
+            [this](value_type key, std::uint64_t bound) { return exactly(key, bound); });
+    }
+    /// Likewise, as find_covering(key_at(i)).
+    template <class KeyAt, class Found>
+    void find_covering_many(std::size_t count, KeyAt key_at, Found&& found) const {
+        if (!image_.has_ranges()) return find_many(count, key_at, found);
+        in_groups(
+            count, key_at, found, [this](const std::byte* at, value_type key) { return !above(at, key); },
+            [](std::uint64_t bound) { return bound == 0 ? bound : bound - 1; },
+            [this](value_type key, std::uint64_t bound) { return covering(key, bound); });
     }
     /// Requires: the image has ranges, index < size().
     [[nodiscard]] value_type end_of(std::uint64_t index) const noexcept {
@@ -188,6 +200,26 @@ class index_search {
     [[nodiscard]] const Order& order() const noexcept { return order_; }
 
  private:
+    /// Keys whose searches go forward together: enough for as many misses as a core can have under way.
+    static constexpr std::size_t group = 16;
+
+    [[nodiscard]] bool before(const std::byte* at, value_type key) const noexcept {
+        return order_.less(order_.load_key(at), key);
+    }
+    [[nodiscard]] bool above(const std::byte* at, value_type key) const noexcept {
+        return order_.less(key, order_.load_key(at));
+    }
+    /// What a find makes of the key's lower bound, whatever that is.
+    [[nodiscard]] std::uint64_t exactly(value_type key, std::uint64_t bound) const noexcept {
+        if (bound >= image_.size()) return index_npos;
+        const auto stored = order_.load_key(image_.key(bound));
+        return order_.less(key, stored) || order_.less(stored, key) ? index_npos : bound;
+    }
+    /// What a find_covering makes of the key's upper bound. Requires: ranges, bound <= size().
+    [[nodiscard]] std::uint64_t covering(value_type key, std::uint64_t bound) const noexcept {
+        if (bound == 0) return index_npos;
+        return order_.less(end_of(bound - 1), key) ? index_npos : bound - 1;
+    }
     /// A NaN, which equals nothing, itself included.
     [[nodiscard]] static bool unordered(const value_type& key) noexcept {
         if constexpr (std::is_floating_point_v<value_type>) return key != key;
@@ -210,6 +242,48 @@ class index_search {
         }
         return base + static_cast<std::uint64_t>(before(keys + base * stride));
     }
+
+    /// Searches in groups. Each group asks for its values' lines before it looks at the first of them.
+    template <class KeyAt, class Found, class Left, class Candidate, class Finish>
+    void in_groups(std::size_t count, KeyAt& key_at, Found& found, Left left_of, Candidate candidate,
+                   Finish finish) const {
+        value_type keys[group];
+        std::uint64_t bounds[group];
+        for (std::size_t from = 0; from < count; from += group) {
+            const std::size_t n = count - from < group ? count - from : group;
+            for (std::size_t i = 0; i < n; ++i) keys[i] = key_at(from + i);
+            partition_points(keys, n, bounds, left_of);
+            for (std::size_t i = 0; i < n; ++i)
+                if (const std::uint64_t at = candidate(bounds[i]); at < image_.size()) prefetch(image_.value(at));
+            for (std::size_t i = 0; i < n; ++i)
+                found(from + i, unordered(keys[i]) ? index_npos : finish(keys[i], bounds[i]));
+        }
+    }
+
+    /// partition_point for each of up to a group's keys, one halving of all before the next: the probes of a step do
+    /// not wait for each other, and each key's next probe is asked for as soon as it is known. As many steps as for
+    /// one key, since they depend on the size alone, and every base + left stays <= size.
+    template <class Left>
+    void partition_points(const value_type* wanted, std::size_t n, std::uint64_t* bases, Left left_of) const noexcept {
+        const std::size_t stride = order_.stride();
+        const std::byte* const keys = image_.keys();
+        std::uint64_t left = image_.size();
+        for (std::size_t i = 0; i < n; ++i) bases[i] = 0;
+        if (left == 0) return;
+        while (left > 1) {
+            const std::uint64_t half = left / 2;
+            left -= half;
+            const std::uint64_t ahead = left > 1 ? left / 2 - 1 : 0;  // of the next probe, from the base
+            for (std::size_t i = 0; i < n; ++i) {
+                const bool right = left_of(keys + (bases[i] + half - 1) * stride, wanted[i]);
+                bases[i] += half & (std::uint64_t{0} - static_cast<std::uint64_t>(right));
+                prefetch(keys + (bases[i] + ahead) * stride);
+            }
+        }
+        for (std::size_t i = 0; i < n; ++i)
+            bases[i] += static_cast<std::uint64_t>(left_of(keys + bases[i] * stride, wanted[i]));
+    }
+    static void prefetch(const std::byte* at) noexcept { __builtin_prefetch(at); }
 
     const sorted_index_image& image_;
     Order order_;

@@ -58,6 +58,22 @@ class dynamic_sorted_index_view {
     [[nodiscard]] std::optional<std::uint64_t> find_covering(std::span<const std::byte> key) const {
         return found(run(key, [](const auto& search, const auto& wanted) { return search.find_covering(wanted); }));
     }
+    /// Finds many keys that lie one after the other, as the typed view does: calls found(i, position) for each in
+    /// order, a position being what find of that key would return. Bytes behind the last whole key are left alone.
+    template <class Found>
+    void find_many(std::span<const std::byte> keys, Found&& found) const {
+        run_many(keys, [&](const auto& search, std::size_t count, auto key_at) {
+            search.find_many(count, key_at, [&](std::size_t i, std::uint64_t at) { found(i, this->found(at)); });
+        });
+    }
+    /// Likewise, as find_covering.
+    template <class Found>
+    void find_covering_many(std::span<const std::byte> keys, Found&& found) const {
+        run_many(keys, [&](const auto& search, std::size_t count, auto key_at) {
+            search.find_covering_many(count, key_at,
+                                      [&](std::size_t i, std::uint64_t at) { found(i, this->found(at)); });
+        });
+    }
     /// Positions from 0 to size(). Requires: key.size() == shape().key.key_bytes.
     [[nodiscard]] std::uint64_t lower_bound(std::span<const std::byte> key) const {
         return run(key, [](const auto& search, const auto& wanted) { return search.lower_bound(wanted); });
@@ -74,6 +90,14 @@ class dynamic_sorted_index_view {
         if (image_.size() == 0 || key.size() != shape_->key.key_bytes) return image_.size();
         return layout::with_order(shape_->key, [&](auto order) -> std::uint64_t {
             return search(layout::index_search(image_, order), order.load(key.data()));
+        });
+    }
+    template <class Search>
+    void run_many(std::span<const std::byte> keys, Search search) const {
+        const std::size_t key_bytes = shape_->key.key_bytes;
+        layout::with_order(shape_->key, [&](auto order) {
+            search(layout::index_search(image_, order), keys.size() / key_bytes,
+                   [&](std::size_t i) { return order.load(keys.data() + i * key_bytes); });
         });
     }
     [[nodiscard]] std::optional<std::uint64_t> found(std::uint64_t index) const noexcept {

@@ -203,6 +203,13 @@ class index_source {
     return found;
 }
 
+/// The answers of many lookups, all from one index.
+struct sorted_index_many {
+    lookup_status status = lookup_status::absent;  ///< found: at least one; absent: none; the rest as for one key
+    std::uint64_t version = 0;                     ///< of the index that answered
+    std::uint64_t found = 0;                       ///< how many
+};
+
 /// Looks up typed records. Threads: one at a time; take one reader for each thread.
 template <class K, class V, auto RangeEnd = nullptr>
 class sorted_index_reader {
@@ -232,6 +239,23 @@ class sorted_index_reader {
     /// The record whose range holds the key.
     [[nodiscard]] result find_covering(const K& key) {
         return look([&](const view& index) { return index.find_covering(key); });
+    }
+
+    /// Finds many keys with their cache misses overlapped: values[i] becomes the value that find(keys[i]) would give,
+    /// or nothing. All come from one index; a status that is neither found nor absent leaves them all empty.
+    /// Requires: values.size() >= keys.size(). Cost: as many single ones or, where no cache holds the index, a fraction
+    /// of that; all again when the index was replaced meanwhile, so rather some hundred keys at a time than a million.
+    sorted_index_many find_many(std::span<const K> keys, std::span<std::optional<V>> values) {
+        return look_many(
+            keys, values, [](const view& index, auto wanted, auto found) { index.find_many(wanted, found); },
+            [](const view& index, const auto& it) { return index.value(it.index()); });
+    }
+    /// Likewise the records whose ranges hold the keys: records[i] is what find_covering(keys[i]) would give.
+    sorted_index_many find_covering_many(std::span<const K> keys,
+                                         std::span<std::optional<sorted_index_entry<K, V>>> records) {
+        return look_many(
+            keys, records, [](const view& index, auto wanted, auto found) { index.find_covering_many(wanted, found); },
+            [](const view& index, const auto& it) { return index[it.index()]; });
     }
     /// Runs use(view) on the current index; what it did counts only when the status is ok (it may have been run on an
     /// index that was being replaced, and is then run again). For iteration and everything else.
@@ -270,6 +294,28 @@ class sorted_index_reader {
         out.status = detail::lookup_status_of(got.status, found);
         out.version = got.version;
         return out;
+    }
+
+    template <class Out, class Find, class Take>
+    sorted_index_many look_many(std::span<const K> keys, std::span<std::optional<Out>> out, Find find, Take take) {
+        const std::size_t count = keys.size() < out.size() ? keys.size() : out.size();
+        std::uint64_t found = 0;
+        const snapshot_read_result got = source_.read([&](const view& index) {
+            found = 0;  // an earlier run may have met an index that was being replaced
+            find(index, keys.first(count), [&](std::size_t i, const typename view::iterator& it) {
+                if (it == index.end()) {
+                    out[i].reset();
+                } else {
+                    out[i].emplace(take(index, it));
+                    ++found;
+                }
+            });
+        });
+        if (got.status != snapshot_status::ok) {
+            for (std::size_t i = 0; i < count; ++i) out[i].reset();
+            found = 0;
+        }
+        return {detail::lookup_status_of(got.status, found > 0), got.version, found};
     }
 
     detail::index_source<view> source_;

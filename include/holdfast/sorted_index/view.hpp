@@ -84,6 +84,22 @@ class sorted_index_view {
         return at(search().find_covering(load(wanted)));
     }
     [[nodiscard]] bool contains(const K& wanted) const noexcept { return find(wanted) != end(); }
+
+    /// Finds many keys with their cache misses overlapped: calls found(i, it) for each key in order, `it` being what
+    /// find(keys[i]) would return. Cost: as many single ones; far less in an index that no cache holds.
+    template <class Found>
+    void find_many(std::span<const K> keys, Found&& found) const {
+        search().find_many(
+            keys.size(), [&](std::size_t i) { return load(keys[i]); },
+            [&](std::size_t i, std::uint64_t position) { found(i, at(position)); });
+    }
+    /// Likewise, as find_covering(keys[i]).
+    template <class Found>
+    void find_covering_many(std::span<const K> keys, Found&& found) const {
+        search().find_covering_many(
+            keys.size(), [&](std::size_t i) { return load(keys[i]); },
+            [&](std::size_t i, std::uint64_t position) { found(i, at(position)); });
+    }
     /// The first record whose key is not below / is above the wanted one.
     [[nodiscard]] iterator lower_bound(const K& wanted) const noexcept {
         return {*this, search().lower_bound(load(wanted))};
