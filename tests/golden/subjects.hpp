@@ -430,6 +430,64 @@ inline void block_store_goes_on(const std::string& uri) {
     require(static_cast<bool>(store.allocate(bytes_of(value_of(37)))), "a value");
 }
 
+// ---- hash_map ----------------------------------------------------------------------------------------------------
+
+using text_map = hash_map<std::string_view>;
+using text_map_reader = hash_map_reader<std::string_view>;
+
+inline std::uint64_t made_at() noexcept { return 5000; }
+inline std::uint64_t gone_on_at() noexcept { return 5050; }
+inline std::uint64_t one_zone() noexcept { return 7; }
+
+inline std::string key_of(std::uint64_t n) {
+    std::string key = "key ";
+    return key.append(std::to_string(n * n));
+}
+inline hash_map_services services_at(std::uint64_t (*seconds)() noexcept) {
+    hash_map_services services;
+    services.clock = {seconds, one_zone};
+    return services;
+}
+inline void make_hash_map(const std::string& uri) {
+    hash_map_options options;
+    options.capacity = 60;
+    options.bytes = 8000;
+    options.unit_bytes = 64;
+    options.seed = 1234;
+    text_map map = text_map::create(uri, options, services_at(made_at));
+    for (std::uint64_t n = 0; n < 40; ++n) {
+        hash_map_entry_options how;
+        how.ttl_s = n % 5 == 0 ? 10 + n : 0;
+        how.flags = static_cast<std::uint32_t>(n * 3);
+        require(static_cast<bool>(map.insert(key_of(n), value_of(n), how)), "an insert");
+    }
+    for (std::uint64_t n = 0; n < 40; n += 4) require(static_cast<bool>(map.set(key_of(n), value_of(n + 50))), "a set");
+    for (std::uint64_t n = 3; n < 40; n += 7) require(static_cast<bool>(map.erase(key_of(n))), "an erase");
+}
+inline std::string describe_hash_map(const std::string& uri) {
+    report out;
+    const text_map_reader reader = text_map_reader::attach(uri, {}, services_at(made_at).clock);
+    describe_header(out, reader.underlying());
+    const hash_map_usage usage = reader.usage();
+    out.line("entries ", usage.entries, ", units ", usage.units_used, " of ", usage.units, ", expired ", usage.expired);
+    std::string value;
+    for (std::uint64_t n = 0; n < 100; ++n)  // each by its hash
+        if (const auto got = reader.find(key_of(n), value))
+            out.line(key_of(n), " under ", got.handle, ", flags ", got.flags, ", seconds ", got.ttl_s, ": ", value);
+    std::uint64_t cursor = 0, scanned = 0;
+    for (hash_map_entry entry; reader.next_entry(cursor, entry) == outcome::ok && scanned < messages_max;) ++scanned;
+    out.line("scanned ", scanned);
+    const auto seen = reader.verify([](const hash_map_finding&) { return true; });
+    out.line("verify: ", seen.entries, " entries, ", seen.findings, " findings, open ", seen.operation_open);
+    return out.text();
+}
+inline void hash_map_goes_on(const std::string& uri) {
+    text_map map = text_map::attach(uri, {}, services_at(gone_on_at));
+    require(map.set(key_of(90), value_of(90)).what == hash_map_change::inserted, "an insert");
+    require(map.set(key_of(8), value_of(9)).what == hash_map_change::updated, "an update");
+    require(static_cast<bool>(map.erase(key_of(22))), "an erase");
+}
+
 // ---- sorted_index ------------------------------------------------------------------------------------------------
 
 using span_index_builder = sorted_index_builder<std::uint32_t, span_value, &span_value::last>;
@@ -550,6 +608,7 @@ inline constexpr golden_subject golden_subjects[] = {
     {"array", golden::make_array, golden::describe_array, golden::array_goes_on},
     {"array_narrow", golden::make_array_narrow, golden::describe_array_narrow, golden::array_narrow_goes_on},
     {"block_store", golden::make_block_store, golden::describe_block_store, golden::block_store_goes_on},
+    {"hash_map", golden::make_hash_map, golden::describe_hash_map, golden::hash_map_goes_on},
     {"sorted_index", golden::make_sorted_index, golden::describe_index, golden::sorted_index_goes_on},
     {"published_index", golden::make_published_index, golden::describe_index, golden::published_index_goes_on},
     {"latency_histogram", golden::make_latency_histogram, golden::describe_latency_histogram,
