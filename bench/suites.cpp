@@ -37,6 +37,7 @@ namespace {
     if (own.name == "broadcast") return over(workload::broadcast_suite, broadcast_kinds);
     if (own.name == "array") return over(workload::array_suite, array_kinds);
     if (own.name == "block_store") return over(workload::block_store_suite, block_store_kinds);
+    if (own.name == "hash_map") return over(workload::hash_map_suite, hash_map_kinds);
     return own;
 }
 

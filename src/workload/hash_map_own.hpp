@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// hash_map_own.hpp - the maps of text that need no package: ours, and the standard library's in private memory.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "holdfast/hash_map.hpp"
+#include "workload/hash_map_subject.hpp"
+#include "workload/queue_own.hpp"
+
+namespace holdfast::workload {
+
+/// Ours, shared by name and read through a mapping of its own for reading only, as another process would.
+class own_hash_map {
+ public:
+    static constexpr std::string_view name = "holdfast";
+    static std::string version() { return own_version(); }
+
+    explicit own_hash_map(const hash_map_request& request) : name_({.name = request.name}, "map") {
+        hash_map_options options;
+        options.capacity = request.entries + request.entries / 10 + 16;
+        options.entry_bytes = request.value_bytes + 17;
+        map_.emplace(hash_map<std::string_view>::create(name_.uri(), options));
+        reader_.emplace(hash_map_reader<std::string_view>::attach(name_.uri()));
+    }
+    bool set(std::string_view key, std::span<const std::byte> value) {
+        return static_cast<bool>(map_->set(key, value));
+    }
+    std::size_t find(std::string_view key, std::span<std::byte> out) const {
+        const hash_map_found got = reader_->find(key, out);
+        return got ? static_cast<std::size_t>(got.count) : 0;
+    }
+    void begin_reads() const {}
+    void end_reads() const {}
+    void begin_writes() const {}
+    void end_writes() const {}
+
+ private:
+    channel_name name_;
+    std::optional<hash_map<std::string_view>> map_;
+    std::optional<hash_map_reader<std::string_view>> reader_;
+};
+
+/// Looks a std::string up by a view, without making one.
+struct text_hash : std::hash<std::string_view> {
+    using is_transparent = void;
+};
+
+/// A map of std::string to std::string that is one process's own, and has no lock: nobody could write beside a reader.
+template <class Map, class Traits>
+class private_string_map {
+ public:
+    static constexpr std::string_view name = Traits::name;
+    static std::string version() { return Traits::version(); }
+
+    explicit private_string_map(const hash_map_request& request) { map_.reserve(request.entries); }
+    bool set(std::string_view key, std::span<const std::byte> value) {
+        const std::string_view text(reinterpret_cast<const char*>(value.data()), value.size());
+        if (const auto found = map_.find(key); found != map_.end())
+            found->second.assign(text);
+        else
+            map_.emplace(std::string(key), std::string(text));
+        return true;
+    }
+    std::size_t find(std::string_view key, std::span<std::byte> out) const {
+        const auto found = map_.find(key);
+        if (found == map_.end()) return 0;
+        std::memcpy(out.data(), found->second.data(), found->second.size());
+        return found->second.size();
+    }
+    void begin_reads() const {}
+    void end_reads() const {}
+    void begin_writes() const {}
+    void end_writes() const {}
+
+ private:
+    Map map_;
+};
+
+struct standard_map_traits {
+    static constexpr std::string_view name = "std::unordered_map<std::string, std::string>";
+    static std::string version() { return standard_library_version(); }
+};
+using standard_string_map =
+    private_string_map<std::unordered_map<std::string, std::string, text_hash, std::equal_to<>>, standard_map_traits>;
+
+}  // namespace holdfast::workload
