@@ -12,10 +12,12 @@
 namespace {
 
 using holdfast::test::access_listener;
+using holdfast::test::memory_listener;
 
 constinit const std::byte* watched = nullptr;
 constinit std::size_t watched_bytes = 0;
 constinit access_listener* listener = nullptr;
+constinit memory_listener* memory = nullptr;
 
 [[nodiscard]] inline bool is_watched(const void* at) noexcept {
     return static_cast<std::size_t>(reinterpret_cast<std::uintptr_t>(at) - reinterpret_cast<std::uintptr_t>(watched)) <
@@ -123,7 +125,8 @@ void* set(void* to, int value, std::size_t bytes) noexcept {
 
 namespace holdfast::test {
 
-access_watch::access_watch(std::span<std::byte> bytes, access_listener& hears) noexcept {
+access_watch::access_watch(std::span<std::byte> bytes, access_listener& hears, memory_listener* stands_in) noexcept {
+    memory = stands_in;
     watched = bytes.data();
     watched_bytes = bytes.size();
     listener = &hears;
@@ -132,6 +135,7 @@ access_watch::~access_watch() {
     watched = nullptr;
     watched_bytes = 0;
     listener = nullptr;
+    memory = nullptr;
 }
 
 access_unwatched::access_unwatched() noexcept : bytes_(watched_bytes) { watched_bytes = 0; }
@@ -174,52 +178,74 @@ void* __wrap_memcpy(void* to, const void* from, std::size_t bytes) { return copy
 void* __wrap_memmove(void* to, const void* from, std::size_t bytes) { return move(to, from, bytes); }
 void* __wrap_memset(void* to, int value, std::size_t bytes) { return set(to, value, bytes); }
 
-// One thread: the strongest order gives every weaker one what it asks for.
-#define HOLDFAST_FETCH(bits, name)                                                                                    \
-    std::uint##bits##_t __tsan_atomic##bits##_fetch_##name(std::uint##bits##_t* at, std::uint##bits##_t value, int) { \
-        on_store(at, bits / 8);                                                                                       \
-        return __atomic_fetch_##name(at, value, __ATOMIC_SEQ_CST);                                                    \
+// One thread: the strongest order gives every weaker one what it asks for, unless somebody stands in for the memory.
+#define HOLDFAST_MODEL(at) (memory != nullptr && is_watched(at)) [[unlikely]]
+#define HOLDFAST_AT(at) reinterpret_cast<std::byte*>(at)
+#define HOLDFAST_ORDER(order) static_cast<std::memory_order>((order) & 0x7fff)
+#define HOLDFAST_PLACE __builtin_return_address(0)
+#define HOLDFAST_UPDATE(at, bytes, stores, order)                                                     \
+    if HOLDFAST_MODEL (at)                                                                            \
+        memory->before_update(HOLDFAST_AT(at), bytes, stores, HOLDFAST_ORDER(order), HOLDFAST_PLACE); \
+    else                                                                                              \
+        on_store(at, bytes)
+#define HOLDFAST_FETCH(bits, name)                                                                             \
+    std::uint##bits##_t __tsan_atomic##bits##_fetch_##name(std::uint##bits##_t* at, std::uint##bits##_t value, \
+                                                           int order) {                                        \
+        HOLDFAST_UPDATE(at, bits / 8, true, order);                                                            \
+        return __atomic_fetch_##name(at, value, __ATOMIC_SEQ_CST);                                             \
     }
-#define HOLDFAST_ATOMIC(bits)                                                                                     \
-    std::uint##bits##_t __tsan_atomic##bits##_load(const std::uint##bits##_t* at, int) {                          \
-        on_load(at, bits / 8);                                                                                    \
-        return __atomic_load_n(at, __ATOMIC_SEQ_CST);                                                             \
-    }                                                                                                             \
-    void __tsan_atomic##bits##_store(std::uint##bits##_t* at, std::uint##bits##_t value, int) {                   \
-        on_store(at, bits / 8);                                                                                   \
-        __atomic_store_n(at, value, __ATOMIC_SEQ_CST);                                                            \
-    }                                                                                                             \
-    std::uint##bits##_t __tsan_atomic##bits##_exchange(std::uint##bits##_t* at, std::uint##bits##_t value, int) { \
-        on_store(at, bits / 8);                                                                                   \
-        return __atomic_exchange_n(at, value, __ATOMIC_SEQ_CST);                                                  \
-    }                                                                                                             \
-    int __tsan_atomic##bits##_compare_exchange_strong(std::uint##bits##_t* at, std::uint##bits##_t* expected,     \
-                                                      std::uint##bits##_t value, int, int) {                      \
-        on_store(at, bits / 8);                                                                                   \
-        return __atomic_compare_exchange_n(at, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);       \
-    }                                                                                                             \
-    int __tsan_atomic##bits##_compare_exchange_weak(std::uint##bits##_t* at, std::uint##bits##_t* expected,       \
-                                                    std::uint##bits##_t value, int, int) {                        \
-        on_store(at, bits / 8);                                                                                   \
-        return __atomic_compare_exchange_n(at, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);       \
-    }                                                                                                             \
-    std::uint##bits##_t __tsan_atomic##bits##_compare_exchange_val(                                               \
-        std::uint##bits##_t* at, std::uint##bits##_t expected, std::uint##bits##_t value, int, int) {             \
-        on_store(at, bits / 8);                                                                                   \
-        __atomic_compare_exchange_n(at, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);             \
-        return expected;                                                                                          \
-    }                                                                                                             \
-    HOLDFAST_FETCH(bits, add)                                                                                     \
-    HOLDFAST_FETCH(bits, sub)                                                                                     \
-    HOLDFAST_FETCH(bits, and)                                                                                     \
-    HOLDFAST_FETCH(bits, or)                                                                                      \
-    HOLDFAST_FETCH(bits, xor)                                                                                     \
+#define HOLDFAST_ATOMIC(bits)                                                                                      \
+    std::uint##bits##_t __tsan_atomic##bits##_load(const std::uint##bits##_t* at, int order) {                     \
+        if HOLDFAST_MODEL (at)                                                                                     \
+            return static_cast<std::uint##bits##_t>(memory->load(reinterpret_cast<const std::byte*>(at), bits / 8, \
+                                                                 HOLDFAST_ORDER(order), HOLDFAST_PLACE));          \
+        on_load(at, bits / 8);                                                                                     \
+        return __atomic_load_n(at, __ATOMIC_SEQ_CST);                                                              \
+    }                                                                                                              \
+    void __tsan_atomic##bits##_store(std::uint##bits##_t* at, std::uint##bits##_t value, int order) {              \
+        if HOLDFAST_MODEL (at)                                                                                     \
+            return memory->store(HOLDFAST_AT(at), bits / 8, value, HOLDFAST_ORDER(order), HOLDFAST_PLACE);         \
+        on_store(at, bits / 8);                                                                                    \
+        __atomic_store_n(at, value, __ATOMIC_SEQ_CST);                                                             \
+    }                                                                                                              \
+    std::uint##bits##_t __tsan_atomic##bits##_exchange(std::uint##bits##_t* at, std::uint##bits##_t value,         \
+                                                       int order) {                                                \
+        HOLDFAST_UPDATE(at, bits / 8, true, order);                                                                \
+        return __atomic_exchange_n(at, value, __ATOMIC_SEQ_CST);                                                   \
+    }                                                                                                              \
+    std::uint##bits##_t __tsan_atomic##bits##_compare_exchange_val(                                                \
+        std::uint##bits##_t* at, std::uint##bits##_t expected, std::uint##bits##_t value, int order, int failed) { \
+        const bool equal = __atomic_load_n(at, __ATOMIC_SEQ_CST) == expected;                                      \
+        HOLDFAST_UPDATE(at, bits / 8, equal, equal ? order : failed);                                              \
+        __atomic_compare_exchange_n(at, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);              \
+        return expected;                                                                                           \
+    }                                                                                                              \
+    int __tsan_atomic##bits##_compare_exchange_strong(std::uint##bits##_t* at, std::uint##bits##_t* expected,      \
+                                                      std::uint##bits##_t value, int order, int failed) {          \
+        const bool equal = __atomic_load_n(at, __ATOMIC_SEQ_CST) == *expected;                                     \
+        HOLDFAST_UPDATE(at, bits / 8, equal, equal ? order : failed);                                              \
+        return __atomic_compare_exchange_n(at, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);        \
+    }                                                                                                              \
+    int __tsan_atomic##bits##_compare_exchange_weak(std::uint##bits##_t* at, std::uint##bits##_t* expected,        \
+                                                    std::uint##bits##_t value, int order, int failed) {            \
+        const bool equal = __atomic_load_n(at, __ATOMIC_SEQ_CST) == *expected;                                     \
+        HOLDFAST_UPDATE(at, bits / 8, equal, equal ? order : failed);                                              \
+        return __atomic_compare_exchange_n(at, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);        \
+    }                                                                                                              \
+    HOLDFAST_FETCH(bits, add)                                                                                      \
+    HOLDFAST_FETCH(bits, sub)                                                                                      \
+    HOLDFAST_FETCH(bits, and)                                                                                      \
+    HOLDFAST_FETCH(bits, or)                                                                                       \
+    HOLDFAST_FETCH(bits, xor)                                                                                      \
     HOLDFAST_FETCH(bits, nand)
 HOLDFAST_ATOMIC(8)
 HOLDFAST_ATOMIC(16)
 HOLDFAST_ATOMIC(32)
 HOLDFAST_ATOMIC(64)
-void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+void __tsan_atomic_thread_fence(int order) {
+    if (memory != nullptr) memory->fence(HOLDFAST_ORDER(order), HOLDFAST_PLACE);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
 void __tsan_atomic_signal_fence(int) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 
 }  // extern "C"

@@ -13,7 +13,9 @@
 // Threads: one. Signals: no instrumented code in handlers.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 namespace holdfast::test {
@@ -29,10 +31,30 @@ class access_listener {
     ~access_listener() = default;
 };
 
-/// From now on until its end accesses to `bytes` are told to `listener`. Requires: no other is alive.
+/// Stands in for the memory itself: does the watched atomic accesses and fences, with the order that each asks for and
+/// the address behind its call, which tells one place in the program from another. Must not throw.
+class memory_listener {
+ public:
+    virtual std::uint64_t load(const std::byte* at, std::size_t bytes, std::memory_order order,
+                               const void* place) noexcept = 0;
+    virtual void store(std::byte* at, std::size_t bytes, std::uint64_t value, std::memory_order order,
+                       const void* place) noexcept = 0;
+    /// In front of a read-modify-write of the last value, which then happens in memory; `stores` is false for a
+    /// compare-and-swap that will fail.
+    virtual void before_update(std::byte* at, std::size_t bytes, bool stores, std::memory_order order,
+                               const void* place) noexcept = 0;
+    virtual void fence(std::memory_order order, const void* place) noexcept = 0;
+
+ protected:
+    ~memory_listener() = default;
+};
+enum class memory_access : std::uint8_t { load, store, update, fence };
+
+/// From now on until its end accesses to `bytes` are told to `listener`; atomic ones are left to `memory`, if there is
+/// one. Requires: no other is alive.
 class access_watch {
  public:
-    access_watch(std::span<std::byte> bytes, access_listener& listener) noexcept;
+    access_watch(std::span<std::byte> bytes, access_listener& listener, memory_listener* memory = nullptr) noexcept;
     access_watch(const access_watch&) = delete;
     access_watch& operator=(const access_watch&) = delete;
     ~access_watch();

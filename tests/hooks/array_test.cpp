@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A death at every store of random histories of an array, for four shapes of elements (store_rig.hpp), and all
-// interleavings of two operations of each side with few pre-emptions and a death anywhere (schedule_rig.hpp). A record
+// interleavings of two operations of each side with few pre-emptions and a death anywhere (schedule_rig.hpp); and
+// which of its memory orders they need (weak_interleaving.hpp). A record
 // that is carried out again is many stores: its deaths are tried more seldom.
 #include "hooks/array_interleaving.hpp"
 #include "hooks/array_subject.hpp"
@@ -39,6 +40,13 @@ TEST(Interleavings, ArrayOfWords) {
     interleave("array, narrow: range, store | loads, loads", both, 400'000);
     narrow checked(6, {{{1, 2}, {2, 1}}}, {{{0, 0}, {1, 2}}});
     interleave("array, narrow: range, store | verify, loads", checked, 10'000);
+}
+
+TEST(Orders, Array) {
+    using wide = array_interleaving<std::array<std::uint64_t, 3>>;
+    wide one(8, {{{1, 1}, {1, 1}}}, {{{1, 1}, {1, 1}}}), range(8, {{{1, 2}, {2, 1}}}, {{{1, 2}, {1, 2}}});
+    wide checked(8, {{{1, 2}, {2, 1}}}, {{{0, 0}, {1, 2}}});
+    expect_orders_matter("array", 9, {&one, &range, &checked});
 }
 
 }  // namespace

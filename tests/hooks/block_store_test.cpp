@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A death at every store of random histories of a block store (store_rig.hpp), and all
-// interleavings of two operations of each side with few pre-emptions and a death anywhere (schedule_rig.hpp).
+// interleavings of two operations of each side with few pre-emptions and a death anywhere (schedule_rig.hpp); and
+// which of its memory orders they need (weak_interleaving.hpp).
 #include "hooks/block_store_interleaving.hpp"
 #include "hooks/block_store_subject.hpp"
 #include "hooks/volume.hpp"
@@ -24,6 +25,11 @@ TEST(Interleavings, BlockStoreFreesBesideReads) {
     interleave("block_store: free, store | read, read", same, 200'000);
     interleave("block_store: free, store | read, usage", usage, 200'000);
     interleave("block_store: free, store | read, verify", verify, 20'000);
+}
+
+TEST(Orders, BlockStore) {
+    block_store_interleaving replaces(true, asks::same), frees(false, asks::same), verified(true, asks::verify);
+    expect_orders_matter("block_store", 8, {&replaces, &frees, &verified});
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ class broadcast_interleaving final : public interleaving {
         return {};
     }
     std::string join() {
-        const std::uint64_t sure = published_;
+        const std::uint64_t sure = surely(published_);
         const result got = reader_.join(broadcast_start::sequence(before_));
         if (got.status == outcome::ok) return reader_.sequence() == before_ ? "" : "joined at another message";
         if (got.status == outcome::lapped && reader_.sequence() == before_ + got.count) return {};
@@ -131,7 +131,7 @@ class broadcast_interleaving final : public interleaving {
     // The next message: that number, or as many lost as lie between, and whole.
     template <class Reader>
     std::string take(Reader& reader, std::uint64_t expected) {
-        const std::uint64_t sure = published_;
+        const std::uint64_t sure = surely(published_);
         std::byte out[bytes_max];
         const broadcast_read got = reader.next([&](std::span<const std::byte> bytes, std::uint16_t) noexcept {
             if (bytes.size() > sizeof out) return false;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A death at every store of random histories of a broadcast ring, of its writer and of a registered reader
 // (store_rig.hpp), and all
-// interleavings of two operations of each side with few pre-emptions and a death anywhere (schedule_rig.hpp).
+// interleavings of two operations of each side with few pre-emptions and a death anywhere (schedule_rig.hpp); and
+// which of its memory orders they need (weak_interleaving.hpp).
 #include "hooks/broadcast_interleaving.hpp"
 #include "hooks/broadcast_subject.hpp"
 #include "hooks/volume.hpp"
@@ -30,6 +31,13 @@ TEST(Interleavings, BroadcastBesideARegisteredReader) {
         interleave("broadcast: message, batch | register to block, read", blocks, 200'000);
         interleave("broadcast: message, batch | register to drop, read", drops, 200'000);
     }
+}
+
+TEST(Orders, Broadcast) {
+    broadcast_interleaving oldest(57, reads::at_the_oldest), end(60, reads::at_the_end),
+        joins(57, reads::joins_and_reads);
+    broadcast_interleaving blocks(57, reads::registers_and_blocks), drops(60, reads::registers_and_drops);
+    expect_orders_matter("broadcast", 6, {&oldest, &end, &joins, &blocks, &drops}, 1500);
 }
 
 }  // namespace

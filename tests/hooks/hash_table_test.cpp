@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A death at every store of random histories of the hash table, for three shapes of entries (store_rig.hpp), and all
-// interleavings of two operations of each side with few pre-emptions and a death anywhere (schedule_rig.hpp).
+// interleavings of two operations of each side with few pre-emptions and a death anywhere (schedule_rig.hpp); and
+// which of its memory orders they need (weak_interleaving.hpp).
 #include "hooks/table_interleaving.hpp"
 #include "hooks/table_subject.hpp"
 #include "hooks/volume.hpp"
@@ -39,6 +40,12 @@ TEST(Interleavings, HashTableEntriesThatComeAndGo) {
 TEST(Interleavings, HashTableVerifyBesideAWriter) {
     wide checked({{{update, 1}, {erase, 1}}}, {wide::verify_all, 1});
     interleave("hash_table, wide: update, erase | verify, find", checked, 4'000);
+}
+
+TEST(Orders, HashTable) {
+    wide updates({{{update, 1}, {update, 1}}}, {1, 1}), reused({{{erase, 1}, {insert, 0}}}, {1, 0});
+    narrow one({{{insert, 0}, {erase, 0}}}, {0, 0});
+    expect_orders_matter("hash_table", 7, {&updates, &reused, &one});
 }
 
 }  // namespace

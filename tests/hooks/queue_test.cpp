@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A death at every store of random histories of both forms of the queue (store_rig.hpp), and all
-// interleavings of two operations of each side with few pre-emptions and a death anywhere (schedule_rig.hpp).
+// interleavings of two operations of each side with few pre-emptions and a death anywhere (schedule_rig.hpp); and
+// which of its memory orders they need (weak_interleaving.hpp).
 #include "hooks/queue_interleaving.hpp"
 #include "hooks/queue_subject.hpp"
 #include "hooks/volume.hpp"
@@ -24,6 +25,15 @@ TEST(Interleavings, QueueOfElements) {
     interleave("queue<T>, empty: one, two | one, two", empty, 400'000);
     interleave("queue<T>, half full", two, 400'000);
     interleave("queue<T>, full", full, 400'000);
+}
+
+TEST(Orders, QueueOfBytes) {
+    queue_interleaving empty(0, 0), held(3, 1), full(6, 5), wrapping(5, 1);
+    expect_orders_matter("queue", 2, {&empty, &held, &full, &wrapping});
+}
+TEST(Orders, QueueOfElements) {
+    elements_interleaving empty(0), two(2), full(4);
+    expect_orders_matter("queue<T>", 4, {&empty, &two, &full});
 }
 
 }  // namespace

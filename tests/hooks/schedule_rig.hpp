@@ -74,9 +74,11 @@ class interleaving {
     virtual std::string judge(std::optional<unsigned> dead) = 0;
 
  protected:
-    /// How many operations a process has begun and ended.
+    /// How many operations a process has begun and, as the other can know, ended.
     [[nodiscard]] unsigned begun(unsigned process) const noexcept { return begun_[process]; }
-    [[nodiscard]] unsigned ended(unsigned process) const noexcept { return ended_[process]; }
+    [[nodiscard]] unsigned ended(unsigned process) const noexcept { return timeless_ ? 0 : ended_[process]; }
+    /// `count` of something that the other process did, as far as it must be seen.
+    [[nodiscard]] std::uint64_t surely(std::uint64_t count) const noexcept { return timeless_ ? 0 : count; }
 
     /// For an operation that looks at what process 0 does, which makes state i + 1 of state i by operation i: runs
     /// look(), then asks is_state(i) of each state that there was meanwhile and that is no older than one seen before.
@@ -94,8 +96,10 @@ class interleaving {
 
  private:
     friend class schedule_rig;
+    friend class weak_interleaving;
     std::array<unsigned, 2> begun_{}, ended_{};
-    unsigned oldest_ = 0;  // state that a later look may see
+    bool timeless_ = false;  // weak memory: what is done need not be seen
+    unsigned oldest_ = 0;    // state that a later look may see
 };
 
 struct schedule_report {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A death at every store of random histories of a snapshot, of its writer and of two readers that pin (store_rig.hpp),
-// and all interleavings of two operations of each side with few pre-emptions and a death anywhere (schedule_rig.hpp).
+// and all interleavings of two operations of each side with few pre-emptions and a death anywhere (schedule_rig.hpp);
+// and which of its memory orders they need (weak_interleaving.hpp).
 #include "hooks/snapshot_interleaving.hpp"
 #include "hooks/snapshot_subject.hpp"
 #include "hooks/volume.hpp"
@@ -17,6 +18,11 @@ TEST(Interleavings, Snapshot) {
         interleave("snapshot: publish, publish | read, read", reads, 400'000);
         interleave("snapshot: publish, publish | pin, pin", pins, 400'000);
     }
+}
+
+TEST(Orders, Snapshot) {
+    snapshot_interleaving reads(2, false), pins(2, true), more_reads(3, false), more_pins(3, true);
+    expect_orders_matter("snapshot", 7, {&reads, &pins, &more_reads, &more_pins});
 }
 
 }  // namespace

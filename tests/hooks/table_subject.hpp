@@ -34,14 +34,15 @@ class table_subject {
           geometry_(geometry_for<typename Shape::key, typename Shape::value>(random_.one_in(4) ? 100 : 70, seed)),
           bytes_(geometry_.body_bytes()),
           table_(bytes_.bytes(), geometry_) {
-        // Few keys for many changes of the same ones; now and then more than there is room for.
-        const std::uint64_t sizes[] = {4, 8, 12, 16, 24, geometry_.slots() + 2};
-        const std::uint64_t size = sizes[random_.below(random_.one_in(12) ? 6 : 5)];
-        const bool crowd = random_.one_in(2);
+        // Few keys for many changes of the same ones; one home and more keys than a bucket has slots, for those that
+        // overflow; now and then more than there is room for.
+        const bool overflow = random_.one_in(4), full = random_.one_in(24), crowd = overflow || random_.one_in(2);
+        const std::uint64_t few[] = {4, 8, 12, 16};
+        const std::uint64_t size = full ? geometry_.slots() + 2 : overflow ? 34 : few[random_.below(4)];
         for (std::uint64_t n = 0; keys_.size() < size; ++n)
             if (!crowd || home(n) == 0) keys_.push_back(n);
         model_.assign(keys_.size(), 0);
-        for (std::size_t i = 0; size > geometry_.slots() && i < geometry_.slots() - 2; ++i)
+        for (std::size_t i = 0; (full && i < geometry_.slots() - 2) || (overflow && i < 32); ++i)
             if (table_.try_insert(nth_key<Shape>(keys_[i]), stamped_value<Shape>(keys_[i], 1)) ==
                 hash_table_status::inserted)
                 model_[i] = 1, ++live_;

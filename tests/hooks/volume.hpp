@@ -8,10 +8,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "hooks/schedule_rig.hpp"
 #include "hooks/store_rig.hpp"
+#include "hooks/weak_interleaving.hpp"
 #include "support/scale.hpp"
 #include "support/seed.hpp"
 
@@ -66,6 +70,48 @@ inline void interleave(const char* name, interleaving& subject, std::uint64_t mo
     ::testing::Test::RecordProperty("schedules", std::to_string(deaths.schedules + whole.schedules));
     ::testing::Test::RecordProperty("schedules_with_a_death", std::to_string(deaths.deaths));
     EXPECT_GT(deaths.schedules, 2U) << "the processes share no words";
+}
+
+/// Relaxes each memory order of the subjects' processes in turn (weak_interleaving.hpp), then all that survived
+/// together, prints what became of each, and expects that at least `least` of the former are caught.
+/// `base`: executions of each, times the scale.
+/// HOLDFAST_TEST_ORDERS=FILE appends the table's lines to a file.
+inline void expect_orders_matter(const char* container, std::size_t least, const std::vector<interleaving*>& subjects,
+                                 double base = 2000) {
+    const auto executions = static_cast<std::uint64_t>(base * (scale() < 1 ? 1 : scale()));
+    std::map<std::string, order_mutant> all;
+    const auto note = [&](const order_mutant& mutant) {
+        order_mutant& known = all.try_emplace(mutant.where, order_mutant{mutant.where, {}, 0}).first->second;
+        if (known.caught.empty()) known.executions += mutant.executions;
+        if (known.caught.empty()) known.caught = mutant.caught;
+    };
+    for (interleaving* const subject : subjects) {
+        weak_interleaving test(*subject);
+        for (const auto& [where, places] : orders_of(test, executions, 1))
+            note(weaken(test, where, places, executions, 1));
+    }
+    std::size_t caught = 0;
+    for (const auto& [where, mutant] : all) caught += mutant.caught.empty() ? 0U : 1U;
+    const std::size_t orders = all.size();
+    const std::map<std::string, order_mutant> singly = all;
+    for (interleaving* const subject : subjects) {
+        weak_interleaving test(*subject);
+        std::set<const void*> survivors;
+        for (const auto& [where, places] : orders_of(test, executions / 4, 1))
+            if (singly.at(where).caught.empty()) survivors.insert(places.begin(), places.end());
+        if (!survivors.empty()) note(weaken(test, "(all that survive, together)", survivors, executions, 1));
+    }
+    const char* const table = std::getenv("HOLDFAST_TEST_ORDERS");
+    std::FILE* const out = table == nullptr ? stdout : std::fopen(table, "a");
+    ASSERT_NE(out, nullptr);
+    for (const auto& [where, mutant] : all)
+        std::fprintf(out, "| %s | %s | %s | %llu |\n", container, where.c_str(),
+                     mutant.caught.empty() ? "survives" : mutant.caught.c_str(),
+                     static_cast<unsigned long long>(mutant.executions));
+    if (out != stdout) std::fclose(out);
+    std::printf("%s: %zu of %zu relaxed orders caught\n", container, caught, orders);
+    ::testing::Test::RecordProperty("relaxed_orders_caught", std::to_string(caught));
+    EXPECT_GE(caught, least) << container << ": an order that mattered no longer does, or is no longer tried";
 }
 
 }  // namespace holdfast::test

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// hash_map_interleaving.hpp - two operations of a hash map's writer beside two of a reader (schedule_rig.hpp).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "hooks/schedule_rig.hpp"
+#include "support/hash_table_image.hpp"
+#include "support/map_bench.hpp"
+
+namespace holdfast::test {
+
+/// A map with two keys in a store of few units. The writer sets key 1 anew, or erases it, then sets key 0; the reader
+/// finds key 1 and then that one again or key 0. Values that go are overwritten by those that come.
+class hash_map_interleaving final : public interleaving {
+ public:
+    hash_map_interleaving(bool erases, std::uint64_t second_look)
+        : erases_(erases),
+          second_look_(second_look),
+          geometry_(layout::plan_hash_map({.capacity = 70,
+                                           .bytes = std::uint64_t{6} * 64,
+                                           .entry_bytes = 0,
+                                           .unit_bytes = 64,
+                                           .evicting = false,
+                                           .seed = 42})),
+          bytes_(static_cast<std::size_t>(geometry_.body_bytes())),
+          writer_(start()),
+          reader_(reader_of(view().as_const())) {
+        for (std::uint64_t n = 1; n < keys; ++n) (void)put(writer_, name(n), content(n));
+        states_ = {{{0, 1}, {0, erases ? 0U : 2U}, {3, erases ? 0U : 2U}}};
+    }
+
+    [[nodiscard]] std::span<std::byte> image() override { return bytes_.bytes(); }
+    void attach() override {
+        writer_ = start();
+        reader_ = reader_of(view().as_const());
+    }
+    std::string run(unsigned process, unsigned operation) override {
+        if (process == 1) return find(operation == 0 ? 1 : second_look_);
+        if (operation == 0 && erases_) return writer_.erase(as_key(name(1))) ? "" : "an erase failed";
+        return put(writer_, name(operation == 0 ? 1 : 0), content(2 + operation)) ? "" : "a set failed";
+    }
+    std::string judge(std::optional<unsigned> dead) override {
+        if (reader_.fault()) return "the reader latched a fault";
+        std::string why = damage_of(view().as_const());
+        if (!why.empty()) return why;
+        if (why = miscounted(view().store.as_const()); !why.empty()) return why;
+        const map_writer next = start();
+        const map_reader now = reader_of(view().as_const());
+        if (why = look_at_writer([] {}, [&](unsigned state) { return is(now, state); }, "the end is no state");
+            !why.empty())
+            return why;
+        if (dead != 0U && !is(now, operations)) return "an operation had no effect";
+        return leaks(view());
+    }
+
+ private:
+    static constexpr std::uint64_t keys = 2;
+    static std::string name(std::uint64_t n) { return n == 0 ? "another key of two words" : "1"; }
+    // By number: 1 is there in the beginning, of two units.
+    static constexpr map_content content(std::uint64_t n) noexcept { return {n, n == 1 ? 70U : 12U}; }
+    [[nodiscard]] writable_map view() noexcept { return {bytes_.bytes(), geometry_}; }
+    [[nodiscard]] map_writer start() { return map_writer(view(), fake_clock(), nullptr); }
+
+    // The number of the value, 0 when the key is not there, nothing for a mix.
+    static std::optional<std::uint64_t> number_at(const map_reader& reader, std::uint64_t key) {
+        std::array<std::byte, 100> out;
+        const hash_map_found got = reader.find(as_key(name(key)), std::span<std::byte>(out));
+        if (got.status == outcome::not_found) return 0;
+        const auto bytes = static_cast<std::size_t>(got.count);
+        for (std::uint64_t n = 1; n <= 3; ++n)
+            if (got && bytes == content(n).bytes && is_whole(std::span(out).first(bytes), n)) return n;
+        return std::nullopt;
+    }
+    std::string find(std::uint64_t key) {
+        std::optional<std::uint64_t> got;
+        return look_at_writer([&] { got = number_at(reader_, key); },
+                              [&](unsigned state) { return got && *got == states_[state][key]; },
+                              "a reader got a value that was not there at the time, or a mix");
+    }
+    [[nodiscard]] bool is(const map_reader& reader, unsigned state) const {
+        for (std::uint64_t n = 0; n < keys; ++n)
+            if (number_at(reader, n) != states_[state][n]) return false;
+        return true;
+    }
+
+    bool erases_;
+    std::uint64_t second_look_;
+    layout::hash_map_geometry geometry_;
+    aligned_bytes bytes_;
+    map_writer writer_;
+    map_reader reader_;
+    std::array<std::array<std::uint64_t, keys>, operations + 1> states_{};  // numbers of values
+};
+
+}  // namespace holdfast::test
