@@ -226,6 +226,12 @@ class index_search {
         return false;
     }
 
+    /// A mask: each step of a search waits for the one before it, and an `and` takes a third of a multiplication's
+    /// time.
+    [[nodiscard]] static std::uint64_t all_or_none(bool all) noexcept {
+        return std::uint64_t{0} - static_cast<std::uint64_t>(all);
+    }
+
     /// Halves the remaining records log2(size) times by arithmetic instead of a branch that would be mispredicted half
     /// of the time. Terminates and stays inside whatever the predicate answers.
     template <class Before>
@@ -237,7 +243,7 @@ class index_search {
         std::uint64_t base = 0;
         while (left > 1) {
             const std::uint64_t half = left / 2;
-            base += half * static_cast<std::uint64_t>(before(keys + (base + half - 1) * stride));
+            base += half & all_or_none(before(keys + (base + half - 1) * stride));
             left -= half;
         }
         return base + static_cast<std::uint64_t>(before(keys + base * stride));
@@ -276,7 +282,7 @@ class index_search {
             const std::uint64_t ahead = left > 1 ? left / 2 - 1 : 0;  // of the next probe, from the base
             for (std::size_t i = 0; i < n; ++i) {
                 const bool right = left_of(keys + (bases[i] + half - 1) * stride, wanted[i]);
-                bases[i] += half & (std::uint64_t{0} - static_cast<std::uint64_t>(right));
+                bases[i] += half & all_or_none(right);
                 prefetch(keys + (bases[i] + ahead) * stride);
             }
         }
