@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The wide copy out of shared memory: every size and alignment, up to the last byte of a page and not beyond.
+// The wide copies out of shared memory and into it: every size and alignment, up to the last byte of a page and not
+// beyond.
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>
@@ -32,20 +33,34 @@ class guarded_page {
 
 TEST(SharedCopy, CopiesEverySizeAtEveryAlignment) {
     const guarded_page from;
-    for (std::size_t bytes = 0; bytes < 400; ++bytes)
+    for (std::size_t bytes = 0; bytes < 700; ++bytes)
         for (std::size_t shift = 0; shift < 9; ++shift) {
             std::vector<std::byte> to(bytes + 32, std::byte{0xAA}), expected = to;
             const std::byte* source = from.end() - bytes - shift * (bytes % 3);  // ends at the page's end, or before
             std::memcpy(expected.data() + shift, source, bytes);
             holdfast::detail::copy_mix_from_shared(to.data() + shift, source, bytes);
             ASSERT_EQ(to, expected) << bytes << " bytes, shifted by " << shift;
+            std::memset(to.data() + shift, 0, bytes);
+            holdfast::detail::copy_mix_to_shared(to.data() + shift, source, bytes);
+            ASSERT_EQ(to, expected) << bytes << " bytes into shared memory, shifted by " << shift;
         }
+}
+
+TEST(SharedCopy, CopiesLongOnes) {
+    std::vector<std::byte> from(100'003), to(100'100, std::byte{0xAA});
+    for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 31 + i / 251);
+    for (const std::size_t bytes : {4095U, 4096U, 4097U, 65'536U, 99'999U, 100'003U}) {
+        std::vector<std::byte> expected = to;
+        std::memcpy(expected.data() + 5, from.data(), bytes);
+        holdfast::detail::copy_mix_from_shared(to.data() + 5, from.data(), bytes);
+        ASSERT_EQ(to, expected) << bytes;
+    }
 }
 
 TEST(SharedCopy, CopiesIntoTheLastByteOfAPage) {
     const guarded_page to;
     std::vector<std::byte> from(1000, std::byte{0x5C});
-    for (const std::size_t bytes : {1U, 63U, 64U, 65U, 128U, 999U, 1000U}) {
+    for (const std::size_t bytes : {1U, 3U, 7U, 15U, 31U, 63U, 64U, 65U, 128U, 129U, 255U, 256U, 999U, 1000U}) {
         holdfast::detail::copy_mix_from_shared(to.end() - bytes, from.data(), bytes);
         EXPECT_EQ(std::memcmp(to.end() - bytes, from.data(), bytes), 0);
     }

@@ -97,7 +97,10 @@ class block_view {
           units_at_(body.empty() ? nullptr : body.data() + geometry.units_offset()),
           geometry_(geometry),
           shift_(geometry.unit_shift()),
-          index_bits_(geometry.index_bits()) {}
+          index_bits_(geometry.index_bits()),
+          index_mask_(geometry.units == 0 ? 1 : (std::uint64_t{1} << index_bits_) - 1),
+          handle_min_(layout::block_live_bit | (index_mask_ + 1)),
+          handle_span_(layout::block_claim_bit - (index_mask_ + 1)) {}
 
     [[nodiscard]] block_view<const std::byte> as_const() const noexcept {
         return {std::span<const std::byte>(base_, static_cast<std::size_t>(geometry_.body_bytes())), geometry_};
@@ -107,9 +110,7 @@ class block_view {
     [[nodiscard]] std::uint64_t bytes_of(std::uint64_t units) const noexcept { return units << shift_; }
 
     // ---- handles
-    [[nodiscard]] std::uint64_t index_of(std::uint64_t word) const noexcept {
-        return word & ((std::uint64_t{1} << index_bits_) - 1);
-    }
+    [[nodiscard]] std::uint64_t index_of(std::uint64_t word) const noexcept { return word & index_mask_; }
     [[nodiscard]] std::uint64_t serial_of(std::uint64_t word) const noexcept {
         return (word & (layout::block_claim_bit - 1)) >> index_bits_;
     }
@@ -119,7 +120,9 @@ class block_view {
     }
     /// Whether a word can be the handle of a value: what a writer never stores is none.
     [[nodiscard]] bool is_handle(std::uint64_t word) const noexcept {
-        return (word >> 62) == 2 && serial_of(word) != 0 && index_of(word) < geometry_.units;
+        // From serial 1 on, up to the last one: bit 63 is set and bit 62 is not. One comparison, since reads ask each
+        // time.
+        return word - handle_min_ < handle_span_ && index_of(word) < geometry_.units;
     }
 
     // ---- words. Requires: index < units()
@@ -178,11 +181,10 @@ class block_view {
     }
     /// Whether they describe a value of one run; for_each_run then shows just that. Requires: head < units().
     [[nodiscard]] bool is_one_run(std::uint64_t head, std::uint64_t bytes, std::uint64_t run_word) const noexcept {
-        const std::uint64_t units = layout::block_run_units(run_word);
-        if (layout::block_run_next(run_word) != layout::block_no_run) return false;
-        if (units == 0 || units > geometry_.units - head) return false;
-        const std::uint64_t room = bytes_of(units) - layout::block_head_bytes;
-        return bytes <= room && room - bytes < geometry_.unit_bytes;
+        // The one word that says so: all units that the bytes need, and none behind them.
+        if (bytes >> 62 != 0) return false;  // no value has so many, and the sum below could wrap
+        const std::uint64_t units = (bytes + layout::block_head_bytes + geometry_.unit_bytes - 1) >> shift_;
+        return units <= geometry_.units - head && run_word == layout::block_run_word(units, layout::block_no_run);
     }
     /// for_each_run with size and run word loaded from the head.
     template <class Run>
@@ -260,6 +262,9 @@ class block_view {
     layout::block_store_geometry geometry_{};
     unsigned shift_ = 0;
     unsigned index_bits_ = 1;
+    std::uint64_t index_mask_ = 1;
+    std::uint64_t handle_min_ = 0;   // of serial 1 and unit 0
+    std::uint64_t handle_span_ = 0;  // handles lie within so much from there on
 };
 
 /// The checksum of a value: begun with what is in its head, then run by run. It finds accidents, not malice.

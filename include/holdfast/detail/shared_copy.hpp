@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// shared_copy.hpp - copies out of shared memory at the speed of memcpy, for bytes that a version checked afterwards
-// decides about.
+// shared_copy.hpp - copies out of shared memory, and into it, at the speed of memcpy, for bytes that a version checked
+// afterwards decides about.
 //
 // shared_bytes.hpp copies by atomic words of 8 bytes, which no compiler joins into wider ones: a quarter of what a core
-// can do. Here 64 bytes go through vector registers by instructions that the compiler does not look into, so a race
-// with a writer is no matter of the language, as it is none of the processor: the copy may be a mix, also within 16
-// bytes, and the caller finds out. On x86-64 vector loads are ordered among each other and before the later load of the
-// version like all loads. Elsewhere, and under sanitizers, which cannot look into the instructions either, the words of
-// shared_bytes.hpp do it.
+// can do. Here bytes go through vector registers by instructions that the compiler does not look into, so a race with a
+// writer is no matter of the language, as it is none of the processor: a copy may be a mix, also within 16 bytes, and
+// the caller finds out. On x86-64 vector loads are ordered among each other and before the later load of the version
+// like all loads, and vector stores among each other and before the later store of the commit like all stores.
+// Elsewhere, and under sanitizers, which cannot look into the instructions either, the words of shared_bytes.hpp do it.
+//
+// Few instructions and no loop below 129 bytes: first and last part overlap, so some bytes may be copied twice.
 #pragma once
 
 #include <cstddef>
@@ -25,19 +27,33 @@
 namespace holdfast::detail {
 
 #if defined(__x86_64__) && !defined(HOLDFAST_WORDS_ONLY)
+/// One unaligned word of that type.
+template <class T>
+inline void copy_opaque_word(std::byte* to, const std::byte* from) noexcept {
+    T word;
+    asm volatile("mov (%1), %0\n\tmov %0, (%2)" : "=&r"(word) : "r"(from), "r"(to) : "memory");
+}
+
 // The form without VEX would cost a dependency on the upper halves where the surrounding code uses AVX.
 #if defined(__AVX__)
 #define HOLDFAST_MOVE "vmovups "
 #else
 #define HOLDFAST_MOVE "movups "
 #endif
-inline void copy_16_from_shared(std::byte* to, const std::byte* from) noexcept {
+inline void copy_opaque_16(std::byte* to, const std::byte* from) noexcept {
     asm volatile(HOLDFAST_MOVE "(%0), %%xmm0\n\t" HOLDFAST_MOVE "%%xmm0, (%1)"
                  :
                  : "r"(from), "r"(to)
                  : "xmm0", "memory");
 }
-inline void copy_64_from_shared(std::byte* to, const std::byte* from) noexcept {
+inline void copy_opaque_32(std::byte* to, const std::byte* from) noexcept {
+    asm volatile(HOLDFAST_MOVE "(%0), %%xmm0\n\t" HOLDFAST_MOVE "16(%0), %%xmm1\n\t" HOLDFAST_MOVE
+                               "%%xmm0, (%1)\n\t" HOLDFAST_MOVE "%%xmm1, 16(%1)"
+                 :
+                 : "r"(from), "r"(to)
+                 : "xmm0", "xmm1", "memory");
+}
+inline void copy_opaque_64(std::byte* to, const std::byte* from) noexcept {
     asm volatile(HOLDFAST_MOVE "(%0), %%xmm0\n\t" HOLDFAST_MOVE "16(%0), %%xmm1\n\t" HOLDFAST_MOVE
                                "32(%0), %%xmm2\n\t" HOLDFAST_MOVE "48(%0), %%xmm3\n\t" HOLDFAST_MOVE
                                "%%xmm0, (%1)\n\t" HOLDFAST_MOVE "%%xmm1, 16(%1)\n\t" HOLDFAST_MOVE
@@ -48,18 +64,71 @@ inline void copy_64_from_shared(std::byte* to, const std::byte* from) noexcept {
 }
 #undef HOLDFAST_MOVE
 
+/// Requires: AVX; bytes >= 128. Registers of 32 bytes, whatever the rest of the program is compiled for; the upper
+/// halves are cleaned at the end.
+inline void copy_opaque_by_32(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    const std::byte* const last_from = from + bytes - 128;
+    std::byte* const last_to = to + bytes - 128;
+    // Blocks of 128 bytes from the front, then the last 128, which may overlap them.
+    asm volatile(
+        "jmp 2f\n"
+        "1:\tvmovups (%0), %%ymm0\n\tvmovups 32(%0), %%ymm1\n\tvmovups 64(%0), %%ymm2\n\tvmovups 96(%0), %%ymm3\n\t"
+        "vmovups %%ymm0, (%1)\n\tvmovups %%ymm1, 32(%1)\n\tvmovups %%ymm2, 64(%1)\n\tvmovups %%ymm3, 96(%1)\n\t"
+        "sub $-128, %0\n\tsub $-128, %1\n"
+        "2:\tcmp %2, %0\n\tjb 1b\n\t"
+        "vmovups (%2), %%ymm0\n\tvmovups 32(%2), %%ymm1\n\tvmovups 64(%2), %%ymm2\n\tvmovups 96(%2), %%ymm3\n\t"
+        "vmovups %%ymm0, (%3)\n\tvmovups %%ymm1, 32(%3)\n\tvmovups %%ymm2, 64(%3)\n\tvmovups %%ymm3, 96(%3)\n\t"
+        "vzeroupper"
+        : "+r"(from), "+r"(to)
+        : "r"(last_from), "r"(last_to)
+        : "xmm0", "xmm1", "xmm2", "xmm3", "memory", "cc");
+}
+
+[[gnu::noinline]] inline void copy_opaque_long(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    if (bytes >= 256 && __builtin_cpu_supports("avx")) return copy_opaque_by_32(to, from, bytes);
+    for (; bytes > 64; bytes -= 64, to += 64, from += 64) copy_opaque_64(to, from);
+    copy_opaque_64(to + bytes - 64, from + bytes - 64);  // overlaps: at least 64 bytes were there
+}
+
+inline void copy_opaque(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    if (bytes > 128) return copy_opaque_long(to, from, bytes);
+    if (bytes >= 64) {
+        copy_opaque_64(to, from);
+        copy_opaque_64(to + bytes - 64, from + bytes - 64);
+    } else if (bytes >= 32) {
+        copy_opaque_32(to, from);
+        copy_opaque_32(to + bytes - 32, from + bytes - 32);
+    } else if (bytes >= 16) {
+        copy_opaque_16(to, from);
+        copy_opaque_16(to + bytes - 16, from + bytes - 16);
+    } else if (bytes >= 8) {
+        copy_opaque_word<std::uint64_t>(to, from);
+        copy_opaque_word<std::uint64_t>(to + bytes - 8, from + bytes - 8);
+    } else if (bytes >= 4) {
+        copy_opaque_word<std::uint32_t>(to, from);
+        copy_opaque_word<std::uint32_t>(to + bytes - 4, from + bytes - 4);
+    } else {
+        for (; bytes != 0; --bytes) copy_opaque_word<std::uint8_t>(to + bytes - 1, from + bytes - 1);
+    }
+}
+
 /// memcpy from shared to private memory. The result may be any mix of what was there meanwhile.
 inline void copy_mix_from_shared(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-    if (bytes < 16) return copy_from_shared(to, from, bytes);
-    for (; bytes >= 64; bytes -= 64, to += 64, from += 64) copy_64_from_shared(to, from);
-    // Few instructions, so that copies out of memory that is far away overlap: the last 16 bytes may be copied twice.
-    for (; bytes >= 16; bytes -= 16, to += 16, from += 16) copy_16_from_shared(to, from);
-    if (bytes != 0) copy_16_from_shared(to + bytes - 16, from + bytes - 16);
+    copy_opaque(to, from, bytes);
+}
+/// memcpy from private to shared memory. Who looks meanwhile may see any mix of before and after, and bytes of `to` may
+/// be stored twice.
+inline void copy_mix_to_shared(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    copy_opaque(to, from, bytes);
 }
 #else
 /// memcpy from shared to private memory. The result may be any mix of what was there meanwhile.
 inline void copy_mix_from_shared(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     copy_from_shared(to, from, bytes);
+}
+/// memcpy from private to shared memory. Who looks meanwhile may see any mix of before and after.
+inline void copy_mix_to_shared(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    copy_to_shared(to, from, bytes);
 }
 #endif
 
