@@ -151,6 +151,33 @@ TEST(BlockStore, ATooSmallBufferIsToldTheSize) {
     EXPECT_EQ(bench.reader().size_of(kept.handle).count, 100U);
 }
 
+// Pieces of any size in any order, over many runs: each lands where it belongs.
+TEST(BlockStore, AScatteredClaimIsWrittenInAnyOrder) {
+    seeded_random random;
+    block_bench bench(200);
+    block_writer writer = bench.writer();
+    std::vector<std::uint64_t> handles;
+    for (std::uint64_t i = 0; i < 200; ++i) handles.push_back(put(writer, {i, 40}).handle);
+    for (std::size_t i = 0; i < 200; i += 2) ASSERT_EQ(writer.free(handles[i]), outcome::ok);
+    constexpr std::size_t bytes = 40 + 99 * 56;
+    for (unsigned round = 0; round < 20; ++round) {
+        ASSERT_EQ(writer.prepare(bytes), outcome::ok);
+        std::vector<std::byte> expected = whole_object(round, bytes);
+        ASSERT_EQ(writer.write(0, expected), outcome::ok);
+        for (unsigned i = 0; i < 100; ++i) {
+            const auto at = static_cast<std::size_t>(random.below(bytes));
+            const auto piece = whole_object(random(), static_cast<std::size_t>(random.below(bytes - at + 1)));
+            std::ranges::copy(piece, expected.begin() + static_cast<std::ptrdiff_t>(at));
+            ASSERT_EQ(writer.write(at, piece), outcome::ok);
+        }
+        const block_result kept = writer.commit();
+        std::vector<std::byte> out(bytes);
+        ASSERT_TRUE(bench.reader().read(kept.handle, out));
+        ASSERT_EQ(out, expected);
+        ASSERT_EQ(writer.free(kept.handle), outcome::ok);
+    }
+}
+
 // Every other unit is taken: a larger value goes into the scattered rest, up to its last byte.
 TEST(BlockStore, AScatteredValueTakesWhateverIsFree) {
     constexpr std::uint64_t units = 200;

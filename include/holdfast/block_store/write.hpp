@@ -99,6 +99,7 @@ class block_writer_core {
             shared_store<std::uint64_t>(
                 view_.unit(runs_[i].first) + (i == 0 ? layout::block_head_run_offset : std::size_t{0}), run_word(i));
         bytes_ = bytes;
+        written_ = {};
         return outcome::ok;
     }
 
@@ -110,18 +111,22 @@ class block_writer_core {
         return outcome::ok;
     }
 
-    /// Copies `from` to byte `at` of the claimed ones.
+    /// Copies `from` to byte `at` of the claimed ones. Cost: the runs passed since the last write, so that writes from
+    /// front to back walk the runs once; one that goes back begins at the first.
     outcome write(std::uint64_t at, std::span<const std::byte> from) noexcept {
         if (runs_.empty() || at > bytes_ || from.size() > bytes_ - at) return outcome::not_claimed;
         const std::uint64_t end = at + from.size();
-        for_each_claimed([&](const run& r) {
-            const std::uint64_t first = std::max(at, r.payload_from);
-            const std::uint64_t last = std::min<std::uint64_t>(end, r.payload_from + r.payload.size());
+        if (at < written_.from) written_ = {};
+        for (;;) {
+            const run r = claimed(written_.run, written_.from);
+            const std::uint64_t run_end = r.payload_from + r.payload.size();
+            const std::uint64_t first = std::max(at, r.payload_from), last = std::min(end, run_end);
             if (first < last)
                 copy_to_shared(r.payload.data() + (first - r.payload_from), from.data() + (first - at),
                                static_cast<std::size_t>(last - first));
-        });
-        return outcome::ok;
+            if (end <= run_end || written_.run + 1 == runs_.size()) return outcome::ok;
+            written_ = {written_.run + 1, run_end};
+        }
     }
 
     /// The handle that commit() will give the claim, whatever is freed before that; 0 without a claim. Until then it
@@ -207,15 +212,20 @@ class block_writer_core {
         return units;
     }
 
-    /// The claim as the writer knows it privately: what a peer scribbles over run headers meanwhile does not count.
+    /// A run of the claim, whose payload begins at byte `from` of it, as the writer knows it privately: what a peer
+    /// scribbles over run headers meanwhile does not count.
+    [[nodiscard]] run claimed(std::size_t i, std::uint64_t from) const noexcept {
+        const std::uint64_t take = std::min(bytes_ - from, view_.bytes_of(runs_[i].units) - header_of(i));
+        return {runs_[i].first, runs_[i].units, run_word(i),
+                std::span(view_.unit(runs_[i].first) + header_of(i), static_cast<std::size_t>(take)), from};
+    }
     template <class Use>
     void for_each_claimed(Use&& use) {
         std::uint64_t from = 0;
         for (std::size_t i = 0; i < runs_.size(); ++i) {
-            const std::uint64_t take = std::min(bytes_ - from, view_.bytes_of(runs_[i].units) - header_of(i));
-            use(run{runs_[i].first, runs_[i].units, run_word(i),
-                    std::span(view_.unit(runs_[i].first) + header_of(i), static_cast<std::size_t>(take)), from});
-            from += take;
+            const run r = claimed(i, from);
+            use(r);
+            from += r.payload.size();
         }
     }
 
@@ -331,9 +341,13 @@ class block_writer_core {
     block_store_recovery recovery_;
     block_counts counts_;
     block_free_map free_;
-    std::vector<piece> runs_;   // of the claim in preparation; empty = none
-    std::uint64_t bytes_ = 0;   // of it
-    std::uint64_t cursor_ = 0;  // where the last claim ended
+    std::vector<piece> runs_;  // of the claim in preparation; empty = none
+    std::uint64_t bytes_ = 0;  // of it
+    struct {
+        std::size_t run = 0;
+        std::uint64_t from = 0;  // of its payload in the claim
+    } written_;                  // the run in which the last write ended
+    std::uint64_t cursor_ = 0;   // where the last claim ended
 };
 
 }  // namespace holdfast::detail
