@@ -120,6 +120,21 @@ TEST_F(HashMapExpiry, AFullMapMakesRoomFromWhatHasExpired) {
     EXPECT_EQ(leaks(bench.view()), "");
 }
 
+// The same for the table: what has expired gives its slot.
+TEST_F(HashMapExpiry, AFullTableMakesRoomFromWhatHasExpired) {
+    map_bench bench({.units = 4000, .capacity = 60});
+    map_writer writer = bench.writer();
+    std::uint64_t kept = 0;
+    const auto key = [](std::uint64_t i) { return "key number " + std::to_string(i); };
+    while (put(writer, key(kept), {kept, 20}, {.ttl_s = kept >= 30 ? 5U : 0U})) ++kept;
+    ASSERT_GE(kept, 60U);
+    EXPECT_EQ(put(writer, "another one", {1, 1}).status, outcome::full);
+    fake_boot_seconds += 5;
+    for (std::uint64_t i = 0; i < 20; ++i) EXPECT_TRUE(put(writer, "new" + key(i), {i, 1})) << i;
+    for (std::uint64_t i = 0; i < 30; ++i) EXPECT_TRUE(holds(bench.reader(), key(i), {i, 20}));
+    EXPECT_EQ(leaks(bench.view()), "");
+}
+
 // ---- the clock
 
 TEST_F(HashMapExpiry, TimeGoesOnOverARebootFromWhereItStood) {
@@ -242,6 +257,83 @@ TEST_F(HashMapExpiry, WhatIsTooLargeForTheEmptyMapIsRefusedAndEvictsNothing) {
     EXPECT_EQ(put(writer, "new", {1, 40 * 64}).status, outcome::too_large);
     EXPECT_TRUE(holds(bench.reader(), "k", {1, 10}));
     EXPECT_EQ(bench.reader().usage().evicted, 0U);
+    map_bench crowded({.units = 400, .capacity = 20, .evicting = true});
+    map_writer other = crowded.writer();
+    for (std::uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(put(other, map_key(i), {i, 0}));
+    const auto most = static_cast<std::size_t>(crowded.geometry().store.value_bytes_max());
+    EXPECT_EQ(other.set(as_key("new"), std::vector<std::byte>(most - 16)).status, outcome::too_large);
+    EXPECT_EQ(other.set(as_key("new"), std::vector<std::byte>(most)).status, outcome::too_large);
+    EXPECT_EQ(crowded.reader().usage().evicted, 0U) << "no slot is made free for it";
+    EXPECT_TRUE(other.set(as_key("new"), std::vector<std::byte>(most - 24)));
+}
+
+// A value that cannot lie beside the one it follows: who states a condition is refused at once, a plain set takes out
+// the old one and what else it needs, not the whole cache.
+TEST_F(HashMapExpiry, WhatDoesNotFitBesideItsPredecessorLeavesTheOthersAlone) {
+    using when = holdfast::detail::map_condition;
+    map_bench bench({.units = 100, .capacity = 200, .evicting = true});
+    map_writer writer = bench.writer();
+    ASSERT_TRUE(put(writer, "large", {1, 54 * 64}));
+    std::uint64_t others = 0;
+    while (bench.reader().usage().units_free() != 0) ASSERT_TRUE(put(writer, std::to_string(others++), {1, 0}));
+    const std::vector<std::byte> sixty = whole_object(2, 60 * 64);
+    const std::uint64_t old = bench.reader().handle_under(holdfast::detail::digest_of(as_key("large"), 42));
+    EXPECT_EQ(writer.set(as_key("large"), sixty, {}, {when::present}).status, outcome::full);
+    EXPECT_EQ(writer.set(as_key("large"), sixty, {}, {when::same, old}).status, outcome::full);
+    EXPECT_EQ(writer.touch(as_key("large"), 10).status, outcome::full);
+    EXPECT_EQ(writer.fetch_add<std::uint8_t>(as_key("large"), 0, 1).status, outcome::full);
+    EXPECT_EQ(bench.reader().usage().evicted, 0U);
+    ASSERT_TRUE(writer.set(as_key("large"), sixty));
+    EXPECT_TRUE(holds(bench.reader(), "large", {2, 60 * 64}));
+    EXPECT_LE(bench.reader().usage().evicted, 8U);
+    EXPECT_GE(bench.reader().usage().entries, others - 7);
+    EXPECT_EQ(leaks(bench.view()), "");
+}
+
+// Whatever the runs of the old value: a refusal evicts nothing, and what is not refused is there.
+TEST_F(HashMapExpiry, RefusedUpdatesEvictNothing) {
+    using when = holdfast::detail::map_condition;
+    seeded_random random;
+    std::uint64_t refused = 0, kept = 0;
+    for (std::uint64_t round = 0; round < scaled(600); ++round) {
+        map_bench bench({.units = 60, .capacity = 200, .evicting = true});
+        map_writer writer = bench.writer();
+        for (std::uint64_t i = 0; i < 60; ++i) ASSERT_TRUE(put(writer, std::to_string(i), {i, 0}));
+        for (std::uint64_t i = 0; i < 60; ++i)
+            if (random.below(3) != 0) (void)writer.erase(as_key(std::to_string(i)));
+        const map_content first{1, static_cast<std::size_t>(random.below(40 * 56))};
+        if (!put(writer, "k", first)) continue;
+        for (std::uint64_t i = 100; bench.reader().usage().units_free() != 0; ++i)
+            ASSERT_TRUE(put(writer, std::to_string(i), {i, 0}));
+        const std::uint64_t evicted = bench.reader().usage().evicted;
+        const map_content next{2, static_cast<std::size_t>(random.below(60 * 60))};
+        const outcome got = writer.set(as_key("k"), whole_object(2, next.bytes), {}, {when::present}).status;
+        if (got == outcome::ok) {
+            ++kept;
+            EXPECT_TRUE(holds(bench.reader(), "k", next));
+        } else {
+            ++refused;
+            ASSERT_EQ(got, outcome::full);
+            EXPECT_EQ(bench.reader().usage().evicted, evicted);
+            EXPECT_TRUE(holds(bench.reader(), "k", first));
+        }
+        EXPECT_EQ(damage_of(bench.view().as_const()), "");
+    }
+    EXPECT_GT(refused, 20U);
+    EXPECT_GT(kept, 20U);
+}
+
+// What is set all the time is there all the time: room is made from others.
+TEST_F(HashMapExpiry, ASetEvictsItsOwnKeyLast) {
+    map_bench bench({.units = 40, .capacity = 70, .evicting = true});
+    map_writer writer = bench.writer();
+    ASSERT_TRUE(put(writer, "often", {0, 100}));
+    for (std::uint64_t i = 1; i < 500; ++i) {
+        ASSERT_TRUE(put(writer, std::to_string(i), {i, 0}));
+        ASSERT_TRUE(put(writer, "often", {i, 100}));  // an insert, where the other key took its place
+        for (std::uint64_t n = 0; n < 5; ++n)
+            ASSERT_EQ(put(writer, "often", {i + n, 100}).what, hash_map_change::updated) << i;
+    }
 }
 
 TEST_F(HashMapExpiry, WhatIsUsedStaysAndTheOldestOfTheOthersGoes) {
@@ -310,8 +402,10 @@ TEST_F(HashMapExpiry, TheTableIsNeverFullAndConditionsHold) {
     ASSERT_TRUE(second) << outcome_name(second.status);
     EXPECT_TRUE(holds(tight.reader(), "k", {2, 500}));
     EXPECT_TRUE(other.fetch_add<std::uint8_t>(as_key("k"), 3, 0));
+    const std::uint64_t evicted = tight.reader().usage().evicted;
     const hash_map_result none = other.set(as_key("k"), whole_object(3, 1200), {}, {when::present});
     EXPECT_EQ(none.status, outcome::full) << "both at once do not fit";
+    EXPECT_EQ(tight.reader().usage().evicted, evicted) << "nobody goes for what is refused";
     EXPECT_TRUE(holds(tight.reader(), "k", {2, 500}));
     EXPECT_TRUE(other.set(as_key("k"), whole_object(3, 1200))) << "without a condition the old one may go first";
     EXPECT_EQ(damage_of(tight.view().as_const()), "");

@@ -82,9 +82,8 @@ class map_keeper {
 
     /// Takes an entry out whose digest is known. Returns: whether its units are free now.
     bool take_out(const map_digest& digest, std::uint64_t handle, hash_map_change what) noexcept {
-        begin(what, digest, 0, handle);      // O2, O3
-        (void)table_.erase(digest.bytes());  // O5
-        ++departures_;
+        begin(what, digest, 0, handle);                                  // O2, O3
+        (void)table_.erase(digest.bytes());                              // O5
         const bool freed = settle(what, handle, handle) == outcome::ok;  // O6, O7, O8
         if (what == hash_map_change::evicted) count(layout::map_evicted_offset);
         if (what == hash_map_change::expired) count(layout::map_expired_offset);
@@ -162,8 +161,7 @@ class map_keeper {
     map_sink* sink_ = nullptr;
     hash_map_recovery recovery_;
     map_counts counts_;
-    std::uint64_t departures_ = 0;  // entries taken out: what was looked up before may be gone
-    bool expiring_ = false;         // some entry was stored that expires
+    bool expiring_ = false;  // some entry was stored that expires
 
  private:
     static constexpr unsigned sweep_units_max = 64;

@@ -66,21 +66,16 @@ class map_writer_core : public map_keeper {
                         const hash_map_entry_options& how = {}, const map_condition& when = {}) noexcept {
         if (key.size() > layout::map_key_bytes_max) return {outcome::too_large};
         const std::uint64_t value_at = layout::map_value_offset(key.size());
-        if (value.size() > view_.geometry().store.value_bytes_max()) return {outcome::too_large};
+        const std::uint64_t most = view_.geometry().store.value_bytes_max();
+        if (value_at > most || value.size() > most - value_at) return {outcome::too_large};
         sweep();
         const map_digest digest = digest_of(key, view_.seed());
-        const std::uint64_t departed = departures_;
         place at = look_up(digest, key);
         if (const hash_map_result no = refusal(at, when); no.status != outcome::ok) return no;
         // Who asked for a certain state does not see it evicted for its own sake.
-        const std::uint64_t keep = when.when == map_condition::always ? 0 : at.handle;
-        if (const outcome room = claim(value_at + value.size(), at.handle == 0, keep); room != outcome::ok)
+        const bool may_go = when.when == map_condition::always;
+        if (const outcome room = claim(digest, at, value_at + value.size(), may_go); room != outcome::ok)
             return {room, room == outcome::full ? at.handle : 0};
-        if (departures_ != departed) at = look_up(digest, key);  // it may have been that very key
-        if (const hash_map_result no = refusal(at, when); no.status != outcome::ok) {
-            store_.discard();
-            return no;
-        }
         std::uint64_t expires = 0;
         if (how.ttl_s != 0) {
             note_expiring();
@@ -171,15 +166,37 @@ class map_writer_core : public map_keeper {
         return {outcome::ok};
     }
 
-    /// Claims units for an entry of so many bytes, and a slot for it if it is a new one; makes room where it may.
-    [[nodiscard]] outcome claim(std::uint64_t bytes, bool is_new, std::uint64_t keep) noexcept {
-        while (is_new && evicting() && table_.size() >= view_.geometry().table.capacity)
-            if (!make_room(keep)) break;  // the table has a few slots more than that
-        for (;;) {
+    /// Claims units for an entry of so many bytes, and a slot for it if it is a new one; makes room where it may. What
+    /// lies under `at` stays while it can. If both do not fit at once, whatever else went, nothing else goes for it:
+    /// where it `may_go` it is evicted first, which `at` then says, else the answer is `full`.
+    [[nodiscard]] outcome claim(const map_digest& digest, place& at, std::uint64_t bytes, bool may_go) noexcept {
+        while (at.handle == 0 && table_.size() >= view_.geometry().table.capacity)
+            if (!make_room(0)) break;  // the table has a few slots more than that
+        for (bool fits = false;;) {
             const outcome status = store_.prepare(bytes);
             if (status != outcome::full) return status;
-            if (!make_room(keep)) return outcome::full;
+            fits = fits || at.handle == 0 || fit_together(at.handle, bytes);
+            if (fits && make_room(at.handle)) continue;
+            if (!evicting() || at.handle == 0 || !may_go) return outcome::full;
+            (void)take_out(digest, at.handle, hash_map_change::evicted);
+            at = {};
         }
+    }
+
+    /// Whether an entry of so many bytes has room beside one that stays, once all others are gone: in the gaps between
+    /// its runs, of which the search for free units may cut one in two.
+    [[nodiscard]] bool fit_together(std::uint64_t stays, std::uint64_t bytes) const noexcept {
+        const auto& store = view_.store;
+        std::uint64_t taken = 0, gaps = 2;
+        const bool whole =
+            reader_.blocks().contains(stays) && store.for_each_run(store.index_of(stays), [&](const auto& run) {
+                taken += run.units;
+                ++gaps;
+                return taken <= store.units();
+            });
+        if (!whole) return true;  // damaged: nothing can be said
+        const std::uint64_t heads = layout::block_head_bytes + (gaps - 1) * layout::block_run_bytes;
+        return bytes + heads <= store.bytes_of(store.units() - taken);
     }
 
     void write_head(std::span<const std::byte> key, std::uint64_t expires, std::uint32_t flags) noexcept {
@@ -219,13 +236,13 @@ class map_writer_core : public map_keeper {
     hash_map_result copy(std::span<const std::byte> key, Change&& change) noexcept {
         sweep();
         const map_digest digest = digest_of(key, view_.seed());
-        const place at = look_up(digest, key);
+        place at = look_up(digest, key);
         if (at.status != outcome::ok) return {at.status};
         if (at.handle == 0) return {outcome::not_found};
         map_entry_head head;
         std::uint64_t bytes = 0;
         if (reader_.head_of(at.handle, head, bytes) != outcome::ok) return {reader_.broken()};
-        if (const outcome room = claim(bytes, false, at.handle); room != outcome::ok) return {room, at.handle};
+        if (const outcome room = claim(digest, at, bytes, false); room != outcome::ok) return {room, at.handle};
         // Ours is the only writer: the old entry stands until we free it.
         const result whole = reader_.blocks().visit(
             at.handle, [&](std::span<const std::byte> piece, std::uint64_t from, std::uint64_t) noexcept {
