@@ -80,9 +80,9 @@ class plain_sink final : public holdfast::detail::map_sink {
         const auto event = hash_map_event::parse(std::span(out).first(static_cast<std::size_t>(got.count)), got.type);
         return got && event ? event->number : 0;
     }
-    void tell(const holdfast::detail::map_told_change& change, const map_reader& reader) noexcept override {
+    bool tell(const holdfast::detail::map_told_change& change, const map_reader& reader) noexcept override {
         no_slots none;
-        (void)holdfast::detail::tell_change(
+        return holdfast::detail::tell_change(
             change, reader, true, [&](std::uint64_t bytes) { return ring_.claim(bytes, none); },
             [&](std::uint64_t bytes, std::uint16_t type) {
                 (void)ring_.stage(bytes, type);

@@ -103,8 +103,21 @@ class HashMapHostile : public ::testing::Test {
                 ASSERT_NE(writer.erase(as_key("next key")).status, outcome::stale);
             }
         }
-        for (const auto& [key, what] : model_) (void)put(writer, key, {what.seed, what.bytes / 2});
-        for (const auto& [key, what] : model_) (void)writer.erase(as_key(key));
+        for (const auto& [key, what] : model_) {
+            if (!put(writer, key, {what.seed, what.bytes / 2})) continue;
+            // Another set of the same key: nothing is left over by it.
+            const std::uint64_t values = writer.reader().blocks().usage().values;
+            if (put(writer, key, {what.seed, what.bytes / 2})) {
+                ASSERT_LE(writer.reader().blocks().usage().values, values) << key;
+            }
+        }
+        for (const auto& [key, what] : model_)
+            if (writer.erase(as_key(key))) {
+                std::uint64_t held = 0;
+                ASSERT_NE(writer.reader().look_under(holdfast::detail::digest_of(as_key(key), view.seed()), held),
+                          outcome::ok)
+                    << key;
+            }
         (void)put(writer, "large", {7, 2000});
     }
 
@@ -246,6 +259,114 @@ TEST_F(HashMapHostile, ADamagedRecordIsRebuilt) {
     EXPECT_EQ(difference(bench_.reader(), model_), "");
     EXPECT_EQ(damage_of(bench_.view().as_const()), "");
     EXPECT_FALSE(bench_.writer().recovery().record_rebuilt);
+}
+
+// A selector that went back by bits: rebuilt once, and then all is sound.
+TEST_F(HashMapHostile, ADamagedSelectorIsRebuiltOnce) {
+    for (unsigned bit = 0; bit < 64; ++bit) {
+        bench_.image().assign(sound_);
+        std::byte* const selector = bench_.view().control(layout::map_selector_offset);
+        holdfast::detail::store_release<std::uint64_t>(
+            selector, holdfast::detail::load_relaxed<std::uint64_t>(selector) ^ std::uint64_t{1} << bit);
+        (void)bench_.writer();
+        EXPECT_EQ(damage_of(bench_.view().as_const()), "") << "bit " << bit;
+        EXPECT_FALSE(bench_.writer().recovery().record_rebuilt) << "bit " << bit;
+        EXPECT_EQ(difference(bench_.reader(), model_), "");
+    }
+}
+
+// ---- a table that cannot tell, and words that lie
+
+class HashMapLies : public ::testing::Test {
+ protected:
+    HashMapLies() : bench_({.units = 100, .capacity = 20}) {}
+
+    // A version that no writer is at work on: a miss in such a bucket says nothing.
+    void make_odd(std::uint64_t bucket) {
+        std::byte* const at = bench_.view().table.line(bucket) + layout::line_version_offset;
+        holdfast::detail::store_release<std::uint32_t>(at, holdfast::detail::load_relaxed<std::uint32_t>(at) | 1);
+    }
+    void lead(std::string_view key, std::uint64_t word) {
+        const auto digest = holdfast::detail::digest_of(as_key(key), bench_.view().seed());
+        holdfast::detail::hash_table_mutator<holdfast::detail::map_node> table(bench_.view().table);
+        (void)table.insert_or_assign(digest.bytes(), reinterpret_cast<const std::byte*>(&word));
+    }
+    [[nodiscard]] std::uint64_t used() { return bench_.reader().usage().units_used; }
+
+    map_bench bench_;
+};
+
+TEST_F(HashMapLies, AWriterDoesNotTakeWhatTheTableCannotTellForAbsent) {
+    using when = holdfast::detail::map_condition;
+    map_writer writer = bench_.writer();
+    ASSERT_TRUE(put(writer, "key", {1, 10}));
+    const std::uint64_t before = used();
+    for (std::uint64_t bucket = 0; bucket < bench_.view().table.buckets; ++bucket) make_odd(bucket);
+    for (unsigned i = 0; i < 3; ++i) EXPECT_EQ(put(writer, "key", {2, 10}).status, outcome::corrupt);
+    EXPECT_EQ(writer.set(as_key("key"), whole_object(3, 3), {}, {when::absent}).status, outcome::corrupt);
+    EXPECT_EQ(writer.set(as_key("key"), whole_object(3, 3), {}, {when::same, 0}).status, outcome::corrupt);
+    EXPECT_EQ(writer.erase(as_key("key")).status, outcome::corrupt);
+    EXPECT_EQ(writer.fetch_add<std::uint8_t>(as_key("key"), 0, 1).status, outcome::corrupt);
+    EXPECT_EQ(used(), before) << "nothing is left over";
+    EXPECT_EQ(writer.fault(), errc::corrupt);
+}
+
+TEST_F(HashMapLies, DamageInOneBucketIsNotDamageInOthers) {
+    map_writer writer = bench_.writer();
+    for (std::uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(put(writer, map_key(i), {i, 1}));
+    make_odd(0);
+    unsigned refused = 0;
+    for (std::uint64_t i = 0; i < 40; ++i) {
+        const outcome got = put(writer, map_key(i % 20), {i, 2}).status;
+        ASSERT_TRUE(got == outcome::ok || got == outcome::corrupt);
+        refused += got == outcome::corrupt ? 1U : 0U;
+    }
+    EXPECT_GT(refused, 0U);
+    EXPECT_LT(refused, 40U) << "keys of whole buckets go on";
+    EXPECT_EQ(bench_.reader().blocks().usage().values, 20U);
+}
+
+TEST_F(HashMapLies, ARebuildFreesNothingThatTheTableCannotTellOf) {
+    map_writer writer = bench_.writer();
+    for (std::uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(put(writer, map_key(i), {i, 10}));
+    const std::uint64_t before = used();
+    make_odd(0);
+    bench_.view().record_at(bench_.view().look().operation())[8] ^= std::byte{1};
+    EXPECT_TRUE(bench_.writer().recovery().record_rebuilt);
+    EXPECT_EQ(used(), before);
+}
+
+TEST_F(HashMapLies, AShortKeysWordTakesNoOtherKeysEntryOut) {
+    for (const bool erases : {true, false}) {
+        map_writer writer = bench_.writer();
+        ASSERT_TRUE(put(writer, "a", {1, 10}));
+        const hash_map_result other = put(writer, "b", {2, 10});
+        lead("a", other.handle);
+        writer = bench_.writer();
+        if (erases) {
+            EXPECT_TRUE(writer.erase(as_key("a")));
+            EXPECT_FALSE(is_there(bench_.reader(), "a"));
+        } else {
+            EXPECT_TRUE(put(writer, "a", {3, 10}));
+            EXPECT_TRUE(holds(bench_.reader(), "a", {3, 10}));
+        }
+        EXPECT_TRUE(holds(bench_.reader(), "b", {2, 10}));
+        EXPECT_FALSE(bench_.writer().recovery().record_rebuilt);
+        EXPECT_TRUE(holds(bench_.reader(), "b", {2, 10}));
+    }
+}
+
+TEST_F(HashMapLies, AWordThatIsNoHandleIsMendedByASet) {
+    map_writer writer = bench_.writer();
+    for (const std::uint64_t word : {std::uint64_t{12345}, ~std::uint64_t{0}, bench_.view().store.handle(99, 77)}) {
+        lead("a", word);
+        writer = bench_.writer();
+        EXPECT_TRUE(put(writer, "a", {2, 10}));
+        EXPECT_TRUE(holds(bench_.reader(), "a", {2, 10}));
+        EXPECT_EQ(damage_of(bench_.view().as_const()), "");
+        EXPECT_FALSE(bench_.writer().recovery().record_rebuilt);
+        EXPECT_TRUE(writer.erase(as_key("a")));
+    }
 }
 
 // A thread writes rubbish all over while everybody works.

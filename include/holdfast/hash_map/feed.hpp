@@ -139,13 +139,15 @@ class hash_map_feed final : public detail::map_sink {
     } catch (const std::exception&) {
         return 0;  // no memory, or a ring that cannot be read: told twice is better than not at all
     }
-    void tell(const detail::map_told_change& change, const detail::map_reader_core& reader) noexcept override try {
+    bool tell(const detail::map_told_change& change, const detail::map_reader_core& reader) noexcept override try {
         const bool told = detail::tell_change(
             change, reader, options_.values, [&](std::uint64_t bytes) { return ring_.claim(bytes); },
             [&](std::uint64_t bytes, std::uint16_t type) { return ring_.commit(bytes, type); });
         untold_ += told ? 0U : 1U;
+        return told;
     } catch (const std::exception&) {
         ++untold_;
+        return false;
     }
 
  private:

@@ -64,6 +64,18 @@ class map_reader_core {
         return finder_.find(digest.bytes(), reinterpret_cast<std::byte*>(&handle)) == no_slot ? 0 : handle;
     }
 
+    /// The same where a miss has to be sure. Returns: ok, not_found, or corrupt where the table cannot tell.
+    [[nodiscard]] outcome look_under(const map_digest& digest, std::uint64_t& handle) const noexcept {
+        handle = handle_under(digest);
+        if (handle != 0) return outcome::ok;
+        if (!finder_.fault()) [[likely]]
+            return outcome::not_found;
+        // Damage was met, here or elsewhere: a finder of its own tells which.
+        const finder own(view_.table);
+        if (own.find(digest.bytes(), reinterpret_cast<std::byte*>(&handle)) != no_slot) return outcome::ok;
+        return own.fault() ? outcome::corrupt : outcome::not_found;
+    }
+
     /// Runs look(piece, offset, bytes) over the pieces of the key's value, from offset 0 on.
     template <class Look>
     [[nodiscard]] hash_map_found find(std::span<const std::byte> key, Look&& look) const {

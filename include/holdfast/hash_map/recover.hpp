@@ -22,7 +22,7 @@ namespace holdfast {
 /// What the next writer found and finished.
 struct hash_map_recovery {
     bool operation_finished = false;  ///< the writer was killed in an operation; it has happened, or has not
-    bool change_told = false;         ///< a change was done and not told; the feed has it now
+    bool change_told = false;         ///< a change was done and not told, and the feed took it now
     bool record_rebuilt = false;      ///< the record of the last operation was damaged, not by a crash
     hash_table_recovery table;        ///< what was found in the table
     block_store_recovery store;       ///< what was found in the store
@@ -62,15 +62,16 @@ inline void forget_operation(const map_view<std::byte>& view, map_counts& counts
 /// Whether the change that a record describes was committed: by the table's word alone.
 [[nodiscard]] inline bool is_committed(const map_reader_core& reader, const map_record& record) noexcept {
     if (record.what() == hash_map_change::none) return false;
-    const std::uint64_t held = reader.handle_under(record.key());
-    const std::uint64_t add = record.word[map_record::add];
-    return add != 0 ? held == add : held != record.word[map_record::take];
+    return reader.handle_under(record.key()) == record.word[map_record::add];  // behind an erase: nothing, 0
 }
 
-/// Whether the table leads to the entry under a handle by the key that lies there.
-[[nodiscard]] inline bool is_reached(const map_reader_core& reader, std::uint64_t handle) {
+/// Whether the table leads to the entry under a handle by the key that lies there, or cannot tell: a leak can be
+/// mended, a loss not.
+[[nodiscard]] inline bool may_be_reached(const map_reader_core& reader, std::uint64_t handle) {
     map_digest digest;
-    return reader.digest_under(handle, digest) == outcome::ok && reader.handle_under(digest) == handle;
+    std::uint64_t held = 0;
+    if (reader.digest_under(handle, digest) != outcome::ok) return false;
+    return reader.look_under(digest, held) == outcome::corrupt || held == handle;
 }
 
 /// Frees an entry that a record names, unless the table leads to it.
@@ -79,20 +80,26 @@ inline void free_if_unreached(const map_reader_core& reader, block_writer_core& 
     const std::uint64_t handle = record.word[which];
     if (handle == 0 || !reader.blocks().contains(handle)) return;
     // By its own key as well: a forged record cannot take a foreign entry out.
-    if (reader.handle_under(record.key()) != handle && !is_reached(reader, handle)) (void)store.free(handle);
+    std::uint64_t held = 0;
+    if (reader.look_under(record.key(), held) == outcome::corrupt || held == handle) return;
+    if (!may_be_reached(reader, handle)) (void)store.free(handle);
 }
 
-/// For a damaged record: whatever no key leads to goes.
+/// For a damaged record: whatever no key leads to goes. Changes are counted on from the record before it, or from the
+/// last one told.
 inline void rebuild_record(const map_view<std::byte>& view, const map_reader_core& reader, block_writer_core& store,
-                           map_counts& counts) {
+                           map_sink* sink, map_counts& counts) {
     const block_reader_core& blocks = reader.blocks();
     for (std::uint64_t h = blocks.next_value(0); h != 0; h = blocks.next_value(view.store.index_of(h) + 1))
-        if (!is_reached(reader, h)) (void)store.free(h);
+        if (!may_be_reached(reader, h)) (void)store.free(h);
     // The record before it may tell how many changes there were, but for the last.
     const map_record other = view.record_of(counts.operation + 1);
     if (counts.operation != 0 && other.word[map_record::sum] == other.sum_as(counts.operation - 1))
         counts.changes = other.word[map_record::change] + 1;
+    if (sink != nullptr) counts.changes = std::max(counts.changes, sink->last_told());
     forget_operation(view, counts);
+    // Where the selector was the damage, the other record may be that of an operation to come. Release: as any of it.
+    store_release<std::uint64_t>(view.record_at(counts.operation + 1) + 8 * map_record::sum, 0);
 }
 
 /// Requires: the caller is the only writer; table and store have recovered. Idempotent.
@@ -102,7 +109,7 @@ inline void rebuild_record(const map_view<std::byte>& view, const map_reader_cor
     map_counts counts{s.operation(), 0};
     if (!s.sound) {
         if (counts.operation > operation_max) counts.operation = 0;  // no writer came so far
-        rebuild_record(view, reader, store, counts);
+        rebuild_record(view, reader, store, sink, counts);
         done.record_rebuilt = true;
         return counts;
     }
@@ -110,10 +117,12 @@ inline void rebuild_record(const map_view<std::byte>& view, const map_reader_cor
     if (!s.is_open()) return counts;
     done.operation_finished = true;
     const bool committed = is_committed(reader, s.record);
-    if (committed && sink != nullptr && sink->last_told() < counts.changes) {
+    // The ring's last message is that of this operation, or it was not told: a ring that is older or newer than the
+    // map, after a restore, may have any other number.
+    if (committed && sink != nullptr && sink->last_told() != counts.changes) {
         const std::uint64_t add = s.record.word[map_record::add];
-        sink->tell({counts.changes, s.record.what(), add != 0 ? add : s.record.word[map_record::take]}, reader);
-        done.change_told = true;
+        done.change_told =
+            sink->tell({counts.changes, s.record.what(), add != 0 ? add : s.record.word[map_record::take]}, reader);
     }
     free_if_unreached(reader, store, s.record, map_record::add);
     free_if_unreached(reader, store, s.record, map_record::take);

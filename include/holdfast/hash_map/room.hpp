@@ -74,13 +74,14 @@ class map_keeper {
     /// the old entry.
     outcome settle(hash_map_change what, std::uint64_t about, std::uint64_t old) noexcept {
         ++counts_.changes;
-        if (sink_ != nullptr) sink_->tell({counts_.changes, what, about}, reader_);
+        if (sink_ != nullptr) (void)sink_->tell({counts_.changes, what, about}, reader_);
         const outcome freed = old != 0 ? store_.free(old) : outcome::stale;
         complete_operation(view_, counts_);
         return freed;
     }
 
-    /// Takes an entry out whose digest is known. Returns: whether its units are free now.
+    /// Takes a key out whose digest is known, and the entry under `handle`, 0: none. Returns: whether its units are
+    /// free now.
     bool take_out(const map_digest& digest, std::uint64_t handle, hash_map_change what) noexcept {
         begin(what, digest, 0, handle);                                  // O2, O3
         (void)table_.erase(digest.bytes());                              // O5

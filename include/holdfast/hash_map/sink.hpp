@@ -19,7 +19,8 @@ struct map_told_change {
 class map_sink {
  public:
     virtual std::uint64_t last_told() noexcept = 0;
-    virtual void tell(const map_told_change& change, const map_reader_core& reader) noexcept = 0;
+    /// Returns: whether it is told now.
+    virtual bool tell(const map_told_change& change, const map_reader_core& reader) noexcept = 0;
 
  protected:
     ~map_sink() = default;

@@ -95,7 +95,7 @@ class map_writer_core : public map_keeper {
         if (at.status != outcome::ok) return {at.status};
         if (at.handle == 0) return {outcome::not_found};
         if (when.when == map_condition::same && when.handle != at.handle) return {outcome::stale, at.handle};
-        (void)take_out(digest, at.handle, hash_map_change::erased);
+        (void)take_out(digest, at.entry, hash_map_change::erased);
         return {outcome::ok, 0, hash_map_change::erased};
     }
 
@@ -108,8 +108,8 @@ class map_writer_core : public map_keeper {
             const std::uint64_t room = bytes - head.value_at();
             if (offset > room || sizeof(T) > room - offset) return outcome::out_of_range;
             const std::uint64_t from = head.value_at() + offset;
-            std::byte raw[sizeof(T)];
-            copy_out(old, from, raw);
+            std::byte raw[sizeof(T)] = {};
+            if (!copy_out(old, from, raw)) return reader_.broken();
             std::memcpy(&done.before, raw, sizeof(T));
             const T sum = added(done.before, addend);
             std::memcpy(raw, &sum, sizeof(T));
@@ -133,18 +133,25 @@ class map_writer_core : public map_keeper {
  private:
     // What the table has under a key: nothing, an entry, or what cannot be taken for either.
     struct place {
-        outcome status = outcome::ok;  // collision
-        std::uint64_t handle = 0;
+        outcome status = outcome::ok;  // collision, corrupt
+        std::uint64_t handle = 0;      // as the table holds it, which may be damaged
+        std::uint64_t entry = 0;       // the same if an entry of the key's own stands there: what goes with the key
     };
 
-    /// Looks for the key. An entry whose time is over is taken out; a handle under which nothing can be read is damage
-    /// that a set or an erase of its key may mend, so it counts as the key's.
+    /// Looks for the key. An entry whose time is over is taken out. A word under which nothing stands, or for a short
+    /// key, which cannot collide, the entry of another, is damage that a set or an erase of the key may mend: it counts
+    /// as the key's, and no entry goes with it.
     [[nodiscard]] place look_up(const map_digest& digest, std::span<const std::byte> key) noexcept {
-        const std::uint64_t handle = reader_.handle_under(digest);
+        std::uint64_t handle = 0;
+        if (reader_.look_under(digest, handle) == outcome::corrupt) return {outcome::corrupt};
         if (handle == 0) return {};
-        if (key.size() > short_key_bytes_max && reader_.compare_key(handle, key) == outcome::not_found)
-            return {outcome::collision, handle};
-        if (!expiring_ || !is_expired(handle, now())) return {outcome::ok, handle};
+        switch (reader_.compare_key(handle, key)) {
+            case outcome::not_found:
+                return {key.size() > short_key_bytes_max ? outcome::collision : outcome::ok, handle};
+            case outcome::stale: return {outcome::ok, handle};
+            default: break;
+        }
+        if (!expiring_ || !is_expired(handle, now())) return {outcome::ok, handle, handle};
         (void)take_out(digest, handle, hash_map_change::expired);
         return {};
     }
@@ -172,14 +179,15 @@ class map_writer_core : public map_keeper {
     [[nodiscard]] outcome claim(const map_digest& digest, place& at, std::uint64_t bytes, bool may_go) noexcept {
         while (at.handle == 0 && table_.size() >= view_.geometry().table.capacity)
             if (!make_room(0)) break;  // the table has a few slots more than that
-        for (bool fits = false;;) {
+        for (bool fits = at.entry == 0;;) {
             const outcome status = store_.prepare(bytes);
             if (status != outcome::full) return status;
-            fits = fits || at.handle == 0 || fit_together(at.handle, bytes);
-            if (fits && make_room(at.handle)) continue;
-            if (!evicting() || at.handle == 0 || !may_go) return outcome::full;
-            (void)take_out(digest, at.handle, hash_map_change::evicted);
+            fits = fits || fit_together(at.entry, bytes);
+            if (fits && make_room(at.entry)) continue;
+            if (!evicting() || at.entry == 0 || !may_go) return outcome::full;
+            (void)take_out(digest, at.entry, hash_map_change::evicted);
             at = {};
+            fits = true;
         }
     }
 
@@ -213,7 +221,7 @@ class map_writer_core : public map_keeper {
     hash_map_result commit(const map_digest& digest, const place& at) noexcept {
         const hash_map_change what = at.handle != 0 ? hash_map_change::updated : hash_map_change::inserted;
         const std::uint64_t handle = store_.pending();
-        begin(what, digest, handle, at.handle);     // O2, O3
+        begin(what, digest, handle, at.entry);      // O2, O3
         const block_result kept = store_.commit();  // O4
         if (!kept) {
             store_.discard();
@@ -227,7 +235,7 @@ class map_writer_core : public map_keeper {
             return {put.status == hash_table_status::full ? outcome::full : outcome::corrupt};
         }
         note_stored(handle);
-        (void)settle(what, handle, at.handle);  // O6, O7, O8
+        (void)settle(what, handle, at.entry);  // O6, O7, O8
         return {outcome::ok, handle, what};
     }
 
@@ -261,15 +269,16 @@ class map_writer_core : public map_keeper {
         return commit(digest, at);
     }
 
-    /// Bytes of an entry from `from` on, wherever they lie.
-    void copy_out(std::uint64_t handle, std::uint64_t from, std::span<std::byte> to) const noexcept {
-        (void)reader_.blocks().visit(
+    /// Bytes of an entry from `from` on, wherever they lie. Returns: whether it was whole.
+    bool copy_out(std::uint64_t handle, std::uint64_t from, std::span<std::byte> to) const noexcept {
+        const result whole = reader_.blocks().visit(
             handle, [&](std::span<const std::byte> piece, std::uint64_t at, std::uint64_t) noexcept {
                 const std::uint64_t begin = std::max(at, from), end = std::min(at + piece.size(), from + to.size());
                 if (begin < end)
                     copy_from_shared(to.data() + (begin - from), piece.data() + (begin - at),
                                      static_cast<std::size_t>(end - begin));
             });
+        return static_cast<bool>(whole);
     }
 
     template <class T>
