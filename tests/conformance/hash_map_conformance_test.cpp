@@ -274,4 +274,19 @@ INSTANTIATE_TEST_SUITE_P(HashMap, HashMapEverywhere, ::testing::ValuesIn(holdfas
 INSTANTIATE_TEST_SUITE_P(HashMap, HashMapShareable, ::testing::ValuesIn(holdfast::test::shareable_kinds),
                          holdfast::test::kind_case_name);
 
+// The default leaves room for updates: a map of counters that is filled as announced still counts.
+TEST(HashMapFilled, AMapFilledToItsCapacityCanBeUpdated) {
+    for (const std::uint64_t count : {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{1000}}) {
+        auto map = text_map::create("heap:", {.capacity = count});
+        const auto key = [](std::uint64_t i) { return "k" + std::to_string(1'000'000 + i); };
+        const std::string value(112, 'v');
+        for (std::uint64_t i = 0; i < count; ++i) ASSERT_TRUE(map.set(key(i), value)) << i;
+        for (std::uint64_t i = 0; i < count; ++i) {
+            ASSERT_TRUE(map.set(key(i), value)) << i;
+            ASSERT_TRUE(map.fetch_add<std::uint64_t>(key(i), 0, 1)) << i;
+        }
+        EXPECT_TRUE(map.verify([](const hash_map_finding&) { return true; }).intact());
+    }
+}
+
 }  // namespace

@@ -213,6 +213,30 @@ TEST_F(HashMapExpiry, AnotherTimeNamespaceNeitherHurriesNorLosesTime) {
     EXPECT_FALSE(is_there(bench.reader(), "new"));
 }
 
+// A process without /proc: its zone is the other's, whoever writes.
+TEST_F(HashMapExpiry, AZoneThatCannotBeToldIsTakenForTheSame) {
+    for (const std::uint64_t writers : {std::uint64_t{7}, std::uint64_t{0}}) {
+        map_bench bench({});
+        fake_zone = writers;
+        map_writer writer = bench.writer();
+        ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl_s = 10}));
+        fake_zone = 7 - writers;
+        EXPECT_TRUE(is_there(bench.reader(), "k"));
+        fake_boot_seconds += 9;
+        EXPECT_TRUE(is_there(bench.reader(), "k"));
+        fake_boot_seconds += 1;
+        EXPECT_FALSE(is_there(bench.reader(), "k"));
+        writer = bench.writer();
+        EXPECT_FALSE(is_there(bench.reader(), "k"));
+        ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl_s = 10}));
+        fake_zone = 8;
+        fake_boot_seconds += 1'000'000;
+        EXPECT_TRUE(is_there(bench.reader(), "k")) << "one that is told, and another, has the noted time alone";
+        fake_zone = 7;
+        EXPECT_FALSE(is_there(bench.reader(), "k"));
+    }
+}
+
 TEST_F(HashMapExpiry, TheSystemsClockIsTheOneOfBoot) {
     struct timespec boot{};
     ::clock_gettime(CLOCK_BOOTTIME, &boot);
@@ -359,6 +383,21 @@ TEST_F(HashMapExpiry, WhatIsUsedStaysAndTheOldestOfTheOthersGoes) {
         }
     for (std::uint64_t i = 300 - 38; i < 300; ++i) EXPECT_TRUE(is_there(bench.reader(), std::to_string(i))) << i;
     EXPECT_EQ(bench.reader().usage().evicted, 200U);
+}
+
+// A successor goes on where the hand was: it is the oldest that goes, not what was stored last.
+TEST_F(HashMapExpiry, TheOrderOfEvictionGoesOnOverARestart) {
+    map_bench bench({.units = 40, .capacity = 70, .evicting = true});
+    map_writer writer = bench.writer();
+    for (std::uint64_t i = 0; i < 200; ++i) {
+        ASSERT_TRUE(put(writer, std::to_string(i), {i, 0}));
+        if (i % 7 == 0) writer = bench.writer();
+        for (std::uint64_t newest = i < 39 ? 0 : i - 39; newest <= i; ++newest)
+            ASSERT_TRUE(is_there(bench.reader(), std::to_string(newest))) << newest << " of " << i;
+    }
+    holdfast::detail::store_release<std::uint64_t>(bench.view().control(layout::map_hand_offset), ~std::uint64_t{0});
+    writer = bench.writer();
+    EXPECT_TRUE(put(writer, "any", {1, 0})) << "a hand that points nowhere begins anew";
 }
 
 // If everything is used, use no longer protects.

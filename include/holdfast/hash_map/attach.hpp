@@ -31,6 +31,7 @@ concept hash_map_key =
 struct hash_map_options {
     std::uint64_t capacity = 0;       ///< entries it must have slots for
     std::uint64_t bytes = 0;          ///< room for all entries, headers included; 0: `capacity` entries of entry_bytes
+                                      ///< and 4 more, since an update needs the old and the new at once
     std::uint64_t entry_bytes = 120;  ///< key and value of a typical entry together; chooses the unit
     std::uint64_t unit_bytes = 0;     ///< 64 to 65536, a power of two; 0 = what wastes least for entry_bytes
     bool evict = false;            ///< where room is wanted, what was not used for long goes; nothing is refused that

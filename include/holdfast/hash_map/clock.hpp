@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// clock.hpp - the clock by which entries expire: seconds that never go back, across reboots, suspends and processes.
+// clock.hpp - the clock by which entries expire: seconds that do not go back across reboots, suspends and processes.
 //
 // now = max(last, CLOCK_BOOTTIME + base). Jumps of the wall clock mean nothing; suspended time counts. The writer
 // stores `last` when its second changes, and when it takes over base = max(base, last - CLOCK_BOOTTIME): after a
 // reboot, where BOOTTIME begins at 0, time goes on from where it stood; if the machine has been up for longer than the
 // map remembers, so much time has passed at least.
 // A process in another time namespace (zone), where BOOTTIME is shifted, takes `last` alone; a writer there moves base
-// and zone. Only what has an expiry asks for the time.
+// and zone, to begin from `last`: time goes back then by what passed since a writer last stored it, the one exception.
+// A process that cannot tell its zone (no /proc) is taken to be in the writer's. Only what has an expiry asks for the
+// time.
 //
 // Any words may be met here: they can only make entries expire early or late.
 #pragma once
@@ -59,7 +61,7 @@ class map_time {
         const std::uint64_t zone = word(layout::map_clock_zone_offset);
         const std::uint64_t base = word(layout::map_clock_base_offset);
         const std::uint64_t last = word(layout::map_clock_last_offset);
-        if (zone != zone_ || word(layout::map_clock_zone_offset) != zone) return last;
+        if (!is_same_zone(zone, zone_) || word(layout::map_clock_zone_offset) != zone) return last;
         return later(last, boot_seconds_of(clock_) + base);
     }
 
@@ -70,13 +72,14 @@ class map_time {
         const auto base = load_relaxed<std::uint64_t>(view.control(layout::map_clock_base_offset));
         const auto last = load_relaxed<std::uint64_t>(view.control(layout::map_clock_last_offset));
         const std::uint64_t boot = boot_seconds_of(clock_);
-        const bool known = zone == zone_;
+        const bool known = is_same_zone(zone, zone_);
         const std::uint64_t next = known && !is_earlier(boot + base, last) ? base : last - boot;
-        if (known && next == base) return;
+        const std::uint64_t own = zone_ != 0 || !known ? zone_ : zone;
+        if (zone == own && next == base) return;
         // W2, pairs with R2: nobody's zone, base, own zone. Weaker would let a reader add another's base.
-        store_release<std::uint64_t>(view.control(layout::map_clock_zone_offset), ~std::uint64_t{0});
+        store_release<std::uint64_t>(view.control(layout::map_clock_zone_offset), nobodys);
         store_release<std::uint64_t>(view.control(layout::map_clock_base_offset), next);
-        store_release<std::uint64_t>(view.control(layout::map_clock_zone_offset), zone_);
+        store_release<std::uint64_t>(view.control(layout::map_clock_zone_offset), own);
     }
 
     /// Writer: the time, noted for those who come later.
@@ -89,6 +92,12 @@ class map_time {
     }
 
  private:
+    static constexpr std::uint64_t nobodys = ~std::uint64_t{0};
+
+    // 0 is one that could not be told.
+    [[nodiscard]] static constexpr bool is_same_zone(std::uint64_t a, std::uint64_t b) noexcept {
+        return a == b || (a == 0 && b != nobodys) || (b == 0 && a != nobodys);
+    }
     // base may be "negative", so times are compared by their difference.
     [[nodiscard]] static constexpr bool is_earlier(std::uint64_t a, std::uint64_t b) noexcept {
         return static_cast<std::int64_t>(a - b) < 0;

@@ -7,8 +7,8 @@
 // last came by; at most 32 used ones are passed over for each entry that goes, then use no longer protects. The store
 // allocates by next fit, so what goes is what has lain longest, neighbour by neighbour: that makes the run which the
 // new entry needs. A table that is full is cured in the same way.
-// Use is a bit a unit in private memory, set by the writer's own lookups; lost with the process, the order is that of
-// storing.
+// Where the hand is, a successor goes on. Use is a bit a unit in private memory, set by the writer's own lookups; lost
+// with the process, the order is that of storing.
 #pragma once
 
 #include <cstddef>
@@ -37,10 +37,12 @@ class map_keeper {
         table_ = hash_table_mutator<map_node>(v.table);
         reader_.time().take_over(v);
         counts_ = recover_map(v, reader_, store_, sink, recovery_);
-        // Relaxed, both: nobody else stores to them.
+        // Relaxed, all: nobody else stores to them.
         expiring_ = load_relaxed<std::uint64_t>(v.control(layout::map_expiring_offset)) != 0;
         sweep_ = load_relaxed<std::uint64_t>(v.control(layout::map_sweep_offset));
+        hand_ = load_relaxed<std::uint64_t>(v.control(layout::map_hand_offset));
         if (sweep_ >= v.store.units()) sweep_ = 0;
+        if (hand_ >= v.store.units()) hand_ = 0;
         if (evicting()) used_.resize(static_cast<std::size_t>((v.store.units() + 63) / 64));
     }
 
@@ -115,28 +117,10 @@ class map_keeper {
     /// Takes one entry out to make room; `keep` stays. Returns: whether room was made.
     bool make_room(std::uint64_t keep) noexcept {
         if (!evicting()) return expiring_ && expire_one(keep);
-        const std::uint64_t time = expiring_ ? now() : 0;
-        std::uint64_t spared = 0;
-        // Two turns: the first may find all of them used.
-        for (std::uint64_t passed = 0; passed < 2 * view_.store.units(); ++passed) {
-            const std::uint64_t unit = hand_;
-            hand_ = hand_ + 1 < view_.store.units() ? hand_ + 1 : 0;
-            const std::uint64_t handle = first_unit_at(unit);
-            if (handle == 0 || handle == keep) continue;
-            if (expiring_ && is_expired(handle, time)) {
-                if (take_out(handle, hash_map_change::expired)) return true;
-                continue;
-            }
-            std::uint64_t& uses = used_[static_cast<std::size_t>(unit / 64)];
-            const std::uint64_t bit = std::uint64_t{1} << (unit % 64);
-            if ((uses & bit) != 0 && spared < spared_max) {
-                uses &= ~bit;
-                ++spared;
-                continue;
-            }
-            if (take_out(handle, hash_map_change::evicted)) return true;
-        }
-        return false;
+        const bool made = evict_one(keep);
+        // Relaxed would do: only a successor reads it.
+        store_release<std::uint64_t>(view_.control(layout::map_hand_offset), hand_);
+        return made;
     }
 
     void note_stored(std::uint64_t handle) noexcept {
@@ -172,6 +156,30 @@ class map_keeper {
     [[nodiscard]] std::uint64_t first_unit_at(std::uint64_t unit) const noexcept {
         const std::uint64_t word = view_.store.word(unit);
         return view_.store.is_handle(word) && view_.store.index_of(word) == unit ? word : 0;
+    }
+    bool evict_one(std::uint64_t keep) noexcept {
+        const std::uint64_t time = expiring_ ? now() : 0;
+        std::uint64_t spared = 0;
+        // Two turns: the first may find all of them used.
+        for (std::uint64_t passed = 0; passed < 2 * view_.store.units(); ++passed) {
+            const std::uint64_t unit = hand_;
+            hand_ = hand_ + 1 < view_.store.units() ? hand_ + 1 : 0;
+            const std::uint64_t handle = first_unit_at(unit);
+            if (handle == 0 || handle == keep) continue;
+            if (expiring_ && is_expired(handle, time)) {
+                if (take_out(handle, hash_map_change::expired)) return true;
+                continue;
+            }
+            std::uint64_t& uses = used_[static_cast<std::size_t>(unit / 64)];
+            const std::uint64_t bit = std::uint64_t{1} << (unit % 64);
+            if ((uses & bit) != 0 && spared < spared_max) {
+                uses &= ~bit;
+                ++spared;
+                continue;
+            }
+            if (take_out(handle, hash_map_change::evicted)) return true;
+        }
+        return false;
     }
     /// Where nothing may be evicted: one entry whose time is over. A turn through the store, once a second at most.
     bool expire_one(std::uint64_t keep) noexcept {

@@ -20,8 +20,8 @@
 //   224   8  unit at which the sweep goes on
 //   232   8  entries evicted                     Entry, the value of the store under a handle
 //   240   8  entries taken out as expired           0  8  expires: second of the map's clock; 0 = never
-//   all else zero                                   8  4  bytes of the key
-//                                                  12  4  flags of the caller's
+//   248   8  unit at which the hand goes on         8  4  bytes of the key
+//   all else zero                                  12  4  flags of the caller's
 //                                                  16     key, zero bytes up to a multiple of 8, value
 //
 // (I1) The geometry words in the segment header never change. They are input: the first five are checked, everything is
@@ -55,12 +55,15 @@ inline constexpr std::size_t map_expiring_offset = 216;
 inline constexpr std::size_t map_sweep_offset = 224;
 inline constexpr std::size_t map_evicted_offset = 232;
 inline constexpr std::size_t map_expired_offset = 240;
+inline constexpr std::size_t map_hand_offset = 248;
 
 inline constexpr std::size_t map_digest_bytes = 16;
 inline constexpr std::size_t map_entry_head_bytes = 16;  ///< before the key
 inline constexpr std::size_t map_entry_key_offset = 8;   ///< of the word with key size and flags
 inline constexpr std::uint64_t map_key_bytes_max = 0xffffffff;
 inline constexpr std::uint64_t map_evicting_flag = 1;
+/// Entries beyond the capacity that a store planned for it has room for: an update needs the old and the new at once.
+inline constexpr std::uint64_t map_spare_entries = 4;
 
 /// Bytes of an entry in the store. Requires: key_bytes <= map_key_bytes_max, value_bytes < 2^62.
 [[nodiscard]] constexpr std::uint64_t map_value_offset(std::uint64_t key_bytes) noexcept {
@@ -82,7 +85,7 @@ struct hash_map_geometry {
 /// What a map is to hold, as its creator asks for it.
 struct hash_map_request {
     std::uint64_t capacity = 0;     ///< entries
-    std::uint64_t bytes = 0;        ///< room for all entries; 0: capacity entries of entry_bytes
+    std::uint64_t bytes = 0;        ///< room for all entries; 0: capacity entries of entry_bytes, and a few to update
     std::uint64_t entry_bytes = 0;  ///< key and value of a typical entry together; chooses the unit
     std::uint64_t unit_bytes = 0;   ///< 0: chosen by entry_bytes
     bool evicting = false;
@@ -100,7 +103,8 @@ struct hash_map_request {
     const std::uint64_t each = (entry + block_head_bytes + unit - 1) / unit * unit;
     // A product beyond 64 bits is a size that check() refuses anyway.
     const std::uint64_t most = block_units_max * unit + 1;
-    return {r.capacity > most / each ? most : r.capacity * each, entry, unit};
+    if (r.capacity > most / each) return {most, entry, unit};
+    return {(r.capacity + map_spare_entries) * each, entry, unit};
 }
 
 /// Why the request cannot be met, or nullptr.
@@ -157,7 +161,7 @@ struct hash_map_request {
 }
 
 static_assert(map_records_offset + 2 * map_record_bytes <= map_clock_base_offset);
-static_assert(map_expired_offset + 8 <= map_control_bytes);
+static_assert(map_hand_offset + 8 <= map_control_bytes);
 // The head of an entry lies in the first run of its value, so one look at the first unit tells key size and expiry.
 static_assert(block_head_bytes + map_entry_head_bytes <= block_unit_bytes_min);
 
