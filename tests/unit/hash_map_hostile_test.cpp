@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -367,6 +368,49 @@ TEST_F(HashMapLies, AWordThatIsNoHandleIsMendedByASet) {
         EXPECT_FALSE(bench_.writer().recovery().record_rebuilt);
         EXPECT_TRUE(writer.erase(as_key("a")));
     }
+}
+
+// Any number of slots that name one entry with a key as large as the store; then as many entries, each of which says
+// that all of the store is its own. Read anew for each, that took the square of the size: ten seconds here.
+TEST_F(HashMapLies, AnyBytesAreCheckedInTimeByTheSizeOfTheMap) {
+    constexpr std::uint64_t slots = 4000, many = 16 * slots;
+    map_bench bench({.units = many, .capacity = slots, .unit_bytes = 64});
+    map_writer writer = bench.writer();
+    const std::string key(many * 64 - 200, 'k');
+    const hash_map_result kept = writer.set(as_key(key), {});
+    ASSERT_TRUE(kept);
+    holdfast::detail::hash_table_mutator<holdfast::detail::map_node> table(bench.view().table);
+    for (std::uint64_t i = 0; i < slots - 2; ++i) {
+        const std::uint64_t digest[2] = {i * 7919, i};
+        (void)table.insert_or_assign(reinterpret_cast<const std::byte*>(digest),
+                                     reinterpret_cast<const std::byte*>(&kept.handle));
+    }
+    const auto seconds_of = [](auto&& work) {
+        const auto begin = std::chrono::steady_clock::now();
+        work();
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    };
+    hash_map_verification report;
+    EXPECT_LT(seconds_of([&] { EXPECT_NE(damage_of(bench.view().as_const(), &report), ""); }), 3.0);
+    EXPECT_EQ(report.table.entries, slots - 1);
+    EXPECT_LE(report.entries, 1U);
+    EXPECT_EQ(report.entries + report.findings, slots - 1);
+    EXPECT_EQ(report.busy, 0U);
+
+    const auto store = bench.view().store;
+    for (std::uint64_t unit = 0; unit < many; unit += 16) {
+        namespace d = holdfast::detail;
+        d::shared_store<std::uint64_t>(store.unit(unit), store.geometry().value_bytes_max());
+        d::shared_store<std::uint64_t>(store.unit(unit) + layout::block_head_run_offset,
+                                       layout::block_run_word(1, static_cast<std::uint32_t>((unit + 1) % many)));
+        for (std::uint64_t next = unit + 1; next < unit + 16; ++next)
+            d::shared_store<std::uint64_t>(store.unit(next),
+                                           layout::block_run_word(1, static_cast<std::uint32_t>(unit + 1 + next % 15)));
+        d::store_release<std::uint64_t>(store.word_at(unit), store.handle(unit, 5));
+    }
+    bench.view().record_at(bench.view().look().operation())[8] ^= std::byte{1};
+    EXPECT_LT(seconds_of([&] { (void)damage_of(bench.view().as_const()); }), 3.0);
+    EXPECT_LT(seconds_of([&] { EXPECT_TRUE(bench.writer().recovery().record_rebuilt); }), 3.0);
 }
 
 // A thread writes rubbish all over while everybody works.

@@ -43,6 +43,28 @@ struct map_entry_head {
     [[nodiscard]] bool fits(std::uint64_t entry_bytes) const noexcept { return value_at() <= entry_bytes; }
 };
 
+/// Bounds what a pass over all entries reads. Sound ones lie apart and are no longer than the store together; damaged
+/// ones may overlap, and each be as long as the store.
+class map_reading_budget {
+ public:
+    explicit map_reading_budget(const block_view<const std::byte>& store) noexcept
+        : store_(store), left_(store.bytes_of(2 * store.units())) {}
+    /// Before what lies under a handle is read. Returns: whether it may be.
+    [[nodiscard]] bool spend(std::uint64_t handle) noexcept {
+        if (!store_.is_handle(handle)) return true;  // nothing will be read
+        // Input: no more of it is ever read than the store has.
+        const auto said = shared_load<std::uint64_t>(store_.unit(store_.index_of(handle)));
+        const std::uint64_t bytes = std::min(said, store_.geometry().value_bytes_max());
+        if (bytes > left_) return false;
+        left_ -= bytes;
+        return true;
+    }
+
+ private:
+    block_view<const std::byte> store_;
+    std::uint64_t left_;
+};
+
 /// Reads over bytes. Copies are free.
 class map_reader_core {
  public:

@@ -90,8 +90,9 @@ inline void free_if_unreached(const map_reader_core& reader, block_writer_core& 
 inline void rebuild_record(const map_view<std::byte>& view, const map_reader_core& reader, block_writer_core& store,
                            map_sink* sink, map_counts& counts) {
     const block_reader_core& blocks = reader.blocks();
+    map_reading_budget budget(blocks.bytes());  // what is beyond it is damaged, and stays
     for (std::uint64_t h = blocks.next_value(0); h != 0; h = blocks.next_value(view.store.index_of(h) + 1))
-        if (!may_be_reached(reader, h)) (void)store.free(h);
+        if (budget.spend(h) && !may_be_reached(reader, h)) (void)store.free(h);
     // The record before it may tell how many changes there were, but for the last.
     const map_record other = view.record_of(counts.operation + 1);
     if (counts.operation != 0 && other.word[map_record::sum] == other.sum_as(counts.operation - 1))

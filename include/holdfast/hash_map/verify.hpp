@@ -5,11 +5,12 @@
 // it; and to each entry of the store the table leads, those that the record of an open operation names left out. So
 // there are as many entries as keys, and none is lost or held twice.
 //
-// Any bytes may be checked, in time by the size of the map and with the memory that the table's check takes. Beside a
-// working writer nothing is reported that its work could explain: an entry is looked at again until the table said the
-// same before and after, a value without a key until no operation began meanwhile; what finds no such moment counts as
-// busy. What is found: every changed bit of keys, values, handles and the record in force. The clock, the sweep's place
-// and the counters of what went are for service, and have no check.
+// Any bytes may be checked, in time by the size of the map and with the memory that the table's check takes: entries
+// that together have more bytes than the store are reported without being read. Beside a working writer nothing is
+// reported that its work could explain: an entry is looked at again until the table said the same before and after, a
+// value without a key until no operation began meanwhile; what finds no such moment counts as busy. What is found:
+// every changed bit of keys, values, handles and the record in force. The clock, the sweep's place and the counters of
+// what went are for service, and have no check.
 #pragma once
 
 #include <bit>
@@ -70,7 +71,12 @@ template <class OnFinding>
 class hash_map_verifier {
  public:
     hash_map_verifier(const map_view<const std::byte>& view, OnFinding& on_finding) noexcept
-        : view_(view), reader_(view, {}), on_finding_(on_finding) {}
+        : view_(view),
+          reader_(view, {}),
+          on_finding_(on_finding),
+          of_slots_(view.store),
+          of_entries_(view.store),
+          begun_(view.selector()) {}
 
     hash_map_verification run() {
         check_record();
@@ -105,6 +111,14 @@ class hash_map_verifier {
         report({.what = what, .slot = slot, .handle = handle, .table = {}, .store = {}});
     }
 
+    /// Entries have more bytes than the store: damage, unless a writer had entries looked at again.
+    void report_unread(hash_map_damage what, std::uint64_t slot, std::uint64_t handle) {
+        if (view_.selector() != begun_)
+            ++report_.busy;
+        else
+            report(what, slot, handle);
+    }
+
     void check_record() {
         for (unsigned look = 0; look < looks_max; ++look) {
             const map_state s = view_.look();
@@ -135,6 +149,7 @@ class hash_map_verifier {
         for (unsigned look = 0; look < looks_max; ++look) {
             if (now.handle == 0) return;
             map_digest digest;
+            if (!of_slots_.spend(now.handle)) return report_unread(hash_map_damage::foreign_entry, slot, now.handle);
             const outcome got = reader_.digest_under(now.handle, digest);
             if (got == outcome::ok && digest == now.digest) {
                 ++report_.entries;
@@ -155,6 +170,7 @@ class hash_map_verifier {
         for (unsigned look = 0; look < looks_max; ++look) {
             const map_state s = view_.look();
             map_digest digest;
+            if (!of_entries_.spend(handle)) return report_unread(hash_map_damage::unreached, 0, handle);
             const outcome got = reader_.digest_under(handle, digest);
             if (got == outcome::stale) return;  // it went
             if (got == outcome::ok && reader_.handle_under(digest) == handle) return;
@@ -171,6 +187,8 @@ class hash_map_verifier {
     map_view<const std::byte> view_;
     map_reader_core reader_;
     OnFinding& on_finding_;
+    map_reading_budget of_slots_, of_entries_;
+    std::uint64_t begun_;  // selector before all of it
     hash_map_verification report_;
 };
 
