@@ -139,7 +139,8 @@ class block_store : public detail::block_store_queries<block_store> {
     }
     /// The handle that commit() will give to what is prepared, whatever is freed before that; 0 without a claim. It
     /// names nothing until then: who keeps handles elsewhere can note it before the value is there, and tells after a
-    /// kill by contains() whether it came.
+    /// kill by contains() whether it came. The next claim may get the number of one that was discarded or dropped: the
+    /// note must go with the claim.
     [[nodiscard]] std::uint64_t pending() const noexcept { return core_->pending(); }
     /// Makes what was prepared a value; with `replaced`, in the place of that one, as replace(). Bytes that nobody
     /// wrote hold whatever lay there. Returns: ok and the handle; not_claimed, stale (the claim stays), read_only,

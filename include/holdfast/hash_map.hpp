@@ -10,12 +10,12 @@
 //     if (auto got = view.find("user:7", buffer)) use(buffer.data(), got.count);
 //
 // Shape:   a slot for each entry, fixed at creation, and room in equal units of 64 bytes or more for keys and values of
-//          any size, none included. Beside key and value: 24 bytes in the table at 90 %, 40 in the store, 8 a unit, and
+//          any size, none included. Beside key and value: 30 bytes in the table at 90 %, 40 in the store, 8 a unit, and
 //          half a unit at the end.
 // Handles: each store gives the key another one, which is its version. compare_and_set() takes it.
 // Expiry:  in seconds of a clock of the map's own, which goes on over reboots and knows no jumps (hash_map/clock.hpp).
 // Feed:    each change as a message of a broadcast ring, once and in order, also across kills (hash_map/feed.hpp).
-// Eviction, where the map is made with it: what was not used for long goes; nothing is refused that fits the empty map.
+// Eviction, where the map is made with it: what was not used for long goes; no set is refused that fits the empty map.
 // Layout:  layout/hash_map_layout.hpp. Invariants, order of stores and crash table: hash_map/write.hpp.
 // Threads: one writer object, used by one thread at a time; readers anywhere, at any time, on read-only mappings.
 //          Readers register nothing and never wait.
@@ -111,9 +111,12 @@ class hash_map : public detail::hash_map_queries<hash_map<K>, K> {
     hash_map& operator=(const hash_map&) = delete;
     ~hash_map() = default;
 
-    /// Gives the key this value, new or not. The old value stays whole for who reads it until the new one is there.
-    /// Returns: ok with the handle, inserted or updated; full (old and new value need room at once, and nothing may be
-    /// evicted); too_large, for the whole store; no_memory; collision; read_only; corrupt. Nothing changes unless ok.
+    /// Gives the key this value, new or not. The old value stays whole for who reads it until the new one is there, but
+    /// for one case: a map with eviction in which the two do not fit at once evicts the old one first, and answers ok,
+    /// inserted. Returns: ok with the handle, inserted or updated; full (old and new value need room at once, and
+    /// nothing may be evicted); too_large, for the whole store; no_memory; collision; read_only; corrupt, also where a
+    /// damaged table cannot tell whether the key is there. Unless ok the key stays as it was, but for
+    /// no_memory and corrupt in that one case; others may be evicted.
     /// Cost: the copy and its checksum, two commits in the store, one in the table.
     hash_map_result set(const K& key, bytes value, const hash_map_entry_options& how = {}) noexcept {
         return store(key, value, how, {});
@@ -122,12 +125,13 @@ class hash_map : public detail::hash_map_queries<hash_map<K>, K> {
     hash_map_result insert(const K& key, bytes value, const hash_map_entry_options& how = {}) noexcept {
         return store(key, value, how, {detail::map_condition::absent});
     }
-    /// Replaces the value of a key that is there. Returns: as set(); not_found.
+    /// Replaces the value of a key that is there, which is never evicted for it. Returns: as set(); not_found; full, at
+    /// once and with nothing evicted, where old and new value do not fit together, whatever else went.
     hash_map_result update(const K& key, bytes value, const hash_map_entry_options& how = {}) noexcept {
         return store(key, value, how, {detail::map_condition::present});
     }
-    /// Gives the key this value if it has the handle `expected` now; 0 means that it is not there. Returns: as set();
-    /// stale with the handle that it has, 0 for none.
+    /// Gives the key this value if it has the handle `expected` now; 0 means that it is not there. Returns: as
+    /// update(), but stale with the handle that it has, 0 for none.
     hash_map_result compare_and_set(const K& key, std::uint64_t expected, bytes value,
                                     const hash_map_entry_options& how = {}) noexcept {
         return store(key, value, how, {detail::map_condition::same, expected});
@@ -147,7 +151,8 @@ class hash_map : public detail::hash_map_queries<hash_map<K>, K> {
         return compare_and_set(key, expected, bytes_of_text(value), how);
     }
 
-    /// Removes the key's entry. Returns: ok; not_found; collision; read_only.
+    /// Removes the key's entry. Returns: ok; not_found; collision; read_only; corrupt, where a damaged table cannot
+    /// tell.
     hash_map_result erase(const K& key) noexcept {
         if (!writable()) return {outcome::read_only};
         return core_->erase(detail::map_key_bytes(key));
@@ -159,7 +164,7 @@ class hash_map : public detail::hash_map_queries<hash_map<K>, K> {
     }
     /// Adds to the T that begins at byte `offset` of the key's value. The rest of it stays, and its time. Integers
     /// wrap. Returns: ok with what was there before, and the new handle; not_found; out_of_range; full, where there is
-    /// no room for a copy; collision; read_only; corrupt. Cost: an update of a value of that size.
+    /// no room for a copy (as update()); collision; read_only; corrupt. Cost: an update of a value of that size.
     template <class T>
     hash_map_added<T> fetch_add(const K& key, std::uint64_t offset, std::type_identity_t<T> addend) noexcept {
         if (!writable()) return {outcome::read_only, {}, 0};
@@ -175,6 +180,7 @@ class hash_map : public detail::hash_map_queries<hash_map<K>, K> {
     /// second probe. Returns: how many were off. Throws: read_only, std::bad_alloc. Cost: a scan over all entries'
     /// digests.
     std::uint64_t recount() {
+        if (segment_ == nullptr) throw error(errc::read_only, {}, "this map was moved from; ask the one it went to");
         if (!writable())
             throw error(errc::read_only, segment_->uri(), "the handle was inherited by fork; attach in this process");
         return core_->recount();

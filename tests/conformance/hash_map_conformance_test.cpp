@@ -289,4 +289,14 @@ TEST(HashMapFilled, AMapFilledToItsCapacityCanBeUpdated) {
     }
 }
 
+TEST(HashMapFilled, OneThatWasMovedFromAnswersReadOnly) {
+    auto map = text_map::create("heap:", {.capacity = 10});
+    auto other = std::move(map);
+    EXPECT_EQ(map.set("a", "b").status, outcome::read_only);  // NOLINT(bugprone-use-after-move)
+    const auto refused = refusal_of([&] { (void)map.recount(); });
+    ASSERT_TRUE(refused);
+    EXPECT_EQ(refused->code, errc::read_only);
+    EXPECT_EQ(other.recount(), 0U);
+}
+
 }  // namespace

@@ -65,7 +65,7 @@ class hash_map_queries {
     [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
     /// Number of entries, those included whose time is over and that no writer met since. Exact when no operation is
-    /// under way, also after a crash; off by one while one is.
+    /// under way; off by one while one is, and behind a kill in one until the next attach.
     [[nodiscard]] std::uint64_t size() const noexcept { return core().table().size(); }
     [[nodiscard]] bool empty() const noexcept { return size() == 0; }
     [[nodiscard]] std::uint64_t capacity() const noexcept { return geometry().table.capacity; }
@@ -78,7 +78,8 @@ class hash_map_queries {
         return verify_map(core().bytes(), std::forward<OnFinding>(on_finding));
     }
 
-    /// errc::corrupt once an operation met damage, errc::truncated if the file was cut under us.
+    /// errc::corrupt once an operation met damage, errc::truncated if the file was cut under us, errc::contended after
+    /// a scan met an entry that was written all the while.
     [[nodiscard]] std::optional<errc> fault() const noexcept {
         const std::optional<errc> own = self().own_fault();
         return own ? own : self().underlying().fault();

@@ -53,10 +53,11 @@ struct hash_map_entry {
     std::uint32_t flags = 0;
 };
 
-/// How full a map is: exact after any kill, also before its next writer comes; used + free = capacity always.
+/// How full a map is. Units are exact after any kill, also before its next writer comes: used + free = capacity always.
 struct hash_map_usage {
     outcome status = outcome::ok;  ///< ok, contended or corrupt; what is said of units counts only with ok
-    std::uint64_t entries = 0;     ///< those included whose time is over and that no writer met since
+    std::uint64_t entries = 0;     ///< those included whose time is over and that no writer met since; off by
+                                   ///< one while an operation is under way, or behind a kill until the next attach
     std::uint64_t capacity = 0;    ///< entries that it was made for
     std::uint64_t units = 0;
     std::uint64_t units_used = 0;
