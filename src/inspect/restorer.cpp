@@ -78,7 +78,7 @@ void require_index(const saved_reader& file, std::span<const std::byte> bytes, c
     require_version(file, layout::hash_map_version);
     hash_map_options wanted;
     wanted.capacity = options.capacity != 0 ? options.capacity : header.parameters[0];
-    if (header.parameters[1] == 0 || header.parameters[1] > layout::block_units_max ||
+    if (header.parameters[1] == 0 || header.parameters[1] > layout::block_units_max || header.parameters[2] == 0 ||
         header.parameters[2] > layout::block_unit_bytes_max || header.parameters[3] > 1)
         refuse_contents(file, "the numbers of its store are out of range");
     if (!file.schema().empty()) (void)schema_of(file);
@@ -88,7 +88,11 @@ void require_index(const saved_reader& file, std::span<const std::byte> bytes, c
     wanted.segment = options.create;
     return detail::create_hash_map(
         uri, wanted, file.schema(), [&](std::span<std::byte> body, const layout::hash_map_geometry& g) {
-            detail::map_writer_core map(detail::map_view<std::byte>(body, g), {}, nullptr);
+            layout::hash_map_geometry filling = g;
+            // A smaller map would leave entries out and say nothing of it. One of the same size has room for all that
+            // was there at one time; what was saved beside a writer may be more.
+            filling.evicting = g.evicting && options.capacity == 0;
+            detail::map_writer_core map(detail::map_view<std::byte>(body, filling), {}, nullptr);
             saved_map_items items;
             while (const auto section = file.next()) {
                 items.append(*section);
@@ -97,8 +101,12 @@ void require_index(const saved_reader& file, std::span<const std::byte> bytes, c
                     const outcome put = map.set(item->key, item->value, {item->ttl_s, item->flags}).status;
                     if (put == outcome::full)
                         throw error(errc::no_space, std::string(uri),
-                                    detail::concat("the map is full after ", map.reader().table().size(),
-                                                   " entries; give a greater --capacity"));
+                                    map.reader().table().size() >= g.table.capacity
+                                        ? detail::concat("the map is full after ", map.reader().table().size(),
+                                                         " entries; give a greater --capacity")
+                                        : detail::concat("the store is full after ", map.reader().table().size(),
+                                                         " entries: an entry that changed while the map was saved ",
+                                                         "needs room twice; save it at rest"));
                     if (put != outcome::ok) refuse_contents(file, "it holds an entry larger than the map");
                 }
                 if (options.progress) options.progress(file.items());

@@ -191,6 +191,23 @@ TEST_F(InspectHashMap, SavedAndRestoredItIsTheSame) {
     EXPECT_TRUE(restored.set("and goes on", "x"));
 }
 
+// A map with eviction that is restored too small says so, instead of leaving entries out.
+TEST_F(InspectHashMap, ACacheIsNotRestoredInPart) {
+    const test::unique_posix_name cache("cache"), other("restored");
+    auto map = hash_map<std::string_view>::create(cache.uri(), {.capacity = 400, .bytes = 128'000, .evict = true});
+    for (std::uint64_t i = 0; i < 300; ++i) ASSERT_TRUE(map.set("k" + std::to_string(i), "v"));
+    std::string text;
+    (void)save(cache.uri(), [&](std::string_view part) { text.append(part); });
+    restore_options smaller;
+    smaller.capacity = 20;
+    EXPECT_EQ(test::refusal_of([&] { (void)restore(written(text), other.uri(), smaller); }), errc::no_space);
+    EXPECT_EQ(restore(written(text), other.uri(), {}).items, 300U);
+    const auto restored = hash_map<std::string_view>::attach(other.uri());
+    EXPECT_EQ(restored.size(), 300U);
+    EXPECT_TRUE(restored.geometry().evicting);
+    EXPECT_EQ(restored.usage().evicted, 0U);
+}
+
 TEST_F(InspectHashMap, ADamagedMapIsNotSavedAndADamagedFileNotRestored) {
     const std::string text = saved();
     const test::unique_posix_name other("refused");

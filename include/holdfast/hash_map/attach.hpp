@@ -34,10 +34,10 @@ struct hash_map_options {
                                       ///< and 4 more, since an update needs the old and the new at once
     std::uint64_t entry_bytes = 120;  ///< key and value of a typical entry together; chooses the unit
     std::uint64_t unit_bytes = 0;     ///< 64 to 65536, a power of two; 0 = what wastes least for entry_bytes
-    bool evict = false;            ///< where room is wanted, what was not used for long goes; nothing is refused that
-                                   ///< fits into the empty map
-    create_options segment{};      ///< mode, owner, pages
-    std::string key_name = "key";  ///< field name of a scalar key
+    bool evict = false;               ///< where room is wanted, what was not used for long goes; no set is refused that
+                                      ///< fits into the empty map
+    create_options segment{};         ///< mode, owner, pages
+    std::string key_name = "key";     ///< field name of a scalar key
     std::optional<std::uint64_t> seed{};  ///< of the hashes; drawn at random unless a test wants it fixed
 };
 
