@@ -319,7 +319,7 @@ TEST_F(HashMapExpiry, RefusedUpdatesEvictNothing) {
     using when = holdfast::detail::map_condition;
     seeded_random random;
     std::uint64_t refused = 0, kept = 0;
-    for (std::uint64_t round = 0; round < scaled(600); ++round) {
+    for (std::uint64_t round = 0; round < 100 + scaled(500); ++round) {
         map_bench bench({.units = 60, .capacity = 200, .evicting = true});
         map_writer writer = bench.writer();
         for (std::uint64_t i = 0; i < 60; ++i) ASSERT_TRUE(put(writer, std::to_string(i), {i, 0}));
@@ -343,8 +343,8 @@ TEST_F(HashMapExpiry, RefusedUpdatesEvictNothing) {
         }
         EXPECT_EQ(damage_of(bench.view().as_const()), "");
     }
-    EXPECT_GT(refused, 20U);
-    EXPECT_GT(kept, 20U);
+    EXPECT_GT(refused, 5U);
+    EXPECT_GT(kept, 5U);
 }
 
 // Room is made from others, also where the hand stands before the very key.
