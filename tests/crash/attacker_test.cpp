@@ -28,17 +28,18 @@
 #endif
 #endif
 #ifndef HOLDFAST_TEST_KEEPS_NEW
-void* operator new(std::size_t bytes) {
+// Not inlined: g++ would take the call of free in one for a mistake where it does not see the malloc in the other.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
     void* const at = std::malloc(bytes == 0 ? 1 : bytes);
     if (at == nullptr) throw std::bad_alloc();
     holdfast::test::allocations.took(at);
     return at;
 }
-void operator delete(void* at) noexcept {
+[[gnu::noinline]] void operator delete(void* at) noexcept {
     holdfast::test::allocations.gave(at);
     std::free(at);
 }
-void operator delete(void* at, std::size_t) noexcept { ::operator delete(at); }
+[[gnu::noinline]] void operator delete(void* at, std::size_t) noexcept { ::operator delete(at); }
 #endif
 
 namespace {
