@@ -65,7 +65,7 @@ inline void copy_opaque_64(std::byte* to, const std::byte* from) noexcept {
 #undef HOLDFAST_MOVE
 
 /// Requires: AVX; bytes >= 128. Registers of 32 bytes, whatever the rest of the program is compiled for; the upper
-/// halves are cleaned at the end.
+/// halves of all are cleaned at the end, so all are said to change: the optimiser may know of a caller that uses them.
 inline void copy_opaque_by_32(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     const std::byte* const last_from = from + bytes - 128;
     std::byte* const last_to = to + bytes - 128;
@@ -79,9 +79,10 @@ inline void copy_opaque_by_32(std::byte* to, const std::byte* from, std::size_t 
         "vmovups (%2), %%ymm0\n\tvmovups 32(%2), %%ymm1\n\tvmovups 64(%2), %%ymm2\n\tvmovups 96(%2), %%ymm3\n\t"
         "vmovups %%ymm0, (%3)\n\tvmovups %%ymm1, 32(%3)\n\tvmovups %%ymm2, 64(%3)\n\tvmovups %%ymm3, 96(%3)\n\t"
         "vzeroupper"
-        : "+r"(from), "+r"(to)
+        : "+&r"(from), "+&r"(to)
         : "r"(last_from), "r"(last_to)
-        : "xmm0", "xmm1", "xmm2", "xmm3", "memory", "cc");
+        : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",
+          "xmm13", "xmm14", "xmm15", "memory", "cc");
 }
 
 [[gnu::noinline]] inline void copy_opaque_long(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
