@@ -62,9 +62,10 @@ class event_source {
     /// Throws: io when the system gives no descriptor or thread; what a fork_guard throws.
     explicit event_source(Handle handle, Wait wait = {})
         : state_(std::make_unique<state>(std::move(handle), std::move(wait))) {
-        // Signals are for the threads that expect them.
+        // Signals are for the threads that expect them; but a fault is the worker's own, and the truncation guard's.
         sigset_t all{}, before{};
         ::sigfillset(&all);
+        for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) ::sigdelset(&all, fault);
         ::pthread_sigmask(SIG_SETMASK, &all, &before);
         try {
             state_->worker = std::thread([of = state_.get()] { of->run(); });
