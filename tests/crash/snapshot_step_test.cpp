@@ -78,7 +78,8 @@ std::string before_or_after(std::span<std::byte> image, const snapshot_bench& be
 class SnapshotStep : public ::testing::Test {
  protected:
     void SetUp() override {
-        if (!holdfast::test::can_trace()) GTEST_SKIP() << "needs: ptrace of a child";
+        if (!holdfast::test::can_trace() || holdfast::test::sanitized)
+            GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
     }
     static void report(const step_report& r) {
         EXPECT_TRUE(r.passed()) << r.failure;
