@@ -94,7 +94,11 @@ TEST(SortedIndexSuite, RunsEveryExperimentItNames) {
     ASSERT_EQ(all.ran.size(), list.asked.size());
     for (const auto& [name, subjects] : all.ran) {
         EXPECT_TRUE(list.asked.contains(name)) << name;
-        EXPECT_THAT(subjects, ElementsAre("holdfast", "std::lower_bound", "std::map")) << name;
+        if (name.starts_with("find hit, batches")) {  // batches beside single finds of our own
+            EXPECT_THAT(subjects, ElementsAre("holdfast", "holdfast, one at a time", "std::lower_bound", "std::map"));
+        } else {
+            EXPECT_THAT(subjects, ElementsAre("holdfast", "std::lower_bound", "std::map")) << name;
+        }
     }
     EXPECT_TRUE(all.ran.contains("find miss, independent, 2e3 keys of 32 bits, 4 KiB pages"));
     EXPECT_THAT(all.added["memory of a record, 2e3 keys of 64 bits, 4 KiB pages std::lower_bound"],
