@@ -43,6 +43,19 @@ namespace {
     }
 }
 
+/// What could not be compared beside a working writer.
+void warn_busy(const std::string& parts, verification& found) {
+    found.add(
+        {severity::warning,
+         "body",
+         std::nullopt,
+         {},
+         detail::concat("a working writer left no quiet moment to compare ", parts, "; look again when it rests")});
+}
+void warn_busy(std::uint64_t parts, verification& found) {
+    if (parts != 0) warn_busy(detail::concat(parts, " parts"), found);
+}
+
 void verify_table(const std::shared_ptr<const segment>& s, verification& found) {
     const dynamic_hash_table_reader table(s);
     const layout::hash_table_geometry g = table.geometry();
@@ -60,13 +73,7 @@ void verify_table(const std::shared_ptr<const segment>& s, verification& found) 
         note("a value was being replaced; readers and the next writer take it from the journal");
     else if (result.operation_open)
         note("an operation was under way; the next writer settles it");
-    if (result.busy != 0)
-        found.add({severity::warning,
-                   "body",
-                   std::nullopt,
-                   {},
-                   detail::concat("a working writer left no quiet moment to compare ", result.busy,
-                                  " parts; look again when it rests")});
+    warn_busy(result.busy, found);
     if (result.counters_too_high != 0)
         note(detail::concat(result.counters_too_high, " overflow counters are higher than need be: misses probe more"));
 }
@@ -88,13 +95,7 @@ void verify_elements(const std::shared_ptr<const segment>& s, verification& foun
     if (result.store_open)
         found.add({severity::note, "body", header_bytes + g.journal_offset, "journal",
                    "a store was under way; the next writer finishes it"});
-    if (result.busy != 0)
-        found.add({severity::warning,
-                   "body",
-                   std::nullopt,
-                   {},
-                   detail::concat("a working writer left no quiet moment to compare ", result.busy,
-                                  " parts; look again when it rests")});
+    warn_busy(result.busy, found);
 }
 
 void add_findings(const layout::findings& from, verification& found) {
@@ -154,12 +155,7 @@ void verify_blocks(const std::shared_ptr<const segment>& s, verification& found)
     if (result.replacement_open)
         found.add({severity::note, "body", header_bytes + layout::block_selector_offset, "counts",
                    "a value was being replaced; the next writer takes the old one out"});
-    if (result.busy)
-        found.add({severity::warning,
-                   "body",
-                   std::nullopt,
-                   {},
-                   "a working writer left no quiet moment to compare the counts; look again when it rests"});
+    if (result.busy) warn_busy("the counts", found);
 }
 
 /// Where a finding about a map shows: in its table, its control page, or its store.
@@ -203,13 +199,7 @@ void verify_map(const std::shared_ptr<const segment>& s, verification& found) {
     if (result.operation_open || result.table.operation_open)
         found.add({severity::note, "body", header_bytes + g.control_offset(), "record",
                    "an operation was under way; the next writer finishes it"});
-    if (result.busy != 0)
-        found.add({severity::warning,
-                   "body",
-                   std::nullopt,
-                   {},
-                   detail::concat("a working writer left no quiet moment to compare ", result.busy,
-                                  " parts; look again when it rests")});
+    warn_busy(result.busy, found);
 }
 
 void verify_queue_body(const std::shared_ptr<const segment>& s, verification& found) {
