@@ -19,12 +19,6 @@ namespace {
 
 constexpr std::uint64_t table_count_modulus = std::uint64_t{1} << 24;  // hash_table/intent.hpp
 
-[[nodiscard]] memory::trust trust_anybody() {
-    memory::trust anybody;
-    anybody.any_owner = true;  // every byte is treated as input
-    return anybody;
-}
-
 [[nodiscard]] std::uint64_t operations_of_table(const segment& s) {
     const layout::hash_table_geometry g = detail::geometry_of(s);
     const std::byte* const word = s.bytes().data() + g.journal_offset + layout::journal_intent_offset;

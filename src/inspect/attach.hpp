@@ -9,10 +9,17 @@
 
 namespace holdfast::inspect {
 
+/// For what is only looked at: anybody's, since every byte is treated as input.
+[[nodiscard]] inline memory::trust trust_anybody() {
+    memory::trust anybody;
+    anybody.any_owner = true;
+    return anybody;
+}
+
 /// Throws: as segment::attach.
 [[nodiscard]] inline std::shared_ptr<const segment> attach_to_look(std::string_view uri) {
     attach_options look;
-    look.trust.any_owner = true;
+    look.trust = trust_anybody();
     return std::make_shared<const segment>(segment::attach(uri, access::read_only, look));
 }
 

@@ -9,6 +9,7 @@
 #include "holdfast/queue/observer.hpp"
 #include "holdfast/snapshot.hpp"
 #include "holdfast/sorted_index.hpp"
+#include "inspect/attach.hpp"
 #include "inspect/metrics_reader.hpp"
 
 namespace holdfast::inspect {
@@ -112,9 +113,7 @@ namespace {
 }
 
 [[nodiscard]] contents contents_of_queue(const segment& s) {
-    memory::trust looks_only;
-    looks_only.any_owner = true;  // as for the segment: every byte is treated as input
-    const queue_observer observer(std::shared_ptr<const segment>(std::shared_ptr<void>(), &s), looks_only);
+    const queue_observer observer(std::shared_ptr<const segment>(std::shared_ptr<void>(), &s), trust_anybody());
     const layout::queue_geometry& g = observer.geometry();
     contents c;
     c.size = observer.size();

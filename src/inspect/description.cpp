@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "holdfast/segment/places.hpp"
+#include "inspect/attach.hpp"
 #include "inspect/contents.hpp"
 
 namespace holdfast::inspect {
@@ -106,9 +107,7 @@ description describe(std::string_view uri, const describe_options& options) {
         d.backing = backing_of(name);
         d.lease = lease_state_of(name);
         d.registered = is_registered(name);
-        attach_options look;
-        look.trust.any_owner = true;  // only to be looked at; every byte is treated as input
-        describe_segment(d, segment::attach(uri, access::read_only, look), options);
+        describe_segment(d, *attach_to_look(uri), options);
     } catch (const error& failure) {
         d.problem = problem_of(failure);
     } catch (const std::exception& failure) {

@@ -81,11 +81,6 @@ class queue_watcher final : public follower {
     [[nodiscard]] bool writer_gone() override { return observer_.producer_alive() == false; }
 
  private:
-    [[nodiscard]] static memory::trust trust_anybody() {
-        memory::trust anybody;
-        anybody.any_owner = true;  // every byte is treated as input
-        return anybody;
-    }
     [[nodiscard]] queue_watch watch() const {
         if (observer_.refusal()) throw *observer_.refusal();
         const layout::queue_side* const consumer = observer_.consumer_side();

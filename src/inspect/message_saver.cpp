@@ -11,6 +11,7 @@
 
 #include "holdfast/broadcast.hpp"
 #include "holdfast/queue.hpp"
+#include "inspect/attach.hpp"
 #include "inspect/kind_savers.hpp"
 #include "inspect/queue_watch.hpp"
 #include "inspect/saver_parts.hpp"
@@ -145,9 +146,7 @@ void fill_ring(saved_reader& file, std::span<std::byte> body, const layout::broa
 /// What waited at the beginning and was not taken meanwhile is all there; what was taken meanwhile may be.
 saved_writer save_queue(const std::shared_ptr<const segment>& s, const saved_writer::sink& out,
                         const save_progress& progress) {
-    memory::trust looks_only;
-    looks_only.any_owner = true;  // every byte is treated as input
-    const queue_observer observer(s, looks_only);
+    const queue_observer observer(s, trust_anybody());
     if (observer.refusal()) throw *observer.refusal();
     if (observer.consumer_side() == nullptr) require_no_fault(*s, errc::geometry_mismatch);
     const layout::queue_geometry& g = observer.geometry();

@@ -12,6 +12,7 @@
 #include "holdfast/queue/observer.hpp"
 #include "holdfast/snapshot.hpp"
 #include "holdfast/sorted_index.hpp"
+#include "inspect/attach.hpp"
 #include "inspect/contents.hpp"
 #include "inspect/metrics_reader.hpp"
 
@@ -203,9 +204,7 @@ void verify_map(const std::shared_ptr<const segment>& s, verification& found) {
 }
 
 void verify_queue_body(const std::shared_ptr<const segment>& s, verification& found) {
-    memory::trust looks_only;
-    looks_only.any_owner = true;  // every byte is treated as input
-    const queue_observer observer(s, looks_only);
+    const queue_observer observer(s, trust_anybody());
     const layout::queue_verification seen = observer.verify();
     found.elements = seen.messages;
     const auto of_consumer = [](std::uint64_t offset) {
