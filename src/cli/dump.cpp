@@ -28,18 +28,16 @@ struct options {
 
 /// A map's entries as JSON lines, the only form that bytes of any length have.
 std::uint64_t dump_map(const inspect::map_reader& map, const inspect::text_sink& sink) {
-    std::string text;
+    inspect::text_pieces pieces(sink);
     std::uint64_t count = 0;
     map.scan([&](const hash_map_entry& entry) {
-        map.append_json(text, entry);
-        text += '\n';
+        map.append_json(pieces.text(), entry);
+        pieces.text() += '\n';
         ++count;
-        if (text.size() < 65536) return true;
-        sink(text);
-        text.clear();
+        pieces.line_done();
         return true;
     });
-    if (!text.empty()) sink(text);
+    pieces.flush();
     return count;
 }
 

@@ -80,7 +80,8 @@ int scan_entries(const options& chosen) {
     const std::vector<std::string_view> views(names.begin(), names.end());
     const json_writer writer(schema, views);
     const field& first = schema.key->fields().front();
-    std::string text;
+    inspect::text_pieces pieces(put);
+    std::string& text = pieces.text();
     std::string key_text;
     std::uint64_t shown = 0;
     if (!chosen.json) text += heading(columns);
@@ -96,13 +97,10 @@ int scan_entries(const options& chosen) {
         } else {
             inspect::append_row(text, columns, inspect::file_format::tsv, key, value);
         }
-        if (text.size() > 65536) {
-            put(text);
-            text.clear();
-        }
+        pieces.line_done();
         return ++shown != chosen.limit;
     });
-    if (shown != 0) put(text);
+    if (shown != 0) pieces.flush();
     if (const auto fault = reader->fault(); fault == errc::contended)
         throw error(*fault, reader->memory().uri(),
                     "the writer changed it faster than it could be read: some entries are missing; try again");
@@ -115,7 +113,8 @@ int scan_map(const options& chosen, const std::shared_ptr<const segment>& from) 
     if (!chosen.fields.empty())
         throw error(errc::invalid_argument, from->uri(), "a hash_map's values have no fields; leave --fields out");
     const inspect::map_reader map(from);
-    std::string text;
+    inspect::text_pieces pieces(put);
+    std::string& text = pieces.text();
     std::uint64_t shown = 0;
     if (!chosen.json) text = styled("key\tbytes\tttl_s\tvalue", style::strong) + "\n";
     map.scan([&](const hash_map_entry& entry) {
@@ -126,13 +125,10 @@ int scan_map(const options& chosen, const std::shared_ptr<const segment>& from) 
         } else {
             map.append_line(text, entry);
         }
-        if (text.size() > 65536) {
-            put(text);
-            text.clear();
-        }
+        pieces.line_done();
         return ++shown != chosen.limit;
     });
-    if (shown != 0) put(text);
+    if (shown != 0) pieces.flush();
     return shown == 0 ? negative : success;
 }
 

@@ -7,12 +7,6 @@
 
 namespace holdfast::inspect {
 
-namespace {
-
-constexpr std::size_t piece_bytes = std::size_t{256} << 10;
-
-}  // namespace
-
 void append_header(std::string& out, const table_schema& schema, file_format format) {
     if (format == file_format::json_lines) {
         out += "{\"$schema\":\"" + schema.text() + "\"}\n";
@@ -47,7 +41,8 @@ void append_row(std::string& out, const std::vector<table_column>& columns, file
 }
 
 std::uint64_t dump(keyed_reader& from, const dump_options& options, const text_sink& sink) {
-    std::string text;
+    text_pieces pieces(sink);
+    std::string& text = pieces.text();
     std::uint64_t count = 0;
     if (options.header) append_header(text, from.schema(), options.format);
     const std::vector<table_column> columns = columns_of(from.schema().schema);
@@ -59,13 +54,10 @@ std::uint64_t dump(keyed_reader& from, const dump_options& options, const text_s
             append_row(text, columns, options.format, key, value);
         }
         ++count;
-        if (text.size() >= piece_bytes) {
-            sink(text);
-            text.clear();
-        }
+        pieces.line_done();
         return true;
     });
-    sink(text);
+    pieces.flush();
     if (const auto fault = from.fault(); fault == errc::contended)
         throw error(
             *fault, from.memory().uri(),

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <string_view>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "inspect/keyed_reader.hpp"
 #include "inspect/record_input.hpp"
+#include "inspect/text_sink.hpp"
 
 namespace holdfast::inspect {
 
@@ -15,9 +17,6 @@ struct dump_options {
     file_format format = file_format::csv;
     bool header = true;  ///< the schema first, so that the text can be loaded by itself
 };
-
-/// Takes a piece of the text.
-using text_sink = std::function<void(std::string_view)>;
 
 /// Writes every entry. Returns: how many. Throws: as keyed_reader::scan; corrupt when damage was met; what sink throws.
 std::uint64_t dump(keyed_reader& from, const dump_options& options, const text_sink& sink);
