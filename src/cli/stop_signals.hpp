@@ -11,6 +11,10 @@
 #include <atomic>
 #include <cstdint>
 
+#include "cli/exit_code.hpp"
+#include "cli/output.hpp"
+#include "holdfast/error.hpp"
+
 namespace holdfast::cli {
 
 /// While one lives, signals to end set a flag instead; a second one of a kind ends the program as ever.
@@ -57,5 +61,19 @@ class stop_signals {
     }
     struct sigaction interrupt_{}, terminate_{}, pipe_{};
 };
+
+/// Runs what runs until it is stopped: work(stop) gives the exit code. Whoever read our output and has gone is no
+/// failure of ours, and nobody is left to tell.
+template <class Work>
+[[nodiscard]] int run_until_stopped(Work&& work) {
+    const stop_signals stop;
+    try {
+        return work(stop);
+    } catch (const error& failure) {
+        if (failure.reason() != errc::io || !stop_signals::output_closed()) throw;
+        discard_output();
+        return success;
+    }
+}
 
 }  // namespace holdfast::cli

@@ -269,9 +269,8 @@ session::end session::run(const stop_signals& stop) {
     return false;
 }
 
-int follow(const options& chosen) {
+int follow(const options& chosen, const stop_signals& stop) {
     inspect::follow_options how = follow_options_of(chosen);
-    const stop_signals stop;
     std::uint64_t shown = 0;
     for (;;) {
         session now(chosen, how, shown);
@@ -293,19 +292,6 @@ int follow(const options& chosen) {
                 if (!wait_for_name(chosen, stop)) return success;
                 how.start = {inspect::follow_start::from::oldest, 0};  // all of it is new
         }
-    }
-}
-
-int tail(const options& chosen) {
-    try {
-        return follow(chosen);
-    } catch (const error& failure) {
-        // Whoever read our output has gone: no failure of ours, and nobody left to tell.
-        if (failure.reason() == errc::io && stop_signals::output_closed()) {
-            discard_output();
-            return success;
-        }
-        throw;
     }
 }
 
@@ -336,7 +322,7 @@ void add_tail(command_line& line) {
             "its output goes away; --now ends with 1 when nothing was shown.\n"
             "A watched queue notices nothing; messages that its consumer takes before they were looked at count as\n"
             "lost. With --consume a message is released when it has been written to the output.")
-        .run([chosen] { return tail(*chosen); });
+        .run([chosen] { return run_until_stopped([&](const stop_signals& stop) { return follow(*chosen, stop); }); });
     chosen->access.declare(tail_line);
 }
 

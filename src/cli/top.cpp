@@ -120,11 +120,10 @@ void print_json(const std::vector<inspect::activity>& all, double seconds) {
     }
 }
 
-void watch_all(const options& chosen) {
+int watch_all(const options& chosen, const stop_signals& stop) {
     const std::uint64_t interval_ns = interval_ns_of(chosen.interval);
     const std::uint64_t count = chosen.once ? 1 : chosen.count;
     const bool terminal = on_terminal() && !chosen.json;
-    const stop_signals stop;
     inspect::activity_watch watch;
     std::uint64_t before_ns = memory::deadline::now_ns();
     // Rates take two looks; a terminal shows the first one too.
@@ -135,7 +134,7 @@ void watch_all(const options& chosen) {
         flush_output();
     }
     for (std::uint64_t shown = 0; count == 0 || shown < count; ++shown) {
-        if (!sleep_until(before_ns + interval_ns, watch, stop)) return;
+        if (!sleep_until(before_ns + interval_ns, watch, stop)) return success;
         all = watch.look();
         const std::uint64_t now_ns = memory::deadline::now_ns();
         if (terminal && count != 1) put("\033[2J\033[H");
@@ -146,15 +145,6 @@ void watch_all(const options& chosen) {
         if (!chosen.json) print(all);
         flush_output();
         before_ns = now_ns;
-    }
-}
-
-int top(const options& chosen) {
-    try {
-        watch_all(chosen);
-    } catch (const error& failure) {
-        if (failure.reason() != errc::io || !stop_signals::output_closed()) throw;
-        discard_output();  // its reader has gone: no failure of ours
     }
     return success;
 }
@@ -172,7 +162,8 @@ void add_top(command_line& line) {
             "Looks only: takes no lease and registers nowhere. OPS/S: operations on a hash table or block store,\n"
             "messages, versions, samples, increments. LAG: messages or versions that the slowest reader has yet to\n"
             "see, of those that say so. Ends on Ctrl-C, and when the reader of its output goes away.")
-        .run([chosen] { return top(*chosen); });
+        .run(
+            [chosen] { return run_until_stopped([&](const stop_signals& stop) { return watch_all(*chosen, stop); }); });
 }
 
 }  // namespace holdfast::cli
