@@ -13,10 +13,6 @@ namespace holdfast::inspect {
 
 namespace {
 
-[[nodiscard]] std::string_view text_of(const std::vector<std::byte>& bytes) noexcept {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 [[nodiscard]] bool is_text(std::string_view text) noexcept {
     while (!text.empty()) {
         const std::size_t bytes = detail::utf8_bytes(text);
@@ -27,14 +23,8 @@ namespace {
 }
 
 [[nodiscard]] std::string hex_of(std::string_view bytes) {
-    constexpr std::string_view digits = "0123456789abcdef";
     std::string text;
-    text.reserve(2 * bytes.size());
-    for (const char c : bytes) {
-        const auto byte = static_cast<unsigned char>(c);
-        text += digits[byte >> 4U];
-        text += digits[byte & 15U];
-    }
+    append_hex(text, bytes);
     return text;
 }
 
@@ -100,8 +90,8 @@ void map_reader::scan(const std::function<bool(const hash_map_entry&)>& sink) co
 }
 
 std::string map_reader::key_text(const hash_map_entry& entry) const {
-    if (!codec_) return std::string(text_of(entry.key));
-    if (entry.key.size() != codec_->key_bytes()) return hex_of(text_of(entry.key));  // not of the map's own keys
+    if (!codec_) return std::string(characters_of(entry.key));
+    if (entry.key.size() != codec_->key_bytes()) return hex_of(characters_of(entry.key));  // not of the map's own keys
     std::string text;
     for (const field& f : codec_->schema().key->fields()) {
         if (!text.empty()) text += ',';
@@ -118,9 +108,9 @@ void map_reader::append_json(std::string& out, const hash_map_entry& entry) cons
         codec_->append_json(key, entry.key, {});
         json.key("key").raw(key);
     } else {
-        append_bytes(json, "key", text_of(entry.key));
+        append_bytes(json, "key", characters_of(entry.key));
     }
-    append_bytes(json, "value", text_of(entry.value));
+    append_bytes(json, "value", characters_of(entry.value));
     json.member("bytes", entry.value.size());
     if (entry.ttl_s != 0)
         json.member("ttl_s", entry.ttl_s);
@@ -136,7 +126,7 @@ void map_reader::append_line(std::string& out, const hash_map_entry& entry) cons
     out += detail::concat('\t', entry.value.size(), '\t');
     out += entry.ttl_s != 0 ? std::to_string(entry.ttl_s) : std::string("-");
     out += '\t';
-    out += printable(text_of(entry.value).substr(0, shown_max));
+    out += printable(characters_of(entry.value).substr(0, shown_max));
     if (entry.value.size() > shown_max) out += "...";
     out += '\n';
 }

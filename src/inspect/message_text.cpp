@@ -6,14 +6,11 @@
 #include "holdfast/record/fixed_text.hpp"
 #include "holdfast/record/text.hpp"
 #include "inspect/delimited_text.hpp"
+#include "inspect/json_out.hpp"
 
 namespace holdfast::inspect {
 
 namespace {
-
-[[nodiscard]] std::string_view characters_of(std::span<const std::byte> bytes) noexcept {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 /// Whether a text is valid UTF-8 without characters that a terminal obeys, tabs and ends of lines apart.
 [[nodiscard]] bool is_printable(std::string_view text) noexcept {
@@ -41,10 +38,6 @@ void append_whole(std::string& out, std::string_view text, bool controls) {
         }
         text.remove_prefix(bytes == 0 ? 1 : bytes);
     }
-}
-
-void append_hex(std::string& out, std::span<const std::byte> bytes) {
-    for (const std::byte byte : bytes) detail::append_hex(out, static_cast<unsigned char>(byte));
 }
 
 }  // namespace
@@ -86,7 +79,7 @@ void message_writer::append_line(std::string& out, std::span<const std::byte> me
         return;
     }
     std::string_view text = characters_of(message);
-    if (!as_text(text)) return append_hex(out, message);
+    if (!as_text(text)) return append_hex(out, characters_of(message));
     if (text.ends_with('\n')) text.remove_suffix(1);  // the line has an end of its own
     append_whole(out, text, true);
 }
@@ -106,7 +99,7 @@ void message_writer::append_members(std::string& out, std::span<const std::byte>
         return;
     }
     out += "\"hex\":\"";
-    append_hex(out, message);
+    append_hex(out, characters_of(message));
     out += '"';
 }
 

@@ -24,10 +24,6 @@ constexpr std::size_t section_head_bytes = 16;
 
 [[nodiscard]] constexpr std::size_t padded(std::size_t bytes) noexcept { return (bytes + 7) / 8 * 8; }
 
-[[nodiscard]] std::string_view text_of(std::span<const std::byte> bytes) {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 [[nodiscard]] memory::descriptor open_to_read(const std::string& path) {
     if (path == "-") return memory::descriptor(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
     memory::descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -52,8 +48,8 @@ saved_writer::saved_writer(sink out, saved_header header, std::string_view schem
 
 void saved_writer::write(std::span<const std::byte> bytes) {
     sum_ = detail::checksum(bytes, sum_);
-    out_(text_of(bytes));
-    out_(text_of(std::as_bytes(std::span(&sum_, 1))));
+    out_(characters_of(bytes));
+    out_(characters_of(std::as_bytes(std::span(&sum_, 1))));
     bytes_ += bytes.size() + sizeof sum_;
 }
 
@@ -106,7 +102,7 @@ saved_reader::saved_reader(const std::string& path)
     if (header_.fingerprint != layout::platform_fingerprint)
         throw error(errc::version_mismatch, name_,
                     "saved on a platform with another byte order or word size; dump it there and load it here");
-    schema_ = text_of(std::span(head).subspan(sizeof header_, header_.schema_bytes));
+    schema_ = characters_of(std::span(head).subspan(sizeof header_, header_.schema_bytes));
 }
 
 std::optional<std::uint64_t> saved_reader::file_bytes() const {
