@@ -5,6 +5,7 @@
 
 #include <numeric>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "../../bench/peers/level_table.hpp"
@@ -22,18 +23,31 @@ INSTANTIATE_TEST_SUITE_P(Levels, HashTableKinds, testing::ValuesIn(parameters_of
 
 namespace {
 
-using namespace holdfast::bench;
+using holdfast::bench::geometric_table;
 using holdfast::workload::make_keys;
 using holdfast::workload::page_choice;
 using holdfast::workload::table_value;
 using holdfast::workload::value_of;
+using study::geometric_rows;
+using study::nearest_prime;
+using study::row_lengths;
 using value = table_value<1>;
+
+/// A table on memory of its own.
+struct own_table {
+    explicit own_table(const std::vector<std::uint64_t>& lengths)
+        : words(study::level_table<value>::bytes_for(lengths) / 8),
+          levels(study::level_table<value>::format(std::as_writable_bytes(std::span(words)), lengths)) {}
+    std::vector<std::uint64_t> words;
+    study::level_table<value> levels;
+};
 
 /// Part of the places in use when the first insert is refused.
 double usage_at_first_refusal(const std::vector<std::uint64_t>& lengths) {
-    level_table<value> table(lengths, page_choice::small);
+    own_table own(lengths);
+    auto& table = own.levels;
     for (const std::uint64_t key : make_keys(1, 2 * table.places()))
-        if (!table.insert(key, value_of<value>(key))) break;
+        if (table.insert(key, value_of<value>(key)) != study::level_result::inserted) break;
     return static_cast<double>(table.size()) / static_cast<double>(table.places());
 }
 
@@ -71,12 +85,14 @@ TEST(LevelTable, UsageIsWhatWasPublished) {
 }
 
 TEST(LevelTable, KeysInLaterRowsStayReachableWhenEarlierOnesGo) {
-    level_table<value> table(row_lengths(1000, 10, 0.6), page_choice::small);
+    own_table own(row_lengths(1000, 10, 0.6));
+    auto& table = own.levels;
     const std::vector<std::uint64_t> keys = make_keys(1, 800);
-    for (const std::uint64_t key : keys) ASSERT_TRUE(table.insert(key, value_of<value>(key)));
+    for (const std::uint64_t key : keys)
+        ASSERT_EQ(table.insert(key, value_of<value>(key)), study::level_result::inserted);
     for (std::size_t i = 0; i < keys.size(); i += 2) ASSERT_TRUE(table.erase(keys[i]));
     for (std::size_t i = 0; i < keys.size(); ++i) EXPECT_EQ(table.find(keys[i]) != nullptr, i % 2 == 1);
-    EXPECT_FALSE(table.insert(keys[1], value_of<value>(keys[1]))) << "there already, in whichever row";
+    EXPECT_EQ(table.insert(keys[1], value_of<value>(keys[1])), study::level_result::exists) << "in whichever row";
 }
 
 // Not published: an entry that overflowed never comes back, so the short last rows fill up.

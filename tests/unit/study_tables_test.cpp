@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// The hash tables that studies are about: each is a whole table, or its counts would say nothing.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <unordered_map>
+#include <vector>
+
+#include "../../studies/multilevel_hash/level_table.hpp"
+#include "holdfast/segment.hpp"
+#include "support/seed.hpp"
+
+namespace {
+
+using holdfast::test::seeded_random;
+using u64 = std::uint64_t;
+using study::level_result;
+using level_table = study::level_table<u64>;
+using level_reader = study::level_view<u64>;
+
+/// A table of levels over words of its own.
+struct levels {
+    explicit levels(const std::vector<u64>& lengths)
+        : words(level_table::bytes_for(lengths) / 8),
+          table(level_table::format(std::as_writable_bytes(std::span(words)), lengths)) {}
+    std::vector<u64> words;
+    level_table table;
+
+    bool insert(u64 key, u64 value) { return table.insert(key, value) == level_result::inserted; }
+    bool erase(u64 key) { return table.erase(key); }
+    const u64* find(u64 key) const { return table.find(key); }
+    [[nodiscard]] u64 size() const { return table.size(); }
+    template <class Visit>
+    void visit(Visit each) const {
+        for (const auto& entry : table) each(entry.key, entry.value);
+    }
+};
+
+/// Random changes to a table and to a map of the standard library; the table may refuse what is new, and nothing else.
+template <class Table>
+void agrees_with_a_map(Table& table, u64 keys, int steps, seeded_random& random) {
+    std::unordered_map<u64, u64> model;
+    u64 refused = 0;
+    for (int step = 0; step < steps; ++step) {
+        const u64 key = 1 + random() % keys, value = random();
+        if (random() % 3 == 0) {
+            ASSERT_EQ(table.erase(key), model.erase(key) == 1) << step;
+        } else if (model.contains(key)) {
+            ASSERT_FALSE(table.insert(key, value)) << step;
+        } else if (table.insert(key, value)) {
+            model.emplace(key, value);
+        } else {
+            ++refused;
+        }
+        ASSERT_EQ(table.size(), model.size()) << step;
+    }
+    EXPECT_LT(refused, static_cast<u64>(steps) / 2);
+    for (u64 key = 1; key <= keys; ++key) {
+        const auto wanted = model.find(key);
+        const auto found = table.find(key);
+        ASSERT_EQ(found != nullptr, wanted != model.end()) << key;
+        if (found) {
+            ASSERT_EQ(*found, wanted->second) << key;
+        }
+    }
+    u64 visited = 0;
+    table.visit([&](u64 key, u64 value) {
+        ++visited;
+        const auto wanted = model.find(key);
+        ASSERT_NE(wanted, model.end()) << key;
+        ASSERT_EQ(value, wanted->second) << key;
+    });
+    EXPECT_EQ(visited, model.size());
+}
+
+TEST(StudyLevelTable, AgreesWithAMap) {
+    seeded_random random;
+    for (const auto& lengths : {study::row_lengths(1000, 50, 1), study::geometric_lengths(1000), std::vector<u64>{2}}) {
+        levels table(lengths);
+        const u64 places = table.table.places();
+        agrees_with_a_map(table, places, 20'000, random);
+    }
+}
+
+TEST(StudyLevelTable, ZeroIsNoKey) {
+    levels table(study::row_lengths(100, 5, 1));
+    EXPECT_EQ(table.table.insert(0, 1), level_result::reserved_key);
+    EXPECT_EQ(table.table.find(0), nullptr) << "free places have that key";
+    EXPECT_FALSE(table.table.erase(0));
+    EXPECT_EQ(table.table.size(), 0U);
+}
+
+TEST(StudyLevelTable, LooksAtEveryRowForAMissAndAtTheFirstOnesForAHit) {
+    levels table(study::row_lengths(1000, 10, 0.6));
+    ASSERT_TRUE(table.insert(7, 70));
+    u64 looked_at = 0;
+    EXPECT_NE(std::as_const(table.table).find(7, looked_at), nullptr);
+    EXPECT_EQ(looked_at, 1U) << "the first key of a table lies in its first row";
+    EXPECT_EQ(std::as_const(table.table).find(8, looked_at), nullptr);
+    EXPECT_EQ(looked_at, 11U);
+    EXPECT_EQ(table.table.row_size(0), 1U);
+}
+
+TEST(StudyLevelTable, LiesInASharedSegmentAndIsReadByWhoeverAttaches) {
+    const std::vector<u64> lengths = study::geometric_lengths(2000);
+    holdfast::segment_spec spec;
+    spec.body_bytes = level_table::bytes_for(lengths);
+    auto segment = holdfast::segment::create(
+        "memfd:", spec, {}, [&](std::span<std::byte> body) { (void)level_table::format(body, lengths); });
+    level_table writer = level_table::attach(segment.body());
+    for (u64 key = 1; key <= 1000; ++key) ASSERT_EQ(writer.insert(key, 3 * key), level_result::inserted);
+
+    // Another mapping of the same memory, which cannot be written.
+    const auto other = holdfast::segment::attach(segment.descriptors(), holdfast::access::read_only);
+    ASSERT_NE(other.bytes().data(), segment.bytes().data());
+    const level_reader reader = level_reader::attach(other.bytes());
+    EXPECT_EQ(reader.size(), 1000U);
+    for (u64 key = 1; key <= 1000; ++key) {
+        ASSERT_NE(reader.find(key), nullptr) << key;
+        ASSERT_EQ(*reader.find(key), 3 * key);
+    }
+    EXPECT_TRUE(writer.erase(1));
+    EXPECT_EQ(reader.find(1), nullptr);
+    u64 sum = 0;
+    for (const auto& entry : reader) sum += entry.key;
+    EXPECT_EQ(sum, 1000U * 1001 / 2 - 1);
+}
+
+TEST(StudyLevelTable, DamagedHeadersAreRefused) {
+    const std::vector<u64> lengths = study::geometric_lengths(500);
+    levels whole(lengths);
+    const auto refused = [&](std::size_t word, u64 value) {
+        std::vector<u64> damaged = whole.words;
+        damaged[word] = value;
+        EXPECT_THROW((void)level_reader::attach(std::as_bytes(std::span(damaged))), std::invalid_argument) << word;
+    };
+    refused(0, 0);  // no table
+    refused(1, 0);  // rows
+    refused(1, study::level_rows_max + 1);
+    refused(2, 24);  // bytes of a node
+    refused(8, 1);   // a length
+    refused(8, ~u64{0});
+    refused(8 + lengths.size() - 1, lengths.back() + 1);  // the last row, one place behind the end
+    const std::span<const u64> cut(whole.words.data(), whole.words.size() - 1);
+    EXPECT_THROW((void)level_reader::attach(std::as_bytes(cut)), std::invalid_argument);
+    EXPECT_THROW((void)level_reader::attach(std::as_bytes(cut.first(100))), std::invalid_argument);
+}
+
+}  // namespace
