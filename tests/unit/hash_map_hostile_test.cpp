@@ -363,6 +363,24 @@ TEST_F(HashMapLies, AShortKeysWordTakesNoOtherKeysEntryOut) {
     }
 }
 
+// Who copies an entry copies the key's own: what a short key is led to by damage is another's, or nothing.
+TEST_F(HashMapLies, AShortKeysWordGivesItNoCopyOfAnotherKeysEntry) {
+    map_writer writer = bench_.writer();
+    ASSERT_TRUE(put(writer, "a", {1, 10}));
+    const hash_map_result other = put(writer, "b", {2, 10});
+    for (const std::uint64_t word : {other.handle, bench_.view().store.handle(99, 77)}) {
+        lead("a", word);
+        writer = bench_.writer();
+        const std::uint64_t before = used();
+        EXPECT_EQ(writer.fetch_add<std::uint8_t>(as_key("a"), 0, 1).status, outcome::corrupt);
+        EXPECT_EQ(writer.touch(as_key("a"), 0).status, outcome::corrupt);
+        EXPECT_EQ(writer.fault(), errc::corrupt);
+        EXPECT_EQ(used(), before) << "nothing is left over";
+        EXPECT_EQ(bench_.reader().handle_under(holdfast::detail::digest_of(as_key("a"), bench_.view().seed())), word);
+        EXPECT_TRUE(holds(bench_.reader(), "b", {2, 10}));
+    }
+}
+
 TEST_F(HashMapLies, AWordThatIsNoHandleIsMendedByASet) {
     map_writer writer = bench_.writer();
     for (const std::uint64_t word : {std::uint64_t{12345}, ~std::uint64_t{0}, bench_.view().store.handle(99, 77)}) {

@@ -247,6 +247,7 @@ class map_writer_core : public map_keeper {
         place at = look_up(digest, key);
         if (at.status != outcome::ok) return {at.status};
         if (at.handle == 0) return {outcome::not_found};
+        if (at.entry == 0) return {reader_.broken()};  // what lies there, if anything, is another key's
         map_entry_head head;
         std::uint64_t bytes = 0;
         if (reader_.head_of(at.handle, head, bytes) != outcome::ok) return {reader_.broken()};
