@@ -381,6 +381,22 @@ TEST_F(HashMapLies, AShortKeysWordGivesItNoCopyOfAnotherKeysEntry) {
     }
 }
 
+// A size that lies makes nobody evict more than one entry for one that comes.
+TEST_F(HashMapLies, ATableThatCallsItselfFullLosesOneEntryForEach) {
+    map_bench bench({.units = 100, .capacity = 20, .evicting = true});
+    {
+        map_writer writer = bench.writer();
+        for (std::uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(put(writer, map_key(i), {i, 1}));
+    }
+    holdfast::detail::store_release<std::uint64_t>(bench.view().table.journal + layout::journal_size_offset,
+                                                   ~std::uint64_t{0});
+    map_writer writer = bench.writer();
+    for (std::uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(put(writer, map_key(50 + i), {i, 1}));
+    EXPECT_EQ(bench.reader().usage().evicted, 3U);
+    EXPECT_EQ(bench.reader().blocks().usage().values, 10U);
+    EXPECT_NE(damage_of(bench.view().as_const()).find("size"), std::string::npos);
+}
+
 TEST_F(HashMapLies, AWordThatIsNoHandleIsMendedByASet) {
     map_writer writer = bench_.writer();
     for (const std::uint64_t word : {std::uint64_t{12345}, ~std::uint64_t{0}, bench_.view().store.handle(99, 77)}) {

@@ -177,8 +177,9 @@ class map_writer_core : public map_keeper {
     /// lies under `at` stays while it can. If both do not fit at once, whatever else went, nothing else goes for it:
     /// where it `may_go` it is evicted first, which `at` then says, else the answer is `full`.
     [[nodiscard]] outcome claim(const map_digest& digest, place& at, std::uint64_t bytes, bool may_go) noexcept {
-        while (at.handle == 0 && table_.size() >= view_.geometry().table.capacity)
-            if (!make_room(0)) break;  // the table has a few slots more than that
+        // One goes for one that comes, whatever the table says of its size. Where none can, it has a few slots more
+        // than its capacity; without one of those it says that it is full.
+        if (at.handle == 0 && table_.size() >= view_.geometry().table.capacity) (void)make_room(0);
         for (bool fits = at.entry == 0;;) {
             const outcome status = store_.prepare(bytes);
             if (status != outcome::full) return status;
