@@ -397,6 +397,22 @@ TEST_F(HashMapLies, ATableThatCallsItselfFullLosesOneEntryForEach) {
     EXPECT_NE(damage_of(bench.view().as_const()).find("size"), std::string::npos);
 }
 
+// The units of a value that went hold another's bytes, which are no size: what is not there costs nothing.
+TEST_F(HashMapLies, WhatHasGoneIsNotChargedForWhatLiesInItsPlace) {
+    map_writer writer = bench_.writer();
+    const hash_map_result gone = put(writer, "a", {1, 10});
+    ASSERT_TRUE(writer.erase(as_key("a")));
+    const std::uint64_t unit = bench_.view().store.index_of(gone.handle);
+    holdfast::detail::shared_store<std::uint64_t>(bench_.view().store.unit(unit), ~std::uint64_t{0});
+    holdfast::detail::map_reading_budget budget(bench_.reader().blocks().bytes());
+    for (unsigned i = 0; i < 10; ++i) EXPECT_TRUE(budget.spend(gone.handle)) << i;
+    const hash_map_result there = put(writer, "b", {1, 6000});
+    ASSERT_TRUE(there);
+    EXPECT_TRUE(budget.spend(there.handle));
+    EXPECT_TRUE(budget.spend(there.handle));
+    EXPECT_FALSE(budget.spend(there.handle)) << "what stands is bounded";
+}
+
 TEST_F(HashMapLies, AWordThatIsNoHandleIsMendedByASet) {
     map_writer writer = bench_.writer();
     for (const std::uint64_t word : {std::uint64_t{12345}, ~std::uint64_t{0}, bench_.view().store.handle(99, 77)}) {

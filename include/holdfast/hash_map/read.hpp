@@ -51,9 +51,11 @@ class map_reading_budget {
         : store_(store), left_(store.bytes_of(2 * store.units())) {}
     /// Before what lies under a handle is read. Returns: whether it may be.
     [[nodiscard]] bool spend(std::uint64_t handle) noexcept {
-        if (!store_.is_handle(handle)) return true;  // nothing will be read
+        // Of what does not stand nothing will be read, and what lies in its place is no size.
+        if (!store_.is_handle(handle) || store_.word(store_.index_of(handle)) != handle) return true;
         // Input: no more of it is ever read than the store has.
         const auto said = shared_load<std::uint64_t>(store_.unit(store_.index_of(handle)));
+        if (!store_.still(handle)) return true;  // replaced meanwhile
         const std::uint64_t bytes = std::min(said, store_.geometry().value_bytes_max());
         if (bytes > left_) return false;
         left_ -= bytes;
