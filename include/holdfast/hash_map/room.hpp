@@ -128,10 +128,13 @@ class map_keeper {
         const std::uint64_t unit = view_.store.index_of(handle);
         used_[static_cast<std::size_t>(unit / 64)] &= ~(std::uint64_t{1} << (unit % 64));
     }
-    void note_expiring() noexcept {
-        if (expiring_) return;
+    /// When an entry that is stored now expires; 0 seconds: never. Notes that there are such entries.
+    [[nodiscard]] std::uint64_t expiry_after(std::uint64_t ttl_s) noexcept {
+        if (ttl_s == 0) return 0;
+        if (!expiring_) store_release<std::uint64_t>(view_.control(layout::map_expiring_offset), 1);
         expiring_ = true;
-        store_release<std::uint64_t>(view_.control(layout::map_expiring_offset), 1);  // before the first such entry
+        const std::uint64_t time = now();
+        return ttl_s < ~time ? time + ttl_s : ~std::uint64_t{0};
     }
     [[nodiscard]] bool is_expired(std::uint64_t handle, std::uint64_t time) const noexcept {
         map_entry_head head;

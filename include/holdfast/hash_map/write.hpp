@@ -76,13 +76,7 @@ class map_writer_core : public map_keeper {
         const bool may_go = when.when == map_condition::always;
         if (const outcome room = claim(digest, at, value_at + value.size(), may_go); room != outcome::ok)
             return {room, room == outcome::full ? at.handle : 0};
-        std::uint64_t expires = 0;
-        if (how.ttl_s != 0) {
-            note_expiring();
-            const std::uint64_t time = now();
-            expires = how.ttl_s < ~time ? time + how.ttl_s : ~std::uint64_t{0};
-        }
-        write_head(key, expires, how.flags);
+        write_head(key, expiry_after(how.ttl_s), how.flags);
         (void)store_.write(value_at, value);
         return commit(digest, at);
     }
@@ -122,10 +116,8 @@ class map_writer_core : public map_keeper {
 
     /// Gives the key's entry another expiry.
     hash_map_result touch(std::span<const std::byte> key, std::uint64_t ttl_s) noexcept {
-        if (ttl_s != 0) note_expiring();
         return copy(key, [&](std::uint64_t, const map_entry_head&, std::uint64_t) {
-            const std::uint64_t time = ttl_s != 0 ? now() : 0;
-            const std::uint64_t expires = ttl_s == 0 ? 0 : ttl_s < ~time ? time + ttl_s : ~std::uint64_t{0};
+            const std::uint64_t expires = expiry_after(ttl_s);
             return store_.write(0, std::as_bytes(std::span(&expires, 1)));
         });
     }
