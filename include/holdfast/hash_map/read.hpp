@@ -202,10 +202,7 @@ class map_reader_core {
         bool same = true;
         const outcome got = walk(
             handle, [&](const map_entry_head& head, std::uint64_t) { return same = head.key_bytes == key.size(); },
-            [&](std::span<const std::byte> piece, std::uint64_t at) {
-                const std::span<const std::byte> rest = key.subspan(static_cast<std::size_t>(at));
-                return same = equal_words(piece.data(), rest.data(), std::min(piece.size(), rest.size()));
-            },
+            [&](std::span<const std::byte> piece, std::uint64_t at) { return same = is_piece_of(key, piece, at); },
             [](std::span<const std::byte>, std::uint64_t, std::uint64_t) { return false; });
         return got == outcome::ok && !same ? outcome::not_found : got;
     }
@@ -260,6 +257,14 @@ class map_reader_core {
 
     [[nodiscard]] static std::byte* bytes_of_word(std::uint64_t& word) noexcept {
         return reinterpret_cast<std::byte*>(&word);
+    }
+
+    /// Whether a piece of an entry's key, padding included, is that of `key` from `at` on. Requires: they are equally
+    /// long.
+    [[nodiscard]] static bool is_piece_of(std::span<const std::byte> key, std::span<const std::byte> piece,
+                                          std::uint64_t at) noexcept {
+        const std::span<const std::byte> rest = key.subspan(static_cast<std::size_t>(at));
+        return equal_words(piece.data(), rest.data(), std::min(piece.size(), rest.size()));
     }
 
     /// What a miss in the table means.
@@ -317,10 +322,7 @@ class map_reader_core {
                 now = head.expires == 0 ? 0 : time_.now(view_);
                 return there = head.key_bytes == key.size() && !is_over(head.expires, now);
             },
-            [&](std::span<const std::byte> piece, std::uint64_t at) {
-                const std::span<const std::byte> rest = key.subspan(static_cast<std::size_t>(at));
-                return there = equal_words(piece.data(), rest.data(), std::min(piece.size(), rest.size()));
-            },
+            [&](std::span<const std::byte> piece, std::uint64_t at) { return there = is_piece_of(key, piece, at); },
             [&](std::span<const std::byte> piece, std::uint64_t from, std::uint64_t all) {
                 look(piece, from, all);
                 return true;
