@@ -104,8 +104,7 @@ class map_keeper {
         if (!expiring_) return;
         const std::uint64_t time = now();
         for (unsigned entries = 0, passed = 0; entries < 2 && passed < sweep_units_max; ++passed) {
-            const std::uint64_t handle = first_unit_at(sweep_);
-            sweep_ = sweep_ + 1 < view_.store.units() ? sweep_ + 1 : 0;
+            const std::uint64_t handle = first_unit_at(step(sweep_));
             if (handle == 0) continue;
             ++entries;
             if (is_expired(handle, time)) take_out(handle, hash_map_change::expired);
@@ -155,6 +154,12 @@ class map_keeper {
     static constexpr unsigned sweep_units_max = 64;
     static constexpr std::uint64_t spared_max = 32;
 
+    /// The unit at a place that goes round the store, and moves the place on.
+    [[nodiscard]] std::uint64_t step(std::uint64_t& place) const noexcept {
+        const std::uint64_t unit = place;
+        place = unit + 1 < view_.store.units() ? unit + 1 : 0;
+        return unit;
+    }
     /// The handle of the entry that begins at a unit; 0 = none does.
     [[nodiscard]] std::uint64_t first_unit_at(std::uint64_t unit) const noexcept {
         const std::uint64_t word = view_.store.word(unit);
@@ -165,8 +170,7 @@ class map_keeper {
         std::uint64_t spared = 0;
         // Two turns: the first may find all of them used.
         for (std::uint64_t passed = 0; passed < 2 * view_.store.units(); ++passed) {
-            const std::uint64_t unit = hand_;
-            hand_ = hand_ + 1 < view_.store.units() ? hand_ + 1 : 0;
+            const std::uint64_t unit = step(hand_);
             const std::uint64_t handle = first_unit_at(unit);
             if (handle == 0 || handle == keep) continue;
             if (expiring_ && is_expired(handle, time)) {
@@ -189,8 +193,7 @@ class map_keeper {
         const std::uint64_t time = now();
         if (fruitless_ && fruitless_at_ == time) return false;
         for (std::uint64_t passed = 0; passed < view_.store.units(); ++passed) {
-            const std::uint64_t handle = first_unit_at(sweep_);
-            sweep_ = sweep_ + 1 < view_.store.units() ? sweep_ + 1 : 0;
+            const std::uint64_t handle = first_unit_at(step(sweep_));
             if (handle == 0 || handle == keep || !is_expired(handle, time)) continue;
             if (take_out(handle, hash_map_change::expired)) return true;
         }
