@@ -12,7 +12,9 @@
 // Few instructions and no loop below 129 bytes: first and last part overlap, so some bytes may be copied twice.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <span>
 
 #include "holdfast/detail/shared_bytes.hpp"
 
@@ -132,6 +134,18 @@ inline void copy_mix_to_shared(std::byte* to, const std::byte* from, std::size_t
     copy_to_shared(to, from, bytes);
 }
 #endif
+
+/// Runs take(part, offset) over private copies of parts of shared bytes, in order: for who stores them elsewhere by
+/// means that want private ones.
+template <class Take>
+inline void for_each_private_part(std::span<const std::byte> shared, Take&& take) {
+    std::byte part[512];
+    for (std::size_t at = 0; at < shared.size(); at += sizeof part) {
+        const std::size_t bytes = std::min(sizeof part, shared.size() - at);
+        copy_mix_from_shared(part, shared.data() + at, bytes);
+        take(std::span<const std::byte>(part, bytes), at);
+    }
+}
 
 }  // namespace holdfast::detail
 

@@ -87,13 +87,12 @@ bool tell_change(const map_told_change& change, const map_reader_core& reader, b
     const std::uint64_t words[3] = {change.number, change.handle, head.key_bytes | std::uint64_t{head.flags} << 32};
     copy_to_shared(room.bytes.data(), reinterpret_cast<const std::byte*>(words), sizeof words);
     const auto put = [&](std::span<const std::byte> piece, std::uint64_t at) {
-        std::byte part[512];
-        for (std::size_t i = 0; i < piece.size() && at + i < room.bytes.size(); i += sizeof part) {
-            const std::size_t n =
-                std::min({sizeof part, piece.size() - i, room.bytes.size() - static_cast<std::size_t>(at + i)});
-            copy_mix_from_shared(part, piece.data() + i, n);
-            copy_to_shared(room.bytes.data() + at + i, part, n);
-        }
+        if (at >= room.bytes.size()) return true;
+        const std::span<std::byte> to = room.bytes.subspan(static_cast<std::size_t>(at));
+        for_each_private_part(piece.first(std::min(piece.size(), to.size())),
+                              [&](std::span<const std::byte> part, std::size_t from) {
+                                  copy_to_shared(to.data() + from, part.data(), part.size());
+                              });
         return true;
     };
     const outcome whole = reader.walk(

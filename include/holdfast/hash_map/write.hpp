@@ -45,6 +45,7 @@
 #include <span>
 #include <type_traits>
 
+#include "holdfast/detail/shared_copy.hpp"
 #include "holdfast/hash_map/room.hpp"
 
 namespace holdfast::detail {
@@ -248,12 +249,9 @@ class map_writer_core : public map_keeper {
         // Ours is the only writer: the old entry stands until we free it.
         const result whole = reader_.blocks().visit(
             at.handle, [&](std::span<const std::byte> piece, std::uint64_t from, std::uint64_t) noexcept {
-                std::byte part[512];
-                for (std::size_t i = 0; i < piece.size(); i += sizeof part) {
-                    const std::size_t n = std::min(sizeof part, piece.size() - i);
-                    copy_mix_from_shared(part, piece.data() + i, n);
-                    (void)store_.write(from + i, std::span(part, n));
-                }
+                for_each_private_part(piece, [&](std::span<const std::byte> part, std::size_t begin) {
+                    (void)store_.write(from + begin, part);
+                });
             });
         const outcome changed = whole ? change(at.handle, head, bytes) : reader_.broken();
         if (changed != outcome::ok) {
