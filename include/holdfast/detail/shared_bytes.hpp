@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace holdfast::detail {
 
@@ -47,6 +48,24 @@ inline void copy_from_shared(std::byte* to, const std::byte* from, std::size_t b
         std::memcpy(to + i, &word, 8);
     }
     for (; i < bytes; ++i) to[i] = static_cast<std::byte>(shared_load<unsigned char>(from + i));
+}
+
+/// The same for a number of bytes that the compiler knows: a few loads instead of a call and its loops, where few words
+/// hold them and `from` is aligned for those.
+template <std::size_t Bytes>
+inline void copy_from_shared(std::byte* to, const std::byte* from) noexcept {
+    // The widest word that so many bytes are a multiple of.
+    using word =
+        std::conditional_t<Bytes % 8 == 0, std::uint64_t,
+                           std::conditional_t<Bytes % 4 == 0, std::uint32_t,
+                                              std::conditional_t<Bytes % 2 == 0, std::uint16_t, unsigned char>>>;
+    constexpr std::size_t words_max = 8;
+    if (Bytes > words_max * sizeof(word) || reinterpret_cast<std::uintptr_t>(from) % sizeof(word) != 0)
+        return copy_from_shared(to, from, Bytes);
+    for (std::size_t i = 0; i < Bytes; i += sizeof(word)) {
+        const word w = shared_load<word>(from + i);
+        std::memcpy(to + i, &w, sizeof w);
+    }
 }
 
 /// memcpy from private to shared memory.

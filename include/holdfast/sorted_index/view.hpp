@@ -10,11 +10,9 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <iterator>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 #include "holdfast/detail/shared_bytes.hpp"
@@ -125,25 +123,9 @@ class sorted_index_view {
     template <class T>
     [[nodiscard]] static T copy(const std::byte* from) noexcept {
         alignas(8) std::array<std::byte, sizeof(T)> bytes;
-        using word = word_of<sizeof(T)>;
-        const bool aligned = reinterpret_cast<std::uintptr_t>(from) % sizeof(word) == 0;
-        if (sizeof(T) <= words_max * sizeof(word) && aligned) {  // a few loads instead of a call and its loops
-            for (std::size_t i = 0; i < sizeof(T); i += sizeof(word)) {
-                const word w = detail::shared_load<word>(from + i);
-                std::memcpy(bytes.data() + i, &w, sizeof w);
-            }
-        } else {
-            detail::copy_from_shared(bytes.data(), from, sizeof(T));
-        }
+        detail::copy_from_shared<sizeof(T)>(bytes.data(), from);
         return detail::record_of<T>(bytes);
     }
-    /// The widest word that so many bytes are a multiple of.
-    template <std::size_t Bytes>
-    using word_of =
-        std::conditional_t<Bytes % 8 == 0, std::uint64_t,
-                           std::conditional_t<Bytes % 4 == 0, std::uint32_t,
-                                              std::conditional_t<Bytes % 2 == 0, std::uint16_t, unsigned char>>>;
-    static constexpr std::size_t words_max = 8;
 
     layout::sorted_index_image image_;
 };
