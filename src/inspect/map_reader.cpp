@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/map_reader.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "holdfast/detail/concat.hpp"
@@ -37,29 +36,11 @@ void append_bytes(json_out& out, const std::string& name, std::string_view bytes
 
 }  // namespace
 
-map_reader::map_reader(std::shared_ptr<const segment> from) : reader_(std::move(from)) {
-    const std::string& schema = memory().info().schema;
-    if (schema.empty()) return;
-    container_schema parsed;
-    try {
-        parsed = container_schema::parse(schema);
-    } catch (const error& e) {
-        throw error(errc::schema_mismatch, memory().uri(),
-                    std::string("the stored schema cannot be read: ").append(e.what()));
-    }
-    if (!parsed.key) throw error(errc::schema_mismatch, memory().uri(), "its schema has no key; make the map anew");
-    codec_.emplace(container_schema{.key = std::move(parsed.key), .value = std::nullopt});
-}
+map_reader::map_reader(std::shared_ptr<const segment> from) : reader_(std::move(from)), keys_(memory()) {}
 
 lookup_result map_reader::get(std::string_view key, std::string& out) const {
     hash_map_entry entry;
-    if (codec_) {
-        entry.key.resize(codec_->key_bytes());
-        if (auto reason = codec_->read_key(key, entry.key)) return {lookup::bad_key, 0, std::move(*reason)};
-    } else {
-        entry.key.resize(key.size());
-        std::ranges::transform(key, entry.key.begin(), [](char c) { return static_cast<std::byte>(c); });
-    }
+    if (auto reason = keys_.read(key, entry.key)) return {lookup::bad_key, 0, std::move(*reason)};
     const hash_map_found got = reader_.find(std::span<const std::byte>(entry.key), entry.value);
     switch (got.status) {
         case outcome::ok: break;
@@ -90,10 +71,10 @@ void map_reader::scan(const std::function<bool(const hash_map_entry&)>& sink) co
 }
 
 std::string map_reader::key_text(const hash_map_entry& entry) const {
-    if (!codec_) return std::string(characters_of(entry.key));
-    if (entry.key.size() != codec_->key_bytes()) return hex_of(characters_of(entry.key));  // not of the map's own keys
+    if (!keys_.are_records()) return std::string(characters_of(entry.key));
+    if (!keys_.is_record(entry.key)) return hex_of(characters_of(entry.key));  // not of the map's own keys
     std::string text;
-    for (const field& f : codec_->schema().key->fields()) {
+    for (const field& f : keys_.codec().schema().key->fields()) {
         if (!text.empty()) text += ',';
         append_text(text, f, entry.key.data());
     }
@@ -103,9 +84,9 @@ std::string map_reader::key_text(const hash_map_entry& entry) const {
 void map_reader::append_json(std::string& out, const hash_map_entry& entry) const {
     json_out json(out);
     json.begin_object();
-    if (codec_ && entry.key.size() == codec_->key_bytes()) {
+    if (keys_.is_record(entry.key)) {
         std::string key;
-        codec_->append_json(key, entry.key, {});
+        keys_.codec().append_json(key, entry.key, {});
         json.key("key").raw(key);
     } else {
         append_bytes(json, "key", characters_of(entry.key));

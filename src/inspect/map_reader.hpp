@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // map_reader.hpp - entries of a hash map by the text of their keys, as JSON objects and as lines.
 //
-// A key of text is its own text; one of a record is spelled as a table's (entry_codec.hpp). Keys and values that are no
-// UTF-8 text are shown by their hexadecimal digits, as key_hex and value_hex.
+// Keys are spelled as map_keys.hpp says. Keys and values that are no UTF-8 text are shown by their hexadecimal digits,
+// as key_hex and value_hex.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "holdfast/hash_map.hpp"
-#include "inspect/entry_codec.hpp"
 #include "inspect/lookup.hpp"
+#include "inspect/map_keys.hpp"
 
 namespace holdfast::inspect {
 
@@ -42,7 +40,7 @@ class map_reader {
 
  private:
     hash_map_reader<std::span<const std::byte>> reader_;
-    std::optional<entry_codec> codec_;  // of keys that are records
+    map_keys keys_;
 };
 
 }  // namespace holdfast::inspect
