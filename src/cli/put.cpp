@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// put.cpp - changes entries of a hash table by text: put and del. The table's lease is obeyed.
+// put.cpp - changes entries of a hash table or a hash map by text: put and del. The segment's lease is obeyed.
 #include <algorithm>
 #include <memory>
 
@@ -9,9 +9,12 @@
 #include "cli/program.hpp"
 #include "cli/write_access.hpp"
 #include "holdfast/detail/concat.hpp"
+#include "holdfast/hash_map.hpp"
 #include "holdfast/hash_table/dynamic.hpp"
+#include "inspect/attach.hpp"
 #include "inspect/entry_codec.hpp"
 #include "inspect/json_out.hpp"
+#include "inspect/map_keys.hpp"
 
 namespace holdfast::cli {
 
@@ -24,8 +27,30 @@ struct options {
     bool change = false;
     bool only_new = false;
     bool json = false;
+    std::uint64_t ttl_s = 0;
     write_access access;
 };
+
+[[noreturn]] void refuse_damaged(const std::string& uri) {
+    throw error(errc::corrupt, uri, "damage was met on the way; holdfast verify says where");
+}
+
+/// Says what became of an entry. Returns: the exit code.
+int tell(std::string_view result, const std::string& uri, std::uint64_t size, const options& chosen) {
+    const bool exists = result == "exists", done = !exists && result != "not_found";
+    if (chosen.json) {
+        std::string text;
+        inspect::json_out out(text);
+        out.begin_object().member("uri", uri).member("result", result).member("size", size);
+        out.end_object();
+        put(text + "\n");
+    } else if (!done) {
+        say(format("{}: {} {}", uri, inspect::printable(chosen.key), exists ? "is there already" : "is not there"));
+    }
+    return done ? success : negative;
+}
+
+// ---- hash tables
 
 [[nodiscard]] std::vector<std::byte> read_key(const dynamic_hash_table& table, const inspect::entry_codec& codec,
                                               const std::string& text) {
@@ -51,25 +76,11 @@ int report(hash_table_status status, const dynamic_hash_table& table, const opti
     const std::string& uri = table.segment().uri();
     if (status == hash_table_status::full)
         throw error(errc::no_space, uri, "the table is full; erase entries, or load it anew with a greater --capacity");
-    if (status == hash_table_status::read_only || status == hash_table_status::corrupt)
-        throw error(errc::corrupt, uri, "damage was met on the way; holdfast verify says where");
-    if (chosen.json) {
-        std::string text;
-        inspect::json_out out(text);
-        out.begin_object().member("uri", uri).member("result", name_of(status)).member("size", table.size());
-        out.end_object();
-        put(text + "\n");
-    }
-    if (status == hash_table_status::exists || status == hash_table_status::not_found) {
-        if (!chosen.json)
-            say(format("{}: {} {}", uri, inspect::printable(chosen.key),
-                       status == hash_table_status::exists ? "is there already" : "is not there"));
-        return negative;
-    }
-    return success;
+    if (status == hash_table_status::read_only || status == hash_table_status::corrupt) refuse_damaged(uri);
+    return tell(name_of(status), uri, table.size(), chosen);
 }
 
-int put_entry(const options& chosen) {
+int put_into_table(const options& chosen) {
     dynamic_hash_table table = dynamic_hash_table::attach(chosen.segment, chosen.access.options());
     const inspect::entry_codec codec(table.schema());
     const std::vector<std::byte> key = read_key(table, codec, chosen.key);
@@ -84,24 +95,95 @@ int put_entry(const options& chosen) {
     return report(result.status, table, chosen);
 }
 
-int erase_entry(const options& chosen) {
+int erase_from_table(const options& chosen) {
     dynamic_hash_table table = dynamic_hash_table::attach(chosen.segment, chosen.access.options());
     const inspect::entry_codec codec(table.schema());
     return report(table.erase(read_key(table, codec, chosen.key)), table, chosen);
 }
 
+// ---- hash maps
+
+using map_of_bytes = hash_map<std::span<const std::byte>>;  // any map's keys are bytes
+
+[[nodiscard]] std::string_view name_of(const hash_map_result& result) {
+    if (result.status == outcome::exists) return "exists";
+    if (result.status == outcome::not_found) return "not_found";
+    return result.what == hash_map_change::erased     ? "erased"
+           : result.what == hash_map_change::inserted ? "inserted"
+                                                      : "updated";
+}
+
+int report(const hash_map_result& result, const map_of_bytes& map, const options& chosen) {
+    const std::string& uri = map.underlying().uri();
+    switch (result.status) {
+        case outcome::ok:
+        case outcome::exists:
+        case outcome::not_found: return tell(name_of(result), uri, map.size(), chosen);
+        case outcome::full:
+            throw error(errc::no_space, uri,
+                        "the map is full, and the new value needs room beside the old one; delete entries, or make it "
+                        "anew with more room");
+        case outcome::too_large:
+            throw error(errc::no_space, uri,
+                        "key and value are larger than the whole map; make it anew with more room");
+        case outcome::no_memory: throw error(errc::no_space, uri, "this process has no memory left; try again");
+        case outcome::collision:
+            throw error(errc::unsupported, uri, "another key that is there has the same digest; choose another key");
+        default: refuse_damaged(uri);
+    }
+}
+
+[[nodiscard]] std::vector<std::byte> read_key(const map_of_bytes& map, const options& chosen) {
+    std::vector<std::byte> key;
+    if (const auto reason = inspect::map_keys(map.underlying()).read(chosen.key, key))
+        throw error(errc::invalid_argument, map.underlying().uri(),
+                    detail::concat("the key is none of this map's: ", *reason));
+    return key;
+}
+
+int put_into_map(const options& chosen) {
+    auto map = map_of_bytes::attach(chosen.segment, chosen.access.options());
+    const std::vector<std::byte> key = read_key(map, chosen);
+    const auto value = std::as_bytes(std::span(chosen.value));
+    const hash_map_entry_options how{.ttl_s = chosen.ttl_s};
+    return report(chosen.only_new ? map.insert(key, value, how) : map.set(key, value, how), map, chosen);
+}
+
+int erase_from_map(const options& chosen) {
+    auto map = map_of_bytes::attach(chosen.segment, chosen.access.options());
+    return report(map.erase(read_key(map, chosen)), map, chosen);
+}
+
+// ---- both
+
+[[nodiscard]] bool is_map(const options& chosen) {
+    return inspect::attach_to_look(chosen.segment)->info().kind == container_kind::hash_map;
+}
+
+int put_entry(const options& chosen) {
+    const bool map = is_map(chosen);
+    if (map && chosen.change)
+        throw error(errc::invalid_argument, chosen.segment, "a hash_map's values have no fields; leave --change out");
+    if (!map && chosen.ttl_s != 0)
+        throw error(errc::invalid_argument, chosen.segment, "only a hash_map's entries expire; leave --ttl out");
+    return map ? put_into_map(chosen) : put_into_table(chosen);
+}
+
+int erase_entry(const options& chosen) { return is_map(chosen) ? erase_from_map(chosen) : erase_from_table(chosen); }
+
 constexpr const char* lease_note =
-    "Takes the table's lease for the moment, so it is refused (5) while another process writes the table.";
+    "Takes the segment's lease for the moment, so it is refused (5) while another process writes it.";
 
 }  // namespace
 
 void add_put(command_line& line) {
     const auto chosen = std::make_shared<options>();
-    command entry = line.add("put", "Give a key of a hash table a value");
-    entry.positional("SEGMENT", chosen->segment, "the table")
+    command entry = line.add("put", "Give a key of a hash table or a hash map a value");
+    entry.positional("SEGMENT", chosen->segment, "the table or map")
         .positional("KEY", chosen->key, "the key; of several fields FIELD=TEXT,... or TEXT,TEXT")
-        .positional("VALUE", chosen->value, "the value, likewise, or a JSON object")
-        .flag("--change", chosen->change, "change the named fields (FIELD=TEXT,...) of an entry that is there")
+        .positional("VALUE", chosen->value, "the value, likewise, or a JSON object; of a map any text")
+        .flag("--change", chosen->change, "change the named fields (FIELD=TEXT,...) of a table's entry that is there")
+        .option("--ttl", chosen->ttl_s, "S", "a map's entry lives for so many seconds; default: for ever")
         .flag("--new", chosen->only_new, "only if the key is not there yet")
         .flag("--json", chosen->json, "print what was done")
         .details(lease_note)
@@ -111,8 +193,8 @@ void add_put(command_line& line) {
 
 void add_del(command_line& line) {
     const auto chosen = std::make_shared<options>();
-    command entry = line.add("del", "Remove a key from a hash table");
-    entry.positional("SEGMENT", chosen->segment, "the table")
+    command entry = line.add("del", "Remove a key from a hash table or a hash map");
+    entry.positional("SEGMENT", chosen->segment, "the table or map")
         .positional("KEY", chosen->key, "the key, as for put")
         .flag("--json", chosen->json, "print what was done")
         .details(lease_note)

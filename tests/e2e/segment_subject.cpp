@@ -10,6 +10,8 @@
 //   segment_subject latencies NAME SHARDS          put NS
 //   segment_subject counters NAME CAPACITY         put FAMILY AMOUNT
 //   segment_subject array NAME SIZE                put INDEX NUMBER
+//   segment_subject map NAME CAPACITY              put KEY TEXT                  (a hash map of texts)
+//   segment_subject users NAME CAPACITY            put NUMBER TEXT               (a hash map whose keys are numbers)
 // A NAME that is there already is attached to: BYTES and the like are then not looked at.
 #include <cstdint>
 #include <exception>
@@ -24,6 +26,7 @@
 #include "holdfast/array.hpp"
 #include "holdfast/block_store.hpp"
 #include "holdfast/broadcast.hpp"
+#include "holdfast/hash_map.hpp"
 #include "holdfast/metrics/counter_set.hpp"
 #include "holdfast/metrics/latency_histogram.hpp"
 #include "holdfast/queue.hpp"
@@ -193,6 +196,16 @@ void own_array(const std::string& name, std::uint64_t size) {
     });
 }
 
+template <class Key, class Word>
+void own_map(const std::string& name, std::uint64_t capacity) {
+    auto map = open([&] { return hash_map<Key>::create(name, {.capacity = capacity, .key_name = "user"}); },
+                    [&] { return hash_map<Key>::attach(name); });
+    talk([&](const std::string&, std::istringstream& words) {
+        const auto key = next<Word>(words);
+        return name_of(map.set(Key(key), rest_of(words)).status);
+    });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -209,6 +222,8 @@ int main(int argc, char** argv) {
         if (what == "latencies") own_latencies(words[1], size);
         if (what == "counters") own_counters(words[1], size);
         if (what == "array") own_array(words[1], size);
+        if (what == "map") own_map<std::string_view, std::string>(words[1], size);
+        if (what == "users") own_map<std::uint32_t, std::uint32_t>(words[1], size);
         return 0;
     } catch (const std::exception& failure) {
         std::cerr << failure.what() << std::endl;
