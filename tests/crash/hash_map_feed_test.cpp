@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "holdfast/hash_map.hpp"
-#include "support/broadcast_bench.hpp"
 #include "support/capability.hpp"
 #include "support/kill_rig.hpp"
 #include "support/map_bench.hpp"
+#include "support/map_feed_bench.hpp"
 #include "support/memory_kinds.hpp"
 #include "support/scale.hpp"
 #include "support/segment_tools.hpp"
@@ -22,96 +22,6 @@ namespace {
 
 using namespace holdfast;
 using namespace holdfast::test;
-
-using contents = std::map<std::string, std::vector<std::byte>>;
-
-[[nodiscard]] std::string text_of(std::span<const std::byte> bytes) {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-// Applies one message. Returns what is wrong with it.
-std::string replay(contents& seen, std::uint64_t& number, std::span<const std::byte> message, std::uint16_t type) {
-    const auto event = hash_map_event::parse(message, type);
-    if (!event) return "a message that is no change";
-    if (event->number != number + 1)
-        return "change " + std::to_string(event->number) + " behind " + std::to_string(number);
-    number = event->number;
-    const std::string key = text_of(event->key);
-    const bool was = seen.contains(key);
-    if (event->what == hash_map_change::inserted || event->what == hash_map_change::updated) {
-        if (!event->value) return "a value is missing";
-        if (was != (event->what == hash_map_change::updated)) return "inserted and updated are mixed up";
-        seen[key].assign(event->value->begin(), event->value->end());
-    } else {
-        if (!was) return "what goes was never there";
-        seen.erase(key);
-    }
-    return {};
-}
-
-[[nodiscard]] contents contents_of(const map_reader& reader) {
-    contents all;
-    hash_map_entry entry;
-    std::uint64_t cursor = 0;
-    while (reader.next_entry(cursor, entry) == outcome::ok) all[text_of(entry.key)] = entry.value;
-    return all;
-}
-
-// A ring on plain bytes as a map's sink.
-struct no_slots {
-    [[nodiscard]] static constexpr std::uint32_t size() noexcept { return 0; }
-    [[nodiscard]] static layout::broadcast_slot& slot(std::uint32_t) noexcept {
-        static layout::broadcast_slot none;
-        return none;
-    }
-    [[nodiscard]] static constexpr bool seize(std::uint32_t) noexcept { return false; }
-    static constexpr void give_back(std::uint32_t) noexcept {}
-};
-class plain_sink final : public holdfast::detail::map_sink {
- public:
-    plain_sink(std::span<std::byte> body, const layout::broadcast_geometry& geometry)
-        : body_(body), geometry_(geometry), ring_(body, geometry, bench_clock::clocks(), "bench") {}
-    std::uint64_t last_told() noexcept override {
-        layout::broadcast_read_core reader(body_, geometry_);
-        if (ring_.published() == 0) return 0;
-        (void)reader.join(broadcast_start::sequence(ring_.published()));
-        std::byte out[1024];
-        const broadcast_read got = reader.read(out);
-        const auto event = hash_map_event::parse(std::span(out).first(static_cast<std::size_t>(got.count)), got.type);
-        return got && event ? event->number : 0;
-    }
-    bool tell(const holdfast::detail::map_told_change& change, const map_reader& reader) noexcept override {
-        no_slots none;
-        return holdfast::detail::tell_change(
-            change, reader, true, [&](std::uint64_t bytes) { return ring_.claim(bytes, none); },
-            [&](std::uint64_t bytes, std::uint16_t type) {
-                (void)ring_.stage(bytes, type);
-                return ring_.commit();
-            });
-    }
-
- private:
-    std::span<std::byte> body_;
-    layout::broadcast_geometry geometry_;
-    layout::broadcast_write_core ring_;
-};
-
-// Everything that a ring holds, from its oldest message on.
-std::string replay_all(std::span<const std::byte> ring, const layout::broadcast_geometry& geometry, contents& seen,
-                       std::uint64_t& number) {
-    layout::broadcast_read_core reader(ring, geometry);
-    (void)reader.join(broadcast_start::oldest());
-    std::byte out[1024];
-    for (;;) {
-        const broadcast_read got = reader.read(out);
-        if (got.status == outcome::empty) return {};
-        if (!got) return "the ring answers " + std::string(outcome_name(got.status));
-        if (std::string text =
-                replay(seen, number, std::span(out).first(static_cast<std::size_t>(got.count)), got.type);
-            !text.empty())
-            return text;
-    }
-}
 
 // Map and ring in one image, stepped through an insert, an update, an erase and a set that evicts.
 TEST(HashMapFeedStep, TheFeedIsTheMapAfterEveryInstruction) {
@@ -131,7 +41,7 @@ TEST(HashMapFeedStep, TheFeedIsTheMapAfterEveryInstruction) {
     std::uint64_t told_late = 0;
     const auto check = [&](std::span<std::byte> all) -> std::string {
         // At once: the feed is the map, or one change behind it.
-        contents seen, before;
+        feed_contents seen, before;
         std::uint64_t number = 0;
         if (std::string text = replay_all(ring_in(all), ring_geometry, seen, number); !text.empty()) return text;
         const std::uint64_t at_once = number;
@@ -195,11 +105,11 @@ TEST_F(HashMapFeed, TellsWhatChangedAndReadersFollow) {
         ASSERT_TRUE(event);
         kinds.push_back(event->what);
         EXPECT_EQ(event->number, kinds.size());
-        EXPECT_EQ(text_of(event->key), "k");
+        EXPECT_EQ(key_text(event->key), "k");
         if (kinds.size() == 1) {
             EXPECT_EQ(event->handle, first.handle);
             EXPECT_EQ(event->flags, 77U);
-            EXPECT_EQ(text_of(*event->value), "one");
+            EXPECT_EQ(key_text(*event->value), "one");
         } else if (kinds.size() == 2) {
             EXPECT_TRUE(event->value->empty());
         } else {
@@ -255,7 +165,7 @@ TEST_F(HashMapFeed, KillsLeaveNoChangeUntoldOrToldTwice) {
     attach_options patient;
     patient.lease_timeout_ns = 10'000'000'000;
     seeded_random random;
-    contents seen;
+    feed_contents seen;
     std::uint64_t number = 0, told_late = 0;
     broadcast_reader follower = broadcast_reader::attach(ring_name.uri());
     const kill_report report = run_kill_rounds(
@@ -286,8 +196,8 @@ TEST_F(HashMapFeed, KillsLeaveNoChangeUntoldOrToldTwice) {
             }
             if (number != map.changes())
                 return "told " + std::to_string(number) + " of " + std::to_string(map.changes()) + " changes";
-            contents now;
-            for (const hash_map_entry& entry : map) now[text_of(entry.key)] = entry.value;
+            feed_contents now;
+            for (const hash_map_entry& entry : map) now[key_text(entry.key)] = entry.value;
             return now == seen ? "" : "the feed is not the map";
         });
     EXPECT_EQ(report.failure, "");

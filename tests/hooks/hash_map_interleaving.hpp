@@ -11,12 +11,26 @@
 
 #include "hooks/schedule_rig.hpp"
 #include "support/hash_table_image.hpp"
+#include "support/linearizability.hpp"
 #include "support/map_bench.hpp"
 
 namespace holdfast::test {
 
+/// What a key of a map has: the number of its value, 0 for none.
+struct map_key_model {
+    enum kind : std::uint32_t { set, erase, find };
+    using state = std::uint64_t;
+    static bool apply(state& s, const operation& op) {
+        if (op.kind == find) return op.killed || op.answer == s;
+        const bool was_there = s != 0;
+        s = op.given;
+        return op.kind == set || op.killed || op.answer == (was_there ? 1U : 0U);
+    }
+};
+
 /// A map with two keys in a store of few units. The writer sets key 1 anew, or erases it, then sets key 0; the reader
-/// finds key 1 and then that one again or key 0. Values that go are overwritten by those that come.
+/// finds key 1 and then that one again or key 0. Values that go are overwritten by those that come. What they did is
+/// recorded, and there must be an order of instants that explains it.
 class hash_map_interleaving final : public interleaving {
  public:
     hash_map_interleaving(bool erases, std::uint64_t second_look)
@@ -39,11 +53,26 @@ class hash_map_interleaving final : public interleaving {
     void attach() override {
         writer_ = start();
         reader_ = reader_of(view().as_const());
+        done_.assign(1, {.called = 1, .returned = 2, .kind = map_key_model::set, .key = 1, .given = 1});
+        ticks_ = 2;
     }
     std::string run(unsigned process, unsigned operation) override {
-        if (process == 1) return find(operation == 0 ? 1 : second_look_);
-        if (operation == 0 && erases_) return writer_.erase(as_key(name(1))) ? "" : "an erase failed";
-        return put(writer_, name(operation == 0 ? 1 : 0), content(2 + operation)) ? "" : "a set failed";
+        const std::uint64_t key = process == 1 && operation == 1 ? second_look_ : 1 - operation;
+        const bool erases = process == 0 && operation == 0 && erases_;
+        const std::size_t call = begin(process == 1 ? map_key_model::find
+                                       : erases     ? map_key_model::erase
+                                                    : map_key_model::set,
+                                       key, erases ? 0 : 2 + operation);
+        std::uint64_t answer = 1;
+        if (process == 1) {
+            if (std::string why = find(key, answer); !why.empty()) return why;
+        } else if (erases) {
+            if (!writer_.erase(as_key(name(1)))) return "an erase failed";
+        } else if (!put(writer_, name(key), content(2 + operation))) {
+            return "a set failed";
+        }
+        end(call, answer);
+        return {};
     }
     std::string judge(std::optional<unsigned> dead) override {
         if (reader_.fault()) return "the reader latched a fault";
@@ -56,8 +85,10 @@ class hash_map_interleaving final : public interleaving {
             !why.empty())
             return why;
         if (dead != 0U && !is(now, operations)) return "an operation had no effect";
+        if (why = judge_history(now); !why.empty()) return why;
         return leaks(view());
     }
+    [[nodiscard]] std::uint64_t histories() const noexcept { return histories_; }
 
  private:
     static constexpr std::uint64_t keys = 2;
@@ -77,11 +108,36 @@ class hash_map_interleaving final : public interleaving {
             if (got && bytes == content(n).bytes && is_whole(std::span(out).first(bytes), n)) return n;
         return std::nullopt;
     }
-    std::string find(std::uint64_t key) {
+    std::string find(std::uint64_t key, std::uint64_t& number) {
         std::optional<std::uint64_t> got;
-        return look_at_writer([&] { got = number_at(reader_, key); },
-                              [&](unsigned state) { return got && *got == states_[state][key]; },
-                              "a reader got a value that was not there at the time, or a mix");
+        std::string why = look_at_writer([&] { got = number_at(reader_, key); },
+                                         [&](unsigned state) { return got && *got == states_[state][key]; },
+                                         "a reader got a value that was not there at the time, or a mix");
+        number = got.value_or(0);
+        return why;
+    }
+
+    // An operation is killed until it has ended.
+    std::size_t begin(map_key_model::kind kind, std::uint64_t key, std::uint64_t given) {
+        timed_ = surely(1) != 0;
+        done_.push_back({.called = ++ticks_, .kind = kind, .killed = true, .key = key, .given = given});
+        return done_.size() - 1;
+    }
+    void end(std::size_t call, std::uint64_t answer) {
+        done_[call].returned = ++ticks_;
+        done_[call].killed = false;
+        done_[call].answer = answer;
+    }
+    // The last one looks at both keys behind all that was done, or died.
+    std::string judge_history(const map_reader& now) {
+        if (!timed_) return {};
+        ++ticks_;
+        for (operation& op : done_)
+            if (op.killed) op.returned = ticks_;
+        for (std::uint64_t key = 0; key < keys; ++key)
+            end(begin(map_key_model::find, key, 0), number_at(now, key).value_or(99));
+        ++histories_;
+        return check_by_key<map_key_model>(done_).violation;
     }
     [[nodiscard]] bool is(const map_reader& reader, unsigned state) const {
         for (std::uint64_t n = 0; n < keys; ++n)
@@ -96,6 +152,10 @@ class hash_map_interleaving final : public interleaving {
     map_writer writer_;
     map_reader reader_;
     std::array<std::array<std::uint64_t, keys>, operations + 1> states_{};  // numbers of values
+    history done_;
+    std::uint64_t ticks_ = 0;      // of the only clock there is: what began and ended
+    bool timed_ = true;            // not under weak memory
+    std::uint64_t histories_ = 0;  // checked
 };
 
 }  // namespace holdfast::test

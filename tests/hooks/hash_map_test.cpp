@@ -2,13 +2,52 @@
 // A death at every store of random histories of a hash map (store_rig.hpp), and all interleavings of two operations of
 // each side with few pre-emptions and a death anywhere (schedule_rig.hpp); and
 // which of its memory orders they need (weak_interleaving.hpp).
+#include "hooks/hash_map_feed_interleaving.hpp"
 #include "hooks/hash_map_interleaving.hpp"
 #include "hooks/hash_map_subject.hpp"
 #include "hooks/volume.hpp"
 
 namespace {
 
+using namespace holdfast;
 using namespace holdfast::test;
+
+// Somebody reckons what an entry costs to be read, again and again, while the writer erases it and puts a value of the
+// whole store in its place. What has gone costs nothing, whatever lies there now, and what stands its own bytes.
+class reckoning_interleaving final : public interleaving {
+ public:
+    reckoning_interleaving()
+        : geometry_(layout::plan_hash_map({.capacity = 70,
+                                           .bytes = std::uint64_t{6} * 64,
+                                           .entry_bytes = 0,
+                                           .unit_bytes = 64,
+                                           .evicting = false,
+                                           .seed = 42})),
+          bytes_(static_cast<std::size_t>(geometry_.body_bytes())),
+          writer_(view(), fake_clock(), nullptr),
+          handle_(put(writer_, "1", {1, 70}).handle) {}
+
+    [[nodiscard]] std::span<std::byte> image() override { return bytes_.bytes(); }
+    void attach() override { writer_ = map_writer(view(), fake_clock(), nullptr); }
+    std::string run(unsigned process, unsigned operation) override {
+        if (process == 0 && operation == 0) return writer_.erase(as_key("1")) ? "" : "an erase failed";
+        if (process == 0) return put(writer_, "2", {2, 300}) ? "" : "a set failed";
+        // Twice the store's bytes: six times the entry's, but not five times and once as much as the store.
+        holdfast::detail::map_reading_budget budget(view().as_const().store);
+        for (unsigned i = 0; i < 6; ++i)
+            if (!budget.spend(handle_)) return "an entry that went was reckoned by what lies in its place";
+        return {};
+    }
+    std::string judge(std::optional<unsigned>) override { return {}; }
+
+ private:
+    [[nodiscard]] writable_map view() noexcept { return {bytes_.bytes(), geometry_}; }
+
+    layout::hash_map_geometry geometry_;
+    aligned_bytes bytes_;
+    map_writer writer_;
+    std::uint64_t handle_;
+};
 
 TEST(StoreDeaths, HashMap) { die_at_every_store<hash_map_subject>("hash_map", 200'000, {8, 16}); }
 
@@ -17,6 +56,23 @@ TEST(Interleavings, HashMap) {
     interleave("hash_map: set, set another | find, find", same, 100'000);
     interleave("hash_map: set, set another | find, find the other", other, 100'000);
     interleave("hash_map: erase, set another | find, find", erased, 40'000);
+    const std::uint64_t histories = same.histories() + other.histories() + erased.histories();
+    std::printf("hash_map: %llu histories explained\n", static_cast<unsigned long long>(histories));
+    EXPECT_GT(histories, std::getenv("HOLDFAST_TEST_SCHEDULE") == nullptr ? 1000U : 0U);
+}
+
+TEST(Interleavings, HashMapFeed) {
+    hash_map_feed_interleaving updates(false), erases(true);
+    interleave("hash_map with a feed: set, set another | follow, follow", updates, 40'000);
+    interleave("hash_map with a feed: erase, set another | follow, follow", erases, 40'000);
+    const std::uint64_t told_late = updates.told_late() + erases.told_late();
+    std::printf("hash_map with a feed: %llu changes told by a successor\n", static_cast<unsigned long long>(told_late));
+    EXPECT_GE(told_late, std::getenv("HOLDFAST_TEST_SCHEDULE") == nullptr ? 100U : 0U);
+}
+
+TEST(Interleavings, HashMapReckoning) {
+    reckoning_interleaving subject;
+    interleave("hash_map: erase, set in its place | reckon, reckon", subject, 2'000);
 }
 
 TEST(Orders, HashMap) {
