@@ -16,6 +16,7 @@
 // Expiry:  in seconds of a clock of the map's own, which goes on over reboots and knows no jumps (hash_map/clock.hpp).
 // Feed:    each change as a message of a broadcast ring, once and in order, also across kills (hash_map/feed.hpp).
 // Eviction, where the map is made with it: what was not used for long goes; no set is refused that fits the empty map.
+//          Used is what the writer reads, and what a hash_map_registered_reader does; other readers are not seen.
 // Layout:  layout/hash_map_layout.hpp. Invariants, order of stores and crash table: hash_map/write.hpp.
 // Threads: one writer object, used by one thread at a time; readers anywhere, at any time, on read-only mappings.
 //          Readers register nothing and never wait.
@@ -34,8 +35,10 @@
 #include "holdfast/hash_map/attach.hpp"
 #include "holdfast/hash_map/feed.hpp"
 #include "holdfast/hash_map/queries.hpp"
+#include "holdfast/hash_map/registered_reader.hpp"  // IWYU pragma: export
 #include "holdfast/hash_map/result.hpp"
 #include "holdfast/hash_map/write.hpp"
+#include "holdfast/peers.hpp"
 #include "holdfast/segment.hpp"
 
 namespace holdfast {
@@ -99,11 +102,11 @@ class hash_map : public detail::hash_map_queries<hash_map<K>, K> {
     /// throws. Cost: three records, whatever the capacity.
     [[nodiscard]] static hash_map attach(std::string_view uri, const attach_options& options = {},
                                          const hash_map_services& services = {}) {
-        return hash_map(segment::attach(uri, access::read_write, options), services);
+        return hash_map(segment::attach(uri, access::read_write, options), services, options.trust);
     }
     [[nodiscard]] static hash_map attach(const segment_descriptors& descriptors, const attach_options& options = {},
                                          const hash_map_services& services = {}) {
-        return hash_map(segment::attach(descriptors, access::read_write, options), services);
+        return hash_map(segment::attach(descriptors, access::read_write, options), services, options.trust);
     }
     hash_map(hash_map&&) noexcept = default;
     hash_map& operator=(hash_map&&) noexcept = default;
@@ -195,7 +198,7 @@ class hash_map : public detail::hash_map_queries<hash_map<K>, K> {
     [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
 
     /// Takes over a segment attached read-write by other means. Throws: as attach; read_only.
-    explicit hash_map(segment from, const hash_map_services& services = {})
+    explicit hash_map(segment from, const hash_map_services& services = {}, const memory::trust& whom = {})
         : segment_(std::make_shared<segment>(std::move(from))), clock_(services.clock) {
         if (!segment_->writable())
             throw error(errc::read_only, segment_->uri(), "a map's writer needs the segment attached read-write");
@@ -203,6 +206,9 @@ class hash_map : public detail::hash_map_queries<hash_map<K>, K> {
         detail::require_map_keys<K>(*segment_);
         core_ = std::make_unique<detail::map_writer_core>(detail::map_view<std::byte>(segment_->body(), g),
                                                           services.clock, services.feed);
+        if (segment_->info().peer_slots == 0) return;
+        readers_.emplace(peers::open(*segment_, whom));
+        core_->listen_to({readers_->slot(0).data(), readers_->size() * peers::slot_bytes});
     }
 
  private:
@@ -224,6 +230,7 @@ class hash_map : public detail::hash_map_queries<hash_map<K>, K> {
 
     std::shared_ptr<segment> segment_;
     hash_map_clock clock_;
+    std::optional<peers> readers_;  // outlives the core, which looks into its mapping
     std::unique_ptr<detail::map_writer_core> core_;
 };
 

@@ -85,6 +85,7 @@ void require_index(const saved_reader& file, std::span<const std::byte> bytes, c
     wanted.bytes = header.parameters[1] * header.parameters[2];
     wanted.unit_bytes = header.parameters[2];
     wanted.evict = header.parameters[3] != 0;
+    wanted.registered_readers = header.peer_slots;
     wanted.segment = options.create;
     return detail::create_hash_map(
         uri, wanted, file.schema(), [&](std::span<std::byte> body, const layout::hash_map_geometry& g) {

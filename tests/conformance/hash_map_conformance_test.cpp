@@ -269,6 +269,65 @@ TEST_P(HashMapShareable, ASecondWriterIsRefusedWhileTheFirstLivesAndGoesOnAfterw
     EXPECT_EQ(next.usage().units_used, 0U);
 }
 
+// Another process reads one key while the map is filled many times over; between its readings and the writer's sets
+// they take turns.
+TEST_P(HashMapShareable, WhatARegisteredReaderReadsStaysAndWhatOthersReadGoes) {
+    constexpr unsigned rounds = 100;
+    for (const bool registered : {true, false}) {
+        const memory_place own(GetParam());
+        text_map map =
+            text_map::create(own.uri(), {.capacity = 200, .bytes = 100'000, .evict = true, .registered_readers = 2});
+        ASSERT_TRUE(map.set("hot", "read all the time"));
+        child_process child([&](holdfast::test::channel& parent) -> std::string {
+            const auto mapping = std::make_shared<const segment>(own.attach_again(map.underlying(), access::read_only));
+            const auto read = [&](const auto& reader) {
+                unsigned missed = 0;
+                for (unsigned round = 0; round < rounds && parent.wait(); ++round) {
+                    for (unsigned i = 0; i < 256; ++i) missed += reader.contains("hot") ? 0U : 1U;
+                    (void)parent.signal();
+                }
+                return missed;
+            };
+            const unsigned missed =
+                registered ? read(hash_map_registered_reader<std::string_view>(mapping)) : read(text_reader(mapping));
+            return registered == (missed == 0) ? "" : "missed " + std::to_string(missed) + " times";
+        });
+        auto reader = child.talk();
+        for (unsigned round = 0, next = 0; round < rounds; ++round) {
+            ASSERT_TRUE(reader.signal() && reader.wait());
+            for (unsigned i = 0; i < 20; ++i) ASSERT_TRUE(map.set("cold " + std::to_string(next++), "x"));
+        }
+        EXPECT_GT(map.usage().evicted, 1000U);
+        EXPECT_TRUE(child.wait().success()) << child.wait().text();
+    }
+}
+
+TEST_P(HashMapShareable, PlacesOfRegisteredReadersAreCountedAndComeFree) {
+    using registered_reader = hash_map_registered_reader<std::string_view>;
+    const text_map plain = make(true);
+    const auto mapping = [](const memory_place& at, const text_map& map) {
+        return std::make_shared<const segment>(at.attach_again(map.underlying(), access::read_only));
+    };
+    const auto without = refusal_of([&] { (void)registered_reader(mapping(place, plain)); });
+    ASSERT_TRUE(without);
+    EXPECT_EQ(without->code, errc::not_found);
+    const memory_place own(GetParam());
+    text_map map = text_map::create(own.uri(), {.capacity = 20, .evict = true, .registered_readers = 1});
+    ASSERT_TRUE(map.set("k", "value"));
+    {
+        registered_reader first(mapping(own, map));
+        EXPECT_TRUE(first.contains("k"));
+        const auto refused = refusal_of([&] { (void)registered_reader(mapping(own, map)); });
+        ASSERT_TRUE(refused);
+        EXPECT_EQ(refused->code, errc::no_space);
+        const registered_reader moved = std::move(first);
+        std::string out;
+        EXPECT_TRUE(moved.find("k", out));
+        EXPECT_EQ(out, "value");
+    }
+    EXPECT_TRUE(registered_reader(mapping(own, map)).contains("k"));
+}
+
 INSTANTIATE_TEST_SUITE_P(HashMap, HashMapEverywhere, ::testing::ValuesIn(holdfast::test::every_kind),
                          holdfast::test::kind_case_name);
 INSTANTIATE_TEST_SUITE_P(HashMap, HashMapShareable, ::testing::ValuesIn(holdfast::test::shareable_kinds),

@@ -469,6 +469,27 @@ TEST_F(HashMapLies, AnyBytesAreCheckedInTimeByTheSizeOfTheMap) {
     EXPECT_LT(seconds_of([&] { EXPECT_TRUE(bench.writer().recovery().record_rebuilt); }), 3.0);
 }
 
+// Rings of readers that hold anything at all, and entries that are read no more: sets are taken, and the map is whole.
+TEST_F(HashMapLies, ForgedUsesOnlyMisplaceFavour) {
+    map_bench bench({.units = 100, .capacity = 20, .evicting = true});
+    map_writer writer = bench.writer();
+    alignas(64) std::byte rings[2 * 128] = {};
+    writer.listen_to(rings);
+    seeded_random random;
+    for (std::uint64_t i = 0; i < 2000; ++i) {
+        for (std::size_t at = 0; at < sizeof rings; at += 8) {
+            const std::uint64_t word =
+                random.below(3) == 0 ? random() : bench.view().store.word(random.below(bench.view().store.units()));
+            holdfast::detail::shared_store<std::uint64_t>(rings + at, word);
+        }
+        ASSERT_TRUE(put(writer, "key " + std::to_string(i), {i, 10 + i % 200})) << i;
+        ASSERT_TRUE(holds(writer.reader(), "key " + std::to_string(i), {i, 10 + i % 200}));
+    }
+    EXPECT_GT(bench.reader().usage().evicted, 1900U);
+    EXPECT_EQ(damage_of(bench.view().as_const()), "");
+    EXPECT_EQ(writer.fault(), std::nullopt);
+}
+
 // A thread writes rubbish all over while everybody works.
 TEST_F(HashMapHostile, AThreadThatScribblesIsSurvived) {
     seeded_random random;

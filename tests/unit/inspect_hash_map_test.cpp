@@ -194,7 +194,8 @@ TEST_F(InspectHashMap, SavedAndRestoredItIsTheSame) {
 // A map with eviction that is restored too small says so, instead of leaving entries out.
 TEST_F(InspectHashMap, ACacheIsNotRestoredInPart) {
     const test::unique_posix_name cache("cache"), other("restored");
-    auto map = hash_map<std::string_view>::create(cache.uri(), {.capacity = 400, .bytes = 128'000, .evict = true});
+    auto map = hash_map<std::string_view>::create(
+        cache.uri(), {.capacity = 400, .bytes = 128'000, .evict = true, .registered_readers = 3});
     for (std::uint64_t i = 0; i < 300; ++i) ASSERT_TRUE(map.set("k" + std::to_string(i), "v"));
     std::string text;
     (void)save(cache.uri(), [&](std::string_view part) { text.append(part); });
@@ -204,6 +205,7 @@ TEST_F(InspectHashMap, ACacheIsNotRestoredInPart) {
     EXPECT_EQ(restore(written(text), other.uri(), {}).items, 300U);
     const auto restored = hash_map<std::string_view>::attach(other.uri());
     EXPECT_EQ(restored.size(), 300U);
+    EXPECT_EQ(restored.underlying().info().peer_slots, 3U);
     EXPECT_TRUE(restored.geometry().evicting);
     EXPECT_EQ(restored.usage().evicted, 0U);
 }

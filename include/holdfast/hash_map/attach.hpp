@@ -36,9 +36,10 @@ struct hash_map_options {
     std::uint64_t unit_bytes = 0;     ///< 64 to 65536, a power of two; 0 = what wastes least for entry_bytes
     bool evict = false;               ///< where room is wanted, what was not used for long goes; no set is refused that
                                       ///< fits into the empty map
-    create_options segment{};         ///< mode, owner, pages
-    std::string key_name = "key";     ///< field name of a scalar key
-    std::optional<std::uint64_t> seed{};  ///< of the hashes; drawn at random unless a test wants it fixed
+    std::uint32_t registered_readers = 0;  ///< how many hash_map_registered_reader there may be at once
+    create_options segment{};              ///< mode, owner, pages
+    std::string key_name = "key";          ///< field name of a scalar key
+    std::optional<std::uint64_t> seed{};   ///< of the hashes; drawn at random unless a test wants it fixed
 };
 
 namespace detail {
@@ -105,6 +106,7 @@ template <class Fill>
     spec.schema = schema;
     spec.geometry = layout::geometry_words_of(g);
     spec.body_bytes = g.body_bytes();
+    spec.peer_slots = options.registered_readers;
     return segment::create(uri, spec, options.segment, [&](std::span<std::byte> body) { fill(body, g); });
 }
 

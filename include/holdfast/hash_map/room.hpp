@@ -7,18 +7,20 @@
 // last came by; at most 32 used ones are passed over for each entry that goes, then use no longer protects. The store
 // allocates by next fit, so what goes is what has lain longest, neighbour by neighbour: that makes the run which the
 // new entry needs. A table that is full is cured in the same way.
-// Where the hand is, a successor goes on. Use is a bit a unit in private memory, set by the writer's own lookups; lost
-// with the process, the order is that of storing.
+// Where the hand is, a successor goes on. Use is a bit a unit in private memory, set by the writer's own lookups and by
+// those of registered readers (uses.hpp); lost with the process, the order is that of storing.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "holdfast/block_store/write.hpp"
 #include "holdfast/hash_map/recover.hpp"
 #include "holdfast/hash_map/sink.hpp"
+#include "holdfast/hash_map/uses.hpp"
 #include "holdfast/hash_table/mutate.hpp"
 
 namespace holdfast::detail {
@@ -50,6 +52,8 @@ class map_keeper {
     [[nodiscard]] const hash_map_recovery& recovery() const noexcept { return recovery_; }
     [[nodiscard]] std::uint64_t changes() const noexcept { return counts_.changes; }
     std::uint64_t recount() { return detail::recount(view_.table); }
+    /// What registered readers note in these slots counts as asked for. Requires: they outlive this.
+    void listen_to(std::span<std::byte> slots) noexcept { readers_ = map_use_rings(slots); }
     /// The entry was asked for: it may stay a while longer.
     void note_use(std::uint64_t handle) noexcept {
         if (used_.empty() || !view_.store.is_handle(handle)) return;
@@ -168,6 +172,9 @@ class map_keeper {
     bool evict_one(std::uint64_t keep) noexcept {
         const std::uint64_t time = expiring_ ? now() : 0;
         std::uint64_t spared = 0;
+        readers_.take([&](std::uint64_t handle) {
+            if (reader_.blocks().contains(handle)) note_use(handle);
+        });
         // Two turns: the first may find all of them used.
         for (std::uint64_t passed = 0; passed < 2 * view_.store.units(); ++passed) {
             const std::uint64_t unit = step(hand_);
@@ -207,6 +214,7 @@ class map_keeper {
         store_release<std::uint64_t>(at, load_relaxed<std::uint64_t>(at) + 1);
     }
 
+    map_use_rings readers_;
     std::vector<std::uint64_t> used_;
     std::uint64_t sweep_ = 0;
     std::uint64_t hand_ = 0;
