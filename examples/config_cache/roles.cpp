@@ -62,8 +62,9 @@ void make_shared(const std::string& name, unsigned workers) {
     (void)counter_set::create(counts_of(name), {.capacity = 32});
     (void)tariffs::create(tariff_of(name)).publish(first_tariff());
     // Room for one edition and a half: what is not asked for any more makes room for what is.
-    (void)cache::create(answers_of(name),
-                        {.capacity = zones * shipment_kg_max * 3 / 2, .entry_bytes = 60, .evict = true});
+    (void)cache::create(
+        answers_of(name),
+        {.capacity = zones * shipment_kg_max * 3 / 2, .entry_bytes = 60, .evict = true, .registered_readers = workers});
     for (unsigned worker = 0; worker < workers; ++worker)
         (void)queue_producer::create(computed_of(name, worker), {.capacity_bytes = 64 * 1024});
 }
@@ -110,7 +111,8 @@ void run_keeper(const std::string& name, unsigned workers) {
 
 void run_worker(const std::string& name, unsigned worker) {
     auto current = tariffs::reader::attach(tariff_of(name));
-    const auto answers = hash_map_reader<question>::attach(answers_of(name));
+    // Registered: what is asked for often is not evicted.
+    const auto answers = hash_map_registered_reader<question>::attach(answers_of(name));
     auto computed = queue_producer::attach(computed_of(name, worker), patiently());
     const counts count(name);
     std::mt19937_64 random(static_cast<std::uint64_t>(::getpid()));
