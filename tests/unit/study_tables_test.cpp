@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "../../studies/multilevel_hash/level_table.hpp"
+#include "../../studies/two_choice_hash/bucket_table.hpp"
+#include "../../studies/two_choice_hash/chain_table.hpp"
+#include "../../studies/two_choice_hash/product_table.hpp"
 #include "holdfast/segment.hpp"
 #include "support/seed.hpp"
 
@@ -144,6 +147,119 @@ TEST(StudyLevelTable, DamagedHeadersAreRefused) {
     const std::span<const u64> cut(whole.words.data(), whole.words.size() - 1);
     EXPECT_THROW((void)level_reader::attach(std::as_bytes(cut)), std::invalid_argument);
     EXPECT_THROW((void)level_reader::attach(std::as_bytes(cut.first(100))), std::invalid_argument);
+}
+
+/// A table of chains over words of its own.
+struct chains {
+    using table_type = study::chain_table<u64>;
+    explicit chains(const study::chain_shape& shape)
+        : words(table_type::bytes_for(shape) / 8),
+          table(table_type::format(std::as_writable_bytes(std::span(words)), shape)) {}
+    std::vector<u64> words;
+    table_type table;
+
+    bool insert(u64 key, u64 value) { return table.insert(key, value) == table_type::result::inserted; }
+    bool erase(u64 key) { return table.erase(key); }
+    const u64* find(u64 key) const { return table.find(key); }
+    [[nodiscard]] u64 size() const { return table.size(); }
+    template <class Visit>
+    void visit(Visit each) const {
+        table.visit(each);
+    }
+};
+
+TEST(StudyChainTable, AgreesWithAMap) {
+    seeded_random random;
+    for (const u64 functions : {1U, 2U})
+        for (const u64 buckets : {1U, 7U, 500U}) {
+            chains table({buckets, 400, functions});
+            agrees_with_a_map(table, 500, 20'000, random);
+        }
+}
+
+TEST(StudyChainTable, TakesAsManyAsItsCapacityAndUsesFreedNodesAgain) {
+    chains table({10, 100, 2});
+    for (u64 key = 0; key < 100; ++key) ASSERT_TRUE(table.insert(key, key));
+    EXPECT_EQ(table.table.insert(100, 0), chains::table_type::result::full);
+    EXPECT_EQ(table.table.insert(7, 0), chains::table_type::result::exists);
+    ASSERT_TRUE(table.erase(7));
+    EXPECT_TRUE(table.insert(100, 0));
+    EXPECT_FALSE(table.insert(101, 0));
+}
+
+TEST(StudyChainTable, CountsWhatAFindLooksAt) {
+    chains one({1, 10, 1});  // a single chain, the latest key in front
+    for (u64 key = 1; key <= 5; ++key) ASSERT_TRUE(one.insert(key, key));
+    EXPECT_EQ(one.table.probes_of(5).position, 1U);
+    EXPECT_EQ(one.table.probes_of(1).position, 5U);
+    EXPECT_EQ(one.table.probes_of(1).nodes_in_turn, 5U);
+    EXPECT_EQ(one.table.probes_of(9).position, 0U);
+    EXPECT_EQ(one.table.probes_of(9).nodes_in_turn, 5U);
+    EXPECT_EQ(one.table.probes_of(9).heads_in_turn, 1U);
+    chains two({2, 10, 2});  // a key with both chains finds them balanced
+    u64 both = 0;
+    for (u64 key = 1; both < 6; ++key)
+        if (two.table.probes_of(key).heads_in_turn == 2) both += two.insert(key, key) ? 1 : 0;
+    const auto miss = [&] {
+        for (u64 key = 1000;; ++key)
+            if (two.table.probes_of(key).heads_in_turn == 2) return two.table.probes_of(key);
+    }();
+    EXPECT_EQ(miss.nodes_in_turn, 6U);
+    two.table.visit([&](u64 key, u64) { EXPECT_LE(two.table.probes_of(key).position, 3U) << key; });
+}
+
+TEST(StudyChainTable, LinksThatLieLeadNowhere) {
+    seeded_random random;
+    for (int round = 0; round < 200; ++round) {
+        chains table({50, 100, 2});
+        for (u64 key = 0; key < 90; ++key) ASSERT_TRUE(table.insert(key, key));
+        for (int i = 0; i < 20; ++i) table.words[8 + random() % (table.words.size() - 8)] = random() >> random() % 64;
+        for (u64 key = 0; key < 120; ++key) (void)table.find(key);
+        for (u64 key = 0; key < 120; ++key) (void)(key % 2 == 0 ? table.erase(key) : table.insert(key, key));
+        table.visit([](u64, u64) {});
+    }
+    chains whole({50, 100, 2});
+    for (const std::size_t word : {0U, 1U, 2U, 3U}) {  // magic, buckets, capacity, functions
+        std::vector<u64> damaged = whole.words;
+        damaged[word] = ~u64{0} >> 8;
+        EXPECT_THROW((void)chains::table_type::attach(std::as_writable_bytes(std::span(damaged))),
+                     std::invalid_argument)
+            << word;
+    }
+}
+
+TEST(StudyBucketTable, AgreesWithAMap) {
+    seeded_random random;
+    for (const auto& [first, next] : {std::pair(1U, 1U), std::pair(1U, 2U), std::pair(2U, 2U)})
+        for (const u64 buckets : {3U, 23U}) {
+            study::bucket_table table({buckets, first, next, 129, random()});
+            agrees_with_a_map(table, table.slots(), 20'000, random);
+        }
+}
+
+// What is counted in the model is what the product does: the same keys need the same lines, before and after churn.
+TEST(StudyBucketTable, PairsLookAtTheLinesThatTheProductLooksAt) {
+    seeded_random random;
+    const u64 seed = random(), keys_from = random() >> 1;
+    study::product_table product(10'000, seed);
+    const auto& g = product.geometry();
+    study::bucket_table model({g.buckets, 1, 2, static_cast<std::uint32_t>(1 + 2 * g.pairs_max), seed});
+    ASSERT_EQ(model.slots(), product.slots());
+    const u64 live = product.slots() * 95 / 100;
+    const auto same_lines = [&](u64 from, u64 to) {
+        for (u64 key = from; key < to; ++key) ASSERT_EQ(model.lines_of(key), product.lines_of(key)) << key - keys_from;
+    };
+    for (u64 i = 0; i < live; ++i) {
+        ASSERT_TRUE(model.insert_new(keys_from + i, i));
+        ASSERT_TRUE(product.insert_new(keys_from + i, i));
+    }
+    same_lines(keys_from, keys_from + 2 * live);
+    for (u64 i = 0; i < 2 * live; ++i) {
+        ASSERT_TRUE(model.erase(keys_from + i));
+        ASSERT_TRUE(product.erase(keys_from + i));
+        ASSERT_EQ(model.insert_new(keys_from + live + i, i), product.insert_new(keys_from + live + i, i));
+    }
+    same_lines(keys_from + live, keys_from + 4 * live);
 }
 
 }  // namespace
