@@ -108,6 +108,86 @@ TEST(SingleStep, SpeedIsRecorded) {
                 static_cast<unsigned long long>(total.images), total.seconds);
 }
 
+// A toy in shared pages, and what a death at each image leaves of it.
+template <class Operate>
+image_kill_report kill_toy_at_every_image(Operate operate, std::vector<std::uint64_t>* seen = nullptr) {
+    shared_image image(sizeof(toy_record));
+    auto& toy = toy_in(image.bytes());
+    return kill_at_every_image([&] { std::memset(image.bytes().data(), 0, image.size()); },
+                               [&] { return [&] { operate(toy); }; },
+                               [&] { return std::vector<std::byte>(image.bytes().begin(), image.bytes().end()); },
+                               [&](std::uint64_t) {
+                                   std::uint64_t value = 0;
+                                   std::string failure = toy.read(value);
+                                   if (seen != nullptr && (seen->empty() || seen->back() != value))
+                                       seen->push_back(value);
+                                   return failure;
+                               });
+}
+
+TEST(KillAtEveryImage, KillsOnceAtEachImageOfTheSoundPublication) {
+    if (!can_trace() || sanitized) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
+    std::vector<std::uint64_t> seen;
+    const image_kill_report report = kill_toy_at_every_image([](toy_record& toy) { toy.publish(7); }, &seen);
+    EXPECT_TRUE(report.passed()) << report.failure;
+    EXPECT_EQ(report.images, words + 2) << "one per word, the switch, and the image before";
+    EXPECT_EQ(report.kills, words + 2);
+    EXPECT_EQ(seen, (std::vector<std::uint64_t>{0, 7}));
+    EXPECT_GT(report.steps, words * words / 2) << "each child was stepped from the start";
+}
+
+TEST(KillAtEveryImage, FindsTheTornOverwrite) {
+    if (!can_trace() || sanitized) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
+    const image_kill_report report = kill_toy_at_every_image([](toy_record& toy) { toy.overwrite_in_place(7); });
+    EXPECT_EQ(report.failure, "killed at image 1: torn");
+    EXPECT_FALSE(report.passed());
+}
+
+TEST(KillAtEveryImage, FindsThatARunIsAnotherThanTheLast) {
+    if (!can_trace() || sanitized) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
+    const image_kill_report other =
+        kill_toy_at_every_image([](toy_record& toy) { toy.publish(static_cast<std::uint64_t>(::getpid())); });
+    EXPECT_NE(other.failure.find("other bytes than before"), std::string::npos) << other.failure;
+    shared_image life(4096);
+    auto& lives = *new (life.bytes().data()) std::atomic<std::uint64_t>(0);
+    const image_kill_report shorter = kill_toy_at_every_image([&](toy_record& toy) {
+        if (lives.fetch_add(1) < 10) toy.publish(7);
+    });
+    EXPECT_NE(shorter.failure.find("ended earlier"), std::string::npos) << shorter.failure;
+}
+
+TEST(KillAtEveryImage, FindsThatTheDeadLeaveOtherBytes) {
+    if (!can_trace()) GTEST_SKIP() << "needs: ptrace";
+    shared_image life(4096);
+    auto& pid = *new (life.bytes().data()) std::atomic<pid_t>(0);
+    const image_kill_report report =
+        kill_at_every_image([] {},
+                            [&] {
+                                pid.store(::getpid());
+                                return [] {};
+                            },
+                            // A byte that dies with the child, as what an exit handler or another process stored would.
+                            [&] { return std::vector<std::byte>(1, std::byte{::kill(pid.load(), 0) == 0}); },
+                            [](std::uint64_t) { return std::string(); });
+    EXPECT_NE(report.failure.find("the dead left other bytes"), std::string::npos) << report.failure;
+}
+
+TEST(KillAtEveryImage, ReportsAStartThatFailsAndAnOperationThatThrows) {
+    if (!can_trace()) GTEST_SKIP() << "needs: ptrace";
+    const auto nothing = [] { return std::vector<std::byte>(); };
+    const auto fine = [](std::uint64_t) { return std::string(); };
+    struct refused {
+        void operator()() const {}
+    };
+    EXPECT_THROW(
+        (void)kill_at_every_image([] {}, []() -> refused { throw std::runtime_error("no such name"); }, nothing, fine),
+        std::runtime_error);
+    const image_kill_report report =
+        kill_at_every_image([] {}, [] { return [] { throw std::runtime_error("boom"); }; }, nothing, fine);
+    EXPECT_NE(report.failure.find("boom"), std::string::npos) << report.failure;
+    EXPECT_FALSE(report.passed());
+}
+
 TEST(KillAtEverySystemCall, FindsTheFileThatADeadMakerLeaves) {
     if (!can_trace()) GTEST_SKIP() << "needs: ptrace";
     const unique_directory directory;

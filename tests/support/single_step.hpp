@@ -9,6 +9,7 @@
 //   shared_image      pages that the tracer and the traced child both map (MAP_SHARED, inherited by fork)
 //   step_through      the bare stepper: calls on_stop() after every instruction between the two markers
 //   single_step       compares the image after every instruction; each *changed* image is copied and handed to check()
+//   kill_at_every_image         once more for each distinct image: a fresh child, really killed with that image there
 //   kill_at_every_system_call   stops before and after each system call of an operation and really kills there
 //
 // Markers: the child stores phase 1 right before and phase 2 right after the operation into a page that both map, so
@@ -35,10 +36,12 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace holdfast::test {
 
@@ -116,7 +119,8 @@ struct step_control {
 };
 static_assert(std::atomic<step_phase>::is_always_lock_free);
 
-// A child stopped before its first marker, traced by this process.
+// A child stopped before its first marker, traced by this process. Where operate() returns something to call, that is
+// the operation, and operate() itself is what goes before it, untraced: to attach, say.
 class traced_child {
  public:
     template <class Operate>
@@ -125,7 +129,9 @@ class traced_child {
         pid_ = ::fork();
         if (pid_ < 0) throw std::system_error(errno, std::generic_category(), "fork");
         if (pid_ == 0) run(std::forward<Operate>(operate));
-        if (!wait() || !WIFSTOPPED(status_) ||
+        const bool waited = wait();
+        if (phase() == step_phase::threw) throw std::runtime_error(std::string("before the operation: ") + what());
+        if (!waited || !WIFSTOPPED(status_) ||
             ::ptrace(PTRACE_SETOPTIONS, pid_, nullptr, PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD) != 0)
             throw std::system_error(EPERM, std::generic_category(), "ptrace");
     }
@@ -172,20 +178,28 @@ class traced_child {
     template <class Operate>
     [[noreturn]] void run(Operate&& operate) {
         if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) ::_exit(1);
-        ::raise(SIGSTOP);
-        // Sequentially consistent marker stores: neither compiler nor processor moves the operation across them.
-        control_->phase.store(step_phase::inside, std::memory_order_seq_cst);
         try {
-            if constexpr (std::is_same_v<std::invoke_result_t<Operate>, int>)
-                control_->result = std::forward<Operate>(operate)();
+            if constexpr (std::is_invocable_v<std::invoke_result_t<Operate>>)
+                between_markers(std::forward<Operate>(operate)());
             else
-                std::forward<Operate>(operate)();
-            control_->phase.store(step_phase::after, std::memory_order_seq_cst);
+                between_markers(std::forward<Operate>(operate));
         } catch (const std::exception& e) {
             std::strncpy(control_->what, e.what(), sizeof control_->what - 1);
             control_->phase.store(step_phase::threw, std::memory_order_seq_cst);
         }
         ::_exit(0);
+    }
+    template <class Operation>
+    void between_markers(Operation&& operation) {
+        ::raise(SIGSTOP);
+        // Sequentially consistent marker stores: neither compiler nor processor moves the operation across them.
+        control_->phase.store(step_phase::inside, std::memory_order_seq_cst);
+        if constexpr (std::is_same_v<std::invoke_result_t<Operation>, int>)
+            control_->result = std::forward<Operation>(operation)();
+        else
+            std::forward<Operation>(operation)();
+        control_->phase.store(step_phase::after, std::memory_order_seq_cst);
+        ::_exit(0);  // before anything that the operation stands on lets go
     }
 
     step_control* control_;
@@ -255,6 +269,99 @@ template <class Operate, class Check>
         return look(step);
     });
     report.images = images;
+    return report;
+}
+
+/// What a run of kills at images amounted to.
+struct image_kill_report {
+    std::uint64_t images = 0;  // distinct consecutive images of the operation, the one before it included
+    std::uint64_t kills = 0;   // of children that had one of them before them
+    std::uint64_t steps = 0;   // instructions of all these children
+    double seconds = 0;
+    std::string failure;
+
+    [[nodiscard]] bool passed() const noexcept { return failure.empty() && kills == images && kills > 0; }
+};
+
+namespace rig {
+
+// A fresh child that is stepped from one distinct image to the next.
+template <class Start, class Shared>
+class image_walk {
+ public:
+    image_walk(Start& start, Shared& shared) : shared_(shared), child_(control_, start), image_(shared()) {}
+
+    /// Steps on until the bytes differ. False when the operation has ended before.
+    bool next() {
+        while (child_.phase() <= step_phase::inside && child_.resume(PTRACE_SINGLESTEP)) {
+            if (child_.phase() != step_phase::inside) continue;
+            ++steps_;
+            std::vector<std::byte> now = shared_();
+            if (now == image_) continue;
+            image_ = std::move(now);
+            return true;
+        }
+        return false;
+    }
+    [[nodiscard]] const std::vector<std::byte>& image() const noexcept { return image_; }
+    [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
+    [[nodiscard]] std::string ending() const { return ending_text(child_, steps_); }
+    /// False when the child did not die of it.
+    bool kill() {
+        child_.kill();
+        return WIFSIGNALED(child_.status()) && WTERMSIG(child_.status()) == SIGKILL;
+    }
+
+ private:
+    Shared& shared_;
+    shared_image control_{4096};
+    traced_child child_;
+    std::vector<std::byte> image_;
+    std::uint64_t steps_ = 0;
+};
+
+}  // namespace rig
+
+/// Steps an operation once to learn its distinct images, then once more for each of them: a fresh child is stepped
+/// until that image is there, and killed for real. The bytes it leaves must be that image, and dead(k) judges the rest:
+/// names, locks and whatever else the kernel keeps are as a death at that instruction leaves them.
+///
+///   prepare()  in the parent, before each child: the state before the operation
+///   start()    in the child, not stepped: attaches, and returns the operation to call
+///   shared()   in the parent: the bytes that both share, as a vector; what differs from one process to another is 0
+///   dead(k)    after the death at image k: a failure text, empty when all is well
+template <class Prepare, class Start, class Shared, class Dead>
+[[nodiscard]] image_kill_report kill_at_every_image(Prepare&& prepare, Start&& start, Shared&& shared, Dead&& dead) {
+    const auto begun = std::chrono::steady_clock::now();
+    const one_core pinned;
+    image_kill_report report;
+    std::vector<std::vector<std::byte>> images;
+    {
+        prepare();
+        rig::image_walk walk(start, shared);
+        do images.push_back(walk.image());
+        while (walk.next());
+        report.failure = walk.ending();
+        report.steps = walk.steps();
+    }
+    report.images = images.size();
+    const auto die_at = [&](std::uint64_t k) -> std::string {
+        prepare();
+        rig::image_walk walk(start, shared);
+        for (std::uint64_t i = 0; i < k; ++i)
+            if (!walk.next()) return "the operation ended earlier than before: " + walk.ending();
+        report.steps += walk.steps();
+        if (walk.image() != images[k]) return "the operation leaves other bytes than before";
+        if (!walk.kill()) return "the child did not die of SIGKILL";
+        ++report.kills;
+        if (shared() != images[k]) return "the dead left other bytes than the living had";
+        return dead(k);
+    };
+    for (std::uint64_t k = 0; k < images.size() && report.failure.empty(); ++k) {
+        report.failure = die_at(k);
+        if (!report.failure.empty()) report.failure = "killed at image " + std::to_string(k) + ": " + report.failure;
+    }
+    report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     return report;
 }
 
