@@ -44,7 +44,8 @@ def run(document, line, code, arguments):
     if built.returncode:
         return f"does not compile\n{built.stderr}"
     try:
-        ran = subprocess.run([str(program.resolve())], cwd=folder / "empty", stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        ran = subprocess.run([str(program.resolve())], cwd=folder / "empty", env={**os.environ, "HOLDFAST_REGISTRY": str(folder.resolve() / "registry")},
+                             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     except subprocess.TimeoutExpired:
         return "does not end within 60 seconds"
     if ran.returncode:
