@@ -42,7 +42,10 @@ void flush_output() {
 void discard_output() noexcept {
     // The C library keeps what it could not write for the next attempt, also the one at exit: let that succeed.
     const memory::descriptor nowhere = memory::open_at(AT_FDCWD, "/dev/null", O_WRONLY);
-    if (nowhere) (void)::dup2(nowhere.get(), STDOUT_FILENO);
+    if (nowhere)
+        (void)::dup2(nowhere.get(), STDOUT_FILENO);
+    else
+        (void)::close(STDOUT_FILENO);
     std::clearerr(stdout);
     (void)std::fflush(stdout);
 }

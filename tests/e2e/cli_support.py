@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the program and living owners of segments, with names of their own that are gone afterwards."""
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -28,6 +29,11 @@ class Owner:
         self.process.stdin.write(" ".join(map(str, words)) + "\n")
         self.process.stdin.flush()
         return self.process.stdout.readline().rstrip("\n")
+
+    def begin(self, *words):
+        """For what never answers."""
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
 
     def kill(self):
         self.process.kill()
@@ -100,6 +106,21 @@ class CommandLine(unittest.TestCase):
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, code, f"stdout: {out}\nstderr: {err}")
         return out, err
+
+    def fill_pipe(self, *arguments):
+        """The program, standing in a write to a pipe that nobody reads; and the pipe's end to read from."""
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+        process = self.start(*arguments, stdout=writer)
+        os.close(writer)
+        # The kernel's name of where it sleeps: pipe_write, anon_pipe_write.
+        self.eventually(lambda: "pipe_write" in pathlib.Path(f"/proc/{process.pid}/wchan").read_text(), "the pipe does not fill")
+        return process, reader
+
+    @staticmethod
+    def sleeps(process):
+        return pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "S"
 
     def interrupt(self, process):
         return self.ends(process, OK, signal.SIGINT)

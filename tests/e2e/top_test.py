@@ -152,6 +152,13 @@ class Top(CommandLine):
         self.assertEqual(len(re.findall(rb"\x1b\[2J\x1b\[H", text)), 3)
         self.assertIn(self.name("r").encode(), text)
 
+    def test_it_is_stopped_while_nobody_reads_its_output(self):
+        self.owner("ring", self.name("r"), 65536)
+        for words in ([], ["--json"]):
+            top, _ = self.fill_pipe("top", "--interval", "0.05", *words)
+            top.terminate()
+            self.assertEqual((top.wait(timeout=10), top.stderr.read()), (OK, ""))
+
     def test_ends(self):
         top = self.start("top", "--interval", "0.05")
         top.stdout.readline()
