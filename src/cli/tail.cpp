@@ -134,6 +134,7 @@ class session {
           shown_(shown) {
         tell_.joined(from_->joined(), how.start);
         if (how.start.where == inspect::follow_start::from::sequence) skip_below_ = how.start.value;
+        if (chosen.now) end_behind_ = from_->newest();
         if (chosen.json || shown != 0) return;
         if (const std::string heading = writer_.heading(); !heading.empty())
             put(styled((chosen.numbers ? "#\t" : "") + heading, style::strong) + "\n");
@@ -160,6 +161,7 @@ class session {
     /// Prints what is there. Returns: a reason to stop, or nothing when there is no further message now.
     [[nodiscard]] std::optional<end> drain(const stop_signals& stop);
     void show(const inspect::followed& got);
+    void tell_lost(const inspect::followed& got) const;
     [[nodiscard]] std::optional<end> quiet();
 
     const options& chosen_;
@@ -171,8 +173,10 @@ class session {
     std::string text_;
     std::uint64_t shown_;
     std::uint64_t skip_below_ = 0;
+    std::uint64_t end_behind_ = ~std::uint64_t{0};  // --now: what comes while it is shown is not waited for
     std::uint64_t asked_ns_ = 0;
     bool told_gone_ = false;
+    bool told_blind_ = false;
 };
 
 void session::show(const inspect::followed& got) {
@@ -190,11 +194,18 @@ void session::show(const inspect::followed& got) {
     ++shown_;
 }
 
+/// What lies below the number that was asked for is no loss.
+void session::tell_lost(const inspect::followed& got) const {
+    const std::uint64_t first = std::max(skip_below_, got.sequence - std::min(got.count, got.sequence));
+    if (first < got.sequence) tell_.lost(got.sequence - first, got.sequence);
+}
+
 std::optional<session::end> session::drain(const stop_signals& stop) {
     constexpr std::uint64_t between_flushes = 256;
     for (std::uint64_t step = 1;; ++step) {
         if (chosen_.limit != 0 && shown_ >= chosen_.limit) return end::limit;
         const inspect::followed got = from_->next(message_);
+        if (got.status == outcome::ok && got.sequence > end_behind_) return end::nothing_more;
         if (got.restarted) tell_.note("restarted", got.sequence, "another writer took the ring over; it goes on");
         switch (got.status) {
             case outcome::ok:
@@ -206,7 +217,10 @@ std::optional<session::end> session::drain(const stop_signals& stop) {
                     from_->release();
                 }
                 break;
-            case outcome::lapped: tell_.lost(got.count, got.sequence); break;
+            case outcome::lapped:
+                tell_lost(got);
+                if (got.sequence > end_behind_) return end::nothing_more;
+                break;
             case outcome::empty: return std::nullopt;
             default:
                 flush_output();
@@ -227,7 +241,12 @@ std::optional<session::end> session::quiet() {
     if (now - asked_ns_ < pause_ns) return std::nullopt;
     asked_ns_ = now;
     if (from_->memory().replaced()) return end::replaced;
-    if (!from_->writer_gone()) return std::nullopt;
+    const std::optional<bool> gone = from_->writer_gone();
+    if (!gone && !std::exchange(told_blind_, true))
+        say(format(
+            "{}: whether its writer lives cannot be told: its lease is missing, or not ours to look at; Ctrl-C ends",
+            from_->memory().uri()));
+    if (gone != true) return std::nullopt;
     if (!chosen_.keep) return end::writer_gone;
     if (!std::exchange(told_gone_, true))
         say(format("{}: its writer is gone; waiting for the next", from_->memory().uri()));
@@ -311,7 +330,7 @@ void add_tail(command_line& line) {
                 "records with that text in that field; other messages: that contain TEXT")
         .option("--type", chosen->type, "N", "messages of this type number")
         .choice("--bytes", chosen->bytes, {"auto", "text", "hex"}, "how messages without a schema are shown")
-        .flag("--now", chosen->now, "end when there is nothing more to read now")
+        .flag("--now", chosen->now, "show what there is now, and end")
         .flag("--keep", chosen->keep,
               "wait on when the writer is gone, and for a new segment of the name when it is removed")
         .flag("--consume", chosen->consume, "queue: take the messages, as its one consumer")

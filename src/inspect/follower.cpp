@@ -9,6 +9,7 @@
 #include "holdfast/queue/observer.hpp"
 #include "holdfast/queue/typed.hpp"
 #include "inspect/attach.hpp"
+#include "inspect/newest_message.hpp"
 #include "inspect/queue_watch.hpp"
 
 namespace holdfast::inspect {
@@ -40,7 +41,12 @@ class ring_follower final : public follower {
                 .count = got.count,
                 .sequence = got.sequence};
     }
-    [[nodiscard]] bool writer_gone() override { return lease_state_of(segment_->name()) == lease_state::free; }
+    [[nodiscard]] std::optional<bool> writer_gone() override {
+        const lease_state lease = lease_state_of(segment_->name());
+        if (lease == lease_state::unknown || lease == lease_state::none) return std::nullopt;
+        return lease == lease_state::free;
+    }
+    [[nodiscard]] std::uint64_t newest() override { return newest_message(segment_); }
 
  private:
     [[nodiscard]] static broadcast_start start_of(const follow_start& start) {
@@ -64,21 +70,21 @@ class queue_watcher final : public follower {
         if (start.where == follow_start::from::latest && !watch_.skip_to_end())
             throw error(errc::corrupt, segment_->uri(), "damage was met on the way; holdfast verify says where");
         joined_.sequence = watch_.sequence();
-        skip_below_ = start.where == follow_start::from::sequence ? start.value : 0;
-        if (skip_below_ != 0 && joined_.sequence > skip_below_)
+        if (start.where == follow_start::from::sequence && joined_.sequence > start.value)
             joined_ = {
-                .status = outcome::lapped, .count = joined_.sequence - skip_below_, .sequence = joined_.sequence};
+                .status = outcome::lapped, .count = joined_.sequence - start.value, .sequence = joined_.sequence};
     }
 
     [[nodiscard]] followed next(std::vector<std::byte>& message) override {
-        for (;;) {
-            const watched got = watch_.next(message);
-            if (got.status == outcome::ok && got.sequence < skip_below_) continue;  // ends with what is there
-            trim(observer_.geometry(), message);
-            return {.status = got.status, .type = got.type, .count = got.count, .sequence = got.sequence};
-        }
+        const watched got = watch_.next(message);
+        trim(observer_.geometry(), message);
+        return {.status = got.status, .type = got.type, .count = got.count, .sequence = got.sequence};
     }
-    [[nodiscard]] bool writer_gone() override { return observer_.producer_alive() == false; }
+    [[nodiscard]] std::optional<bool> writer_gone() override {
+        const std::optional<bool> alive = observer_.producer_alive();
+        return alive ? std::optional(!*alive) : std::nullopt;
+    }
+    [[nodiscard]] std::uint64_t newest() override { return newest_message(observer_, watch_.sequence()); }
 
  private:
     [[nodiscard]] queue_watch watch() const {
@@ -92,7 +98,6 @@ class queue_watcher final : public follower {
 
     queue_observer observer_;
     queue_watch watch_;
-    std::uint64_t skip_below_ = 0;
 };
 
 /// Throws writer_alive where `take` finds that another consumer lives.
@@ -129,7 +134,10 @@ class record_consumer final : public follower {
     void release() override {
         if (std::exchange(taken_, false)) consumer_.pop();
     }
-    [[nodiscard]] bool writer_gone() override { return !consumer_.producer_alive(); }
+    [[nodiscard]] std::optional<bool> writer_gone() override { return !consumer_.producer_alive(); }
+    [[nodiscard]] std::uint64_t newest() override {
+        return newest_message(queue_observer(segment_, trust_anybody()), sequence_);
+    }
 
  private:
     queue_consumer consumer_;
@@ -163,7 +171,10 @@ class element_consumer final : public follower {
     void release() override {
         if (core_.release()) detail::ring_if_asleep(core_, geometry_.rings);
     }
-    [[nodiscard]] bool writer_gone() override { return !place_.other_lives(); }
+    [[nodiscard]] std::optional<bool> writer_gone() override { return !place_.other_lives(); }
+    [[nodiscard]] std::uint64_t newest() override {
+        return newest_message(queue_observer(segment_, trust_anybody()), core_.cursor() + 1);
+    }
 
  private:
     layout::queue_geometry geometry_;

@@ -57,8 +57,10 @@ class follower {
     [[nodiscard]] virtual followed next(std::vector<std::byte>& message) = 0;
     /// consume: gives back to the producer what next() gave. Elsewhere nothing.
     virtual void release() {}
-    /// Whether it is known that no process may write any more. Cost: a system call or two.
-    [[nodiscard]] virtual bool writer_gone() = 0;
+    /// Whether no process may write any more; nothing where this user may not know. Cost: a system call or two.
+    [[nodiscard]] virtual std::optional<bool> writer_gone() = 0;
+    /// A number that no message there is now exceeds, and that later ones do. Throws: corrupt, contended.
+    [[nodiscard]] virtual std::uint64_t newest() = 0;
 
     /// How the start went: ok; lapped, where it lies before the oldest message left (count: messages between, 0 where
     /// nobody knows); empty, where the number is still to come.

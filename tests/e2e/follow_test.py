@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import time
 
 from cli_support import ABSENT, NEGATIVE, OK, PROGRAM, REFUSED, UNUSABLE, USAGE, CommandLine, main
 
@@ -148,6 +149,56 @@ class Rings(CommandLine):
             self.assertEqual(tail.stderr.read(), "")
             ring("batch", 20, "m")
 
+    def test_it_is_stopped_while_nobody_reads_its_output(self):
+        ring = self.owner("ring", self.name(), 1 << 20)
+        ring("batch", 10000, "message ")
+        for sign in (signal.SIGTERM, signal.SIGINT):
+            for words in ([], ["--json"], ["-n", "9000"]):
+                tail, _ = self.fill_pipe("tail", self.name(), "--from", "oldest", *words)
+                tail.send_signal(sign)
+                self.assertEqual((tail.wait(timeout=10), tail.stderr.read()), (OK, ""), (sign, words))
+
+    def test_now_ends_beside_a_writer_that_never_rests(self):
+        ring = self.owner("ring", self.name(), 1 << 16)
+        ring("batch", 10, "m")
+        ring.begin("flood", "on")
+        for words in ([], ["--from", "oldest"], ["--from", "1"], ["--since", "1h"], ["--from", "latest"], ["--from", str(10**15)], ["--type", "7"]):
+            for style in ([], ["--json"]):
+                begin = time.monotonic()
+                done = self.run_program("tail", self.name(), "--now", *words, *style)
+                self.assertIn(done.returncode, (OK, NEGATIVE), done.stderr)
+                self.assertLess(time.monotonic() - begin, 20)
+                self.assertLess(len(done.stdout.splitlines()), 1 << 16, "a ring of that size holds no more")
+
+    def test_what_is_lost_below_the_number_asked_for_is_no_loss(self):
+        ring = self.owner("ring", self.name(), 4096)
+        ring("batch", 50, "m")
+        tail = self.start("tail", self.name(), "--json", "--from", "100")
+        self.eventually(lambda: self.sleeps(tail), "it does not wait")
+        tail.send_signal(signal.SIGSTOP)
+        ring("batch", 2000, "n")
+        tail.send_signal(signal.SIGCONT)
+        first = json.loads(tail.stdout.readline())
+        self.assertEqual(first["event"], "lost")
+        self.assertEqual(first["count"], first["sequence"] - 100)
+        self.assertEqual(json.loads(tail.stdout.readline())["sequence"], first["sequence"])
+        self.interrupt(tail)
+
+    def test_who_may_not_look_at_the_lease_is_told_so(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs: the right to become another user")
+        ring = self.owner("ring", self.name(), 65536)
+        ring("put", "x")
+        path = pathlib.Path("/dev/shm") / self.name()
+        path.chmod(0o644)
+        as_nobody = {"user": 65534, "group": 65534, "extra_groups": []}
+        tail = self.start("tail", self.name(), **as_nobody)
+        self.assertEqual(tail.stdout.readline(), "x\n")
+        self.assertIn("whether its writer lives cannot be told", tail.stderr.readline())
+        ring("put", "y")
+        self.assertEqual(tail.stdout.readline(), "y\n")
+        self.interrupt(tail)
+
     def test_a_full_disk_is_an_error(self):
         self.owner("ring", self.name(), 65536)("put", "x")
         with open("/dev/full", "w") as full:
@@ -207,6 +258,45 @@ class Queues(CommandLine):
         self.assertEqual(self.lines("tail", self.name(), "--consume", "--now"), [f"m{i}" for i in range(2, 6)])
         self.assertEqual(self.lines("tail", self.name(), "--consume", "--now", code=NEGATIVE), [])
         self.assertEqual(self.expect(OK, "verify", self.name()).returncode, OK)
+
+    def test_a_consumer_that_is_stopped_in_a_write_loses_nothing(self):
+        count = 10_000
+        self.assertEqual(self.owner("typed", self.name(), count)("many", count), str(count))
+        tail, reader = self.fill_pipe("tail", self.name(), "--consume")
+        tail.send_signal(signal.SIGTERM)
+        self.assertEqual(tail.wait(timeout=10), OK)
+        with os.fdopen(os.dup(reader)) as pipe:
+            taken = [int(line) for line in pipe.read().split("\n")[1:-1]]
+        left = [int(line) for line in self.lines("tail", self.name(), "--consume", "--now")[1:]]
+        self.assertEqual(taken, list(range(len(taken))))
+        self.assertEqual(left, list(range(left[0], count)))
+        self.assertIn(left[0], (len(taken) - 1, len(taken)), "one may come once more, none is left out")
+
+    def test_now_ends_beside_a_producer_that_never_rests(self):
+        queue = self.owner("queue", self.name(), 1 << 16)
+        queue.begin("flood", "on")
+        for words in ([], ["--from", "latest"], ["--consume"]):
+            done = self.run_program("tail", self.name(), "--now", *words)
+            self.assertIn(done.returncode, (OK, NEGATIVE), done.stderr)
+            self.assertLess(len(done.stdout.splitlines()), 1 << 13, "a queue of that size holds no more")
+
+    def test_what_was_taken_below_the_number_asked_for_is_no_loss(self):
+        queue = self.owner("queue", self.name(), 65536)
+        for i in range(8):
+            queue("put", f"m{i}")
+        self.assertEqual(queue("take", 4), "4")
+        self.assertEqual(self.objects("tail", self.name(), "--now", "--from", "2")[0], {"event": "lost", "count": 3, "sequence": 5})
+        self.assertEqual([one["sequence"] for one in self.objects("tail", self.name(), "--now", "--from", "7")], [7, 8])
+        tail = self.start("tail", self.name(), "--json", "--from", "10")
+        self.eventually(lambda: self.sleeps(tail), "it does not wait")
+        tail.send_signal(signal.SIGSTOP)
+        for i in range(8, 12):
+            queue("put", f"m{i}")
+        self.assertEqual(queue("take", 7), "7")  # up to number 11
+        tail.send_signal(signal.SIGCONT)
+        self.assertEqual(json.loads(tail.stdout.readline()), {"event": "lost", "count": 2, "sequence": 12})
+        self.assertEqual(json.loads(tail.stdout.readline())["sequence"], 12)
+        self.interrupt(tail)
 
     def test_a_killed_consumer_loses_nothing(self):
         count = 100_000  # more than three pipes hold, so that each kill meets it at work

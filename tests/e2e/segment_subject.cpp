@@ -2,9 +2,9 @@
 // segment_subject.cpp - a living owner of segments for the tests of the program: it makes or opens one, then obeys the
 // lines of its standard input and answers each by a line, until the input ends or it is killed.
 //
-//   segment_subject ring NAME BYTES [READERS]      put TEXT | batch N TEXT | hold
+//   segment_subject ring NAME BYTES [READERS]      put TEXT | batch N TEXT | flood TEXT | hold
 //   segment_subject trades NAME BYTES              put ID PRICE VENUE            (a ring of records)
-//   segment_subject queue NAME BYTES               put TEXT | take N | leave
+//   segment_subject queue NAME BYTES               put TEXT | flood TEXT | take N | leave
 //   segment_subject typed NAME CAPACITY            put NUMBER | many COUNT
 //   segment_subject blocks NAME BYTES              put TEXT | free HANDLE | get HANDLE
 //   segment_subject latencies NAME SHARDS          put NS
@@ -93,6 +93,9 @@ void own_ring(const std::string& name, std::uint64_t bytes, std::uint32_t reader
             for (std::uint64_t i = 0; i < count; ++i) (void)ring.publish(bytes_of(text + std::to_string(i)));
             return std::to_string(ring.sequence());
         }
+        if (verb == "flood") {  // until it is killed
+            for (const std::string text = rest_of(words);;) (void)ring.publish(bytes_of(text));
+        }
         if (verb == "hold") {
             held.push_back(broadcast_reliable_reader::attach(name));
             return std::to_string(held.size());
@@ -124,6 +127,9 @@ void own_queue(const std::string& name, std::uint64_t bytes) {
     std::optional<queue_consumer> consumer;
     talk([&](const std::string& verb, std::istringstream& words) {
         if (verb == "put") return name_of(producer.try_push(bytes_of(rest_of(words))).status);
+        if (verb == "flood") {  // until it is killed
+            for (const std::string text = rest_of(words);;) (void)producer.try_push(bytes_of(text));
+        }
         if (verb == "take") {
             if (!consumer) consumer.emplace(queue_consumer::attach(name));
             std::uint64_t taken = 0;

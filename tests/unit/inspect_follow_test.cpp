@@ -88,7 +88,7 @@ TEST_F(Follow, ARingFromEveryStart) {
     EXPECT_EQ(all_of(*follower::open(uri(), from(start::time, 1))).size(), 20U);
     const auto live = follower::open(uri(), {});
     (void)all_of(*live);
-    EXPECT_FALSE(live->writer_gone());
+    EXPECT_EQ(live->writer_gone(), false);
     ASSERT_TRUE(ring.publish(bytes_of("next"), 7));
     std::vector<std::byte> message;
     const followed got = live->next(message);
@@ -138,9 +138,9 @@ TEST_F(Follow, ARingWhoseWriterDiedIsReadToItsEnd) {
     });
     ASSERT_TRUE(writer.talk().wait());
     const auto reader = follower::open(uri(), {});
-    EXPECT_FALSE(reader->writer_gone());
+    EXPECT_EQ(reader->writer_gone(), false);
     writer.kill();
-    EXPECT_TRUE(reader->writer_gone());
+    EXPECT_EQ(reader->writer_gone(), true);
     EXPECT_EQ(all_of(*reader).size(), 5U);
 }
 
@@ -149,7 +149,7 @@ TEST_F(Follow, AWatchedQueueShowsWhatWaitsAndChangesNothing) {
     for (int i = 1; i <= 5; ++i) ASSERT_TRUE(producer.try_push(bytes_of("m" + std::to_string(i))));
     const auto watch = follower::open(uri(), {});
     EXPECT_EQ(all_of(*watch), (std::vector<std::string>{"1:m1", "2:m2", "3:m3", "4:m4", "5:m5"}));
-    EXPECT_FALSE(watch->writer_gone());
+    EXPECT_EQ(watch->writer_gone(), false);
     auto consumer = queue_consumer::attach(uri());  // the watch holds nothing that would be in the way
     for (int i = 1; i <= 5; ++i) {
         EXPECT_TRUE(consumer.front());
@@ -241,7 +241,7 @@ TEST_F(Follow, AConsumerReleasesOnlyWhatWasDealtWith) {
             EXPECT_EQ(first->next(message).sequence, 2U);  // and dies before it was dealt with
         }
         const auto second = follower::open(uri(name), {.consume = true});
-        EXPECT_FALSE(second->writer_gone());
+        EXPECT_EQ(second->writer_gone(), false);
         EXPECT_EQ(second->next(message).sequence, 2U);
         EXPECT_EQ(all_of(*second, true).size(), 2U);
         EXPECT_EQ(second->next(message).status, outcome::empty);
