@@ -273,6 +273,34 @@ TEST_F(EventSource, ItsThreadTakesNoSignalButItsOwnFaults) {
     EXPECT_EQ(workers, 1U);
 }
 
+// What it kept open would be its parent's place at the queue, also after the parent's death.
+TEST_F(EventSource, AForkedChildClosesItsCopyAndAProgramItStartsHasNone) {
+    if (sanitized) GTEST_SKIP() << "needs: a fork of a process with threads, which the thread sanitizer does not take";
+    const auto descriptors = [] {
+        std::set<int> open;
+        for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+            open.insert(std::stoi(entry.path().filename()));
+        return open;
+    };
+    auto producer = queue_producer::create(uri(), {});
+    const std::set<int> before = descriptors();
+    std::optional<event_source<queue_consumer>> source(std::in_place, queue_consumer::attach(uri()));
+    for (const int fd : descriptors())
+        // The folder's own descriptor is gone by now.
+        EXPECT_TRUE(before.contains(fd) || ::fcntl(fd, F_GETFD) < 0 || (::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0) << fd;
+    source->arm();
+    const ended child = in_child([&]() -> std::string {
+        const std::size_t with = descriptors().size();
+        source.reset();
+        return descriptors().size() + 2 <= with ? "" : "kept open: the eventfd, and the consumer's place";
+    });
+    EXPECT_TRUE(child.success()) << child.text();
+    ASSERT_TRUE(producer.try_push(bytes_of(1)));  // and the parent has lost nothing by it
+    ASSERT_TRUE(readable(source->fd(), long_ms));
+    EXPECT_EQ(source->take(), outcome::ok);
+    EXPECT_EQ(refusal_of([&] { (void)queue_consumer::attach(uri()); }), errc::no_space);
+}
+
 TEST_F(EventSource, AForkedChildIsAnsweredAndTheParentGoesOn) {
     if (sanitized) GTEST_SKIP() << "needs: a fork of a process with threads, which the thread sanitizer does not take";
     auto producer = queue_producer::create(uri(), {});

@@ -20,7 +20,8 @@
 //      mutex hands it over, so it is used by one thread at a time.
 // (I2) The descriptor is readable exactly while the source has fired and take() has not been called.
 // Crash: of the sender: as the handle's wait() says, writer_gone after 0.1 s at most. Of this process: nothing is left.
-// Fork:  a child has neither the thread nor the handle's rights: take() answers read_only there.
+// Fork:  a child has neither the thread nor the handle's rights: take() answers read_only there. Destroying its copy
+//        closes what it inherited, so that it does not keep the parent's place once the parent is dead.
 // Cost:  a thread for each source; a message on an idle source costs two wakes instead of one (about 10 us more).
 #pragma once
 
@@ -80,8 +81,7 @@ class event_source {
     event_source(event_source&&) noexcept = default;
     event_source& operator=(event_source&&) = delete;
     ~event_source() {
-        // A forked child has no such thread, and may find the mutex as that thread left it: nothing of it is touched.
-        if (state_ != nullptr && !state_->guard.same_process()) (void)state_.release();
+        if (state_ != nullptr && !state_->guard.same_process()) abandon(*state_.release());
     }
 
     /// For epoll and poll: level-triggered, EPOLLIN. Nobody may read or close it.
@@ -101,6 +101,14 @@ class event_source {
     outcome take() noexcept { return state_->take(); }
 
  private:
+    struct state;
+    /// In a forked child: there is no such thread, and the mutex may be as that thread left it, so the memory stays.
+    /// The descriptors are those that no wait changes.
+    static void abandon(state& of) noexcept {
+        of.event.reset();
+        [[maybe_unused]] const Handle copy(std::move(of.handle));
+    }
+
     struct state {
         Handle handle;
         Wait wait;
