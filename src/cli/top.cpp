@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // top.cpp - all segments, again and again: how full, how busy, who is behind, whose owner lives.
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -82,15 +83,20 @@ void add_row(text_table& table, const inspect::activity& seen) {
               d.problem ? style::bad : style::plain);
 }
 
-void print(const std::vector<inspect::activity>& all) {
+/// As many segments as a terminal has lines for; `lines` 0: all.
+void print(const std::vector<inspect::activity>& all, std::size_t lines = 0) {
     std::uint64_t bytes = 0;
     for (const inspect::activity& seen : all)
         if (seen.what.info) bytes += seen.what.info->total_bytes;
     put(format("{}  {} segments, {}\n", inspect::time_of(detail::now_ns()), all.size(), bytes_text(bytes)));
     text_table table({"SEGMENT", "KIND", "MEMORY", "BYTES", "SIZE", "FULL", "OPS/S", "LAG", "WRITER"});
     table.right(3).right(4).right(5).right(6).right(7);
-    for (const inspect::activity& seen : all) add_row(table, seen);
+    constexpr std::size_t other_lines = 3;  // above the rows two, and the cursor's
+    const std::size_t room = lines > other_lines ? lines - other_lines : 1;
+    const std::size_t shown = lines == 0 || all.size() <= room ? all.size() : room - 1;
+    for (std::size_t i = 0; i < shown; ++i) add_row(table, all[i]);
     if (!table.empty()) table.print();
+    if (shown != all.size()) put(format("and {} more\n", all.size() - shown));
 }
 
 void print_json(const std::vector<inspect::activity>& all, double seconds) {
@@ -106,6 +112,15 @@ void print_json(const std::vector<inspect::activity>& all, double seconds) {
 [[nodiscard]] bool on_terminal() {
     const char* const terminal = std::getenv("TERM");
     return ::isatty(STDOUT_FILENO) == 1 && terminal != nullptr && std::string_view(terminal) != "dumb";
+}
+
+/// Draws the screen anew. What is wider than it is cut off by the terminal, rather than wrapped.
+void draw(const std::vector<inspect::activity>& all) {
+    struct winsize size{};
+    const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+    put("\033[?7l\033[2J\033[H");
+    print(all, known ? size.ws_row : 0);
+    put("\033[?7h");
 }
 
 /// Sleeps until the time of the next look, and reads on the way what would wrap. False when it is to end.
@@ -129,20 +144,21 @@ int watch_all(const options& chosen, const stop_signals& stop) {
     // Rates take two looks; a terminal shows the first one too.
     std::vector<inspect::activity> all = watch.look();
     if (terminal && count != 1) {
-        put("\033[2J\033[H");
-        print(all);
+        draw(all);
         flush_output();
     }
     for (std::uint64_t shown = 0; count == 0 || shown < count; ++shown) {
         if (!sleep_until(before_ns + interval_ns, watch, stop)) return success;
         all = watch.look();
         const std::uint64_t now_ns = memory::deadline::now_ns();
-        if (terminal && count != 1) put("\033[2J\033[H");
-        if (chosen.json)
+        if (chosen.json) {
             print_json(all, static_cast<double>(now_ns - before_ns) / 1e9);
-        else if (!terminal && shown != 0)
-            put("\n");
-        if (!chosen.json) print(all);
+        } else if (terminal && count != 1) {
+            draw(all);
+        } else {
+            if (!terminal && shown != 0) put("\n");
+            print(all);
+        }
         flush_output();
         before_ns = now_ns;
     }

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`holdfast top` from outside: rates, lags, owners alive and dead, and that it disturbs nobody."""
+import fcntl
 import json
 import os
 import pathlib
 import pty
 import re
+import struct
 import subprocess
+import termios
 
 from cli_support import OK, PROGRAM, USAGE, CommandLine, main
 
@@ -151,6 +154,26 @@ class Top(CommandLine):
         self.assertEqual(process.wait(timeout=60), OK)
         self.assertEqual(len(re.findall(rb"\x1b\[2J\x1b\[H", text)), 3)
         self.assertIn(self.name("r").encode(), text)
+
+    def test_a_small_terminal_shows_what_it_has_lines_for(self):
+        for i in range(6):
+            self.owner("ring", self.name(f"r{i}"), 65536)
+        leader, follower = pty.openpty()
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 5, 20, 0, 0))
+        process = subprocess.Popen([PROGRAM, "top", "-n", "1000", "--interval", "0.05"], stdout=follower, stdin=subprocess.DEVNULL,
+                                   env={**self.environment, "TERM": "xterm", "NO_COLOR": "1"})
+        self.processes.append(process)
+        os.close(follower)
+        text = b""
+        while text.count(b"\x1b[?7h") < 2:
+            text += os.read(leader, 65536)
+        process.terminate()
+        os.close(leader)
+        screen = text.split(b"\x1b[?7l\x1b[2J\x1b[H")[1].split(b"\x1b[?7h")[0].split(b"\r\n")
+        self.assertEqual(len(screen), 5, "the last line is the cursor's")
+        self.assertIn(b"SEGMENT", screen[1])
+        self.assertRegex(screen[3], rb"and \d+ more")
+        self.assertEqual(process.wait(timeout=10), OK)
 
     def test_it_is_stopped_while_nobody_reads_its_output(self):
         self.owner("ring", self.name("r"), 65536)
