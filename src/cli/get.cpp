@@ -57,6 +57,7 @@ int get_entry(const options& chosen) {
 }
 
 int get_counter(const options& chosen, const segment& from) {
+    if (chosen.key.empty()) refuse_key(from.uri(), "name the key that you ask for");
     std::string text;
     bool found = false;
     inspect::for_each_counter(from, [&](std::string_view family, std::string_view labels, std::uint64_t value) {
