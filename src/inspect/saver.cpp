@@ -30,10 +30,10 @@ namespace holdfast::inspect {
 namespace {
 
 /// Throws unless a segment is free of damage. What is saved would be as damaged, with right checksums.
-void require_sound(std::string_view uri) {
-    const verification found = verify(uri);
+void require_sound(const std::shared_ptr<const segment>& s) {
+    const verification found = verify(s);
     if (!found.intact())
-        throw error(errc::corrupt, std::string(uri),
+        throw error(errc::corrupt, s->uri(),
                     detail::concat(found.damages,
                                    " damaged places; holdfast verify shows them, holdfast dump takes out "
                                    "what can be read"));
@@ -130,8 +130,12 @@ saved_writer save_index(const std::shared_ptr<const segment>& s, const saved_wri
 }  // namespace
 
 save_report save(std::string_view uri, const saved_writer::sink& out, const save_progress& progress) {
-    const std::shared_ptr<const segment> s = attach_to_look(uri);
-    require_sound(uri);
+    return save(attach_to_look(uri), out, progress);
+}
+
+save_report save(const std::shared_ptr<const segment>& s, const saved_writer::sink& out,
+                 const save_progress& progress) {
+    require_sound(s);
     const auto contents = [&]() -> saved_writer {
         switch (s->info().kind) {
             case container_kind::array: return save_array(s, out, progress);
@@ -152,7 +156,7 @@ save_report save(std::string_view uri, const saved_writer::sink& out, const save
     saved_writer file = contents();
     if (const std::optional<errc> fault = s->fault()) require_no_fault(*s, fault);
     file.finish();
-    return {.uri = std::string(uri), .kind = s->info().kind, .items = file.items(), .bytes = file.bytes()};
+    return {.uri = s->uri(), .kind = s->info().kind, .items = file.items(), .bytes = file.bytes()};
 }
 
 save_report restore(const std::string& path, std::string_view uri, const restore_options& options) {

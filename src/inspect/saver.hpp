@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -33,6 +34,10 @@ using save_progress = std::function<void(std::uint64_t items)>;
 /// says where); contended where its writer left no quiet moment; unsupported for a kind that cannot be saved; what out
 /// throws.
 save_report save(std::string_view uri, const saved_writer::sink& out, const save_progress& progress = {});
+/// The same of what is attached already: what was checked is what is saved. Throws also not_found where another segment
+/// took its name.
+save_report save(const std::shared_ptr<const segment>& s, const saved_writer::sink& out,
+                 const save_progress& progress = {});
 
 struct restore_options {
     create_options create{};     ///< of the new segment

@@ -60,9 +60,12 @@ constexpr std::uint64_t holes_read_max = std::uint64_t{256} << 20;
 [[nodiscard]] bool check_pages(const segment& s, verification& found) {
     const memory::kind kind = s.name().kind;
     struct stat status{};
-    if ((kind != memory::kind::posix && kind != memory::kind::file) ||
-        ::stat(detail::places_of(s.name()).data().c_str(), &status) != 0)
-        return true;
+    if (kind != memory::kind::posix && kind != memory::kind::file) return true;
+    // The name's file, and afterwards whether that was ours.
+    if (::stat(detail::places_of(s.name()).data().c_str(), &status) != 0 || s.replaced())
+        throw error(
+            errc::not_found, s.uri(),
+            "the segment was removed or replaced while it was looked at; look at the one that has the name now");
     const std::uint64_t promised = header_bytes + s.info().body_bytes;
     const std::uint64_t present = static_cast<std::uint64_t>(status.st_blocks) * 512;  // st_blocks counts in 512 bytes
     if (present >= promised) return true;
@@ -146,6 +149,12 @@ verification verify(std::string_view uri) {
         found.add({severity::damage, "header", std::nullopt, {}, problem_of(failure).text});
         return found;
     }
+    return verify(s);
+}
+
+verification verify(const std::shared_ptr<const segment>& s) {
+    verification found;
+    found.uri = s->uri();
     found.kind = s->info().kind;
     check_header(*s, found);
     check_schema(*s, found);
@@ -153,6 +162,7 @@ verification verify(std::string_view uri) {
     try {
         if (check_pages(*s, found)) verify_body(s, found);
     } catch (const error& failure) {
+        if (failure.reason() == errc::not_found) throw;
         found.add({severity::damage, "body", std::nullopt, {}, problem_of(failure).text});
     }
     if (s->fault() == errc::truncated)

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 
 #include "holdfast/error.hpp"
 #include "holdfast/layout/segment_header.hpp"
+#include "holdfast/segment.hpp"
 #include "inspect/json_out.hpp"
 
 namespace holdfast::inspect {
@@ -49,6 +51,10 @@ struct verification {
 /// Checks a segment. Throws: std::bad_alloc; not_found, no_permission, invalid_name and others where there is nothing
 /// to check.
 [[nodiscard]] verification verify(std::string_view uri);
+
+/// The same of what is attached already, whoever has the name meanwhile. Throws: not_found where the name leads to
+/// another segment or to none: what the file system knows of the pages is asked by the name.
+[[nodiscard]] verification verify(const std::shared_ptr<const segment>& s);
 
 void append_json(json_out& out, const verification& v);
 

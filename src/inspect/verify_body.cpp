@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/verify_body.hpp"
 
+#include <algorithm>
+#include <optional>
+
 #include "holdfast/array/dynamic.hpp"
 #include "holdfast/block_store/queries.hpp"
 #include "holdfast/broadcast/reader.hpp"
@@ -239,7 +242,7 @@ void verify_counters(const std::shared_ptr<const segment>& s, verification& foun
     const counter_walk walk = for_each_counter(*s, [](auto, auto, auto) {});  // checks the geometry
     found.elements = walk.counters;
     const auto* const slots = reinterpret_cast<const layout::counter_slot*>(s->bytes().data());
-    bool ended = false;
+    std::optional<std::uint64_t> free;  // the first place that was
     for (std::uint64_t i = 0; i < s->info().geometry[0]; ++i) {
         const layout::counter_name name(slots[i]);
         const auto add = [&](severity how, const char* what) {
@@ -247,12 +250,17 @@ void verify_counters(const std::shared_ptr<const segment>& s, verification& foun
                 {how, "body", header_bytes + i * sizeof(layout::counter_slot), detail::concat("counter ", i), what});
         };
         const bool text = valid_metric_family(name.family()) && valid_metric_labels(name.labels());
-        if (name.state() == layout::counter_slot_state::empty)
-            ended = true;
-        else if (ended)
+        // Places are taken in order: one that is taken by now was free a moment ago, and so were those behind it.
+        const bool taken = name.state() != layout::counter_slot_state::empty;
+        if (taken && free && layout::counter_name(slots[*free]).state() != layout::counter_slot_state::empty)
+            free = std::nullopt;
+        if (!taken)
+            free = free ? free : i;
+        else if (free)
             add(severity::damage, "a counter behind the first free place is never found");
         else if (name.state() == layout::counter_slot_state::unfinished)
-            add(severity::note, "its registration was cut short; whoever asks for the name next finishes it");
+            add(severity::note,
+                "its registration is under way or was cut short; whoever asks for the name next finishes it");
         else if (name.state() == layout::counter_slot_state::damaged || !text)
             add(severity::damage, "the bytes of its name are no name of a counter");
     }
@@ -261,17 +269,17 @@ void verify_counters(const std::shared_ptr<const segment>& s, verification& foun
 template <class Shard>
 void verify_shard(const Shard& shard, std::uint64_t offset, const std::string& name, verification& found) {
     const auto add = [&](severity how, const char* what) { found.add({how, "body", offset, name, what}); };
-    // Relaxed: at rest, or one sample behind, which none of these comparisons can tell.
+    // Relaxed: at rest, or one sample behind.
     constexpr auto relaxed = std::memory_order_relaxed;
-    bool counted = false;
-    for (std::size_t b = 0; b < shard.counts.size(); ++b) {
-        const bool some = shard.counts[b].load(relaxed) != 0;
-        counted |= some;
-        if (some && b >= log_linear::buckets) add(severity::damage, "a count stands behind the last bucket");
-    }
+    const auto counts_any = [&] {
+        return std::ranges::any_of(shard.counts, [](const auto& count) { return count.load(relaxed) != 0; });
+    };
+    for (std::size_t b = log_linear::buckets; b < shard.counts.size(); ++b)
+        if (shard.counts[b].load(relaxed) != 0) add(severity::damage, "a count stands behind the last bucket");
     if (shard.owner.load(relaxed) > 1) add(severity::damage, "its owner word is neither 0 nor 1");
-    if (!counted && shard.greatest.load(relaxed) != 0 && shard.sum.load(relaxed) != 0)
-        add(severity::note, "a sample was cut short by a kill; it is not counted");
+    // Counted last: the first sample may come while this looks.
+    if (shard.greatest.load(relaxed) != 0 && shard.sum.load(relaxed) != 0 && !counts_any())
+        add(severity::note, "a sample is under way or was cut short by a kill; it is not counted");
 }
 
 void verify_histogram(const std::shared_ptr<const segment>& s, verification& found) {
