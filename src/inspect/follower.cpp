@@ -69,6 +69,8 @@ class queue_watcher final : public follower {
         : follower(from), observer_(from, trust_anybody()), watch_(watch()) {
         if (start.where == follow_start::from::latest && !watch_.skip_to_end())
             throw error(errc::corrupt, segment_->uri(), "damage was met on the way; holdfast verify says where");
+        if (start.where == follow_start::from::sequence && !watch_.skip_below(start.value))
+            throw error(errc::corrupt, segment_->uri(), "damage was met on the way; holdfast verify says where");
         joined_.sequence = watch_.sequence();
         if (start.where == follow_start::from::sequence && joined_.sequence > start.value)
             joined_ = {

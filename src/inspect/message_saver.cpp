@@ -13,6 +13,7 @@
 #include "holdfast/queue.hpp"
 #include "inspect/attach.hpp"
 #include "inspect/kind_savers.hpp"
+#include "inspect/newest_message.hpp"
 #include "inspect/queue_watch.hpp"
 #include "inspect/saver_parts.hpp"
 
@@ -34,10 +35,11 @@ struct saved_message {
 
 /// What stands before a message's bytes. Throws: corrupt for what no saver writes.
 [[nodiscard]] saved_message message_in(section_stream& from, const saved_reader& file, std::uint64_t length_max) {
+    const std::uint64_t at = from.offset();
     const layout::ring_word word =
         layout::ring_decode(from.read<std::uint64_t>(), layout::ring_record_bytes(layout::ring_length_max));
     if (word.kind != layout::ring_word_kind::message || word.length > length_max)
-        refuse_contents(file, "a message in it is longer than its ring allows");
+        refuse_contents(file, at, "a message is longer than its ring allows");
     return {word.length, word.type};
 }
 
@@ -45,27 +47,29 @@ void report(const save_progress& progress, std::uint64_t items) {
     if (progress && items % items_between_reports == 0) progress(items);
 }
 
-/// The messages of a ring from some number on without a gap, to what was the newest when the last attempt began.
+/// The messages of a ring from some number on without a gap, up to what was its newest when the save began at least.
+/// (I1) Never more bytes than the ring has. The number of the newest is taken before the oldest is looked for, so what
+///      lies between lay in the ring at one time; what came later is taken while there is room.
 class ring_stretch {
  public:
     explicit ring_stretch(const std::shared_ptr<const segment>& s)
-        : segment_(s), reader_(s), first_(reader_.sequence()) {
-        goal_ = newest();
-        for (unsigned attempts = 64;;) {
-            if (reader_.sequence() > goal_) return;
+        : room_(detail::broadcast_geometry_of(*s).capacity),
+          newest_(newest_message(s)),
+          goal_(newest_),
+          reader_(s),
+          first_(reader_.sequence()) {
+        for (unsigned attempts = 64; reader_.sequence() <= goal_ || first_ > goal_;) {
             const broadcast_read got = reader_.read(message_);
-            if (got.status == outcome::empty) return;
             if (got.status == outcome::corrupt) require_no_fault(*s, errc::corrupt);
-            if (got.status == outcome::ok) {
-                append(got.type);
-                continue;
-            }
+            if (got.status == outcome::empty) return;
+            if (got.status == outcome::ok && !append(got)) return;
+            if (got.status == outcome::ok) continue;
             // Overrun: what was read lies before a gap, and older than all that the ring still has.
             if (--attempts == 0) require_no_fault(*s, errc::contended);
             bytes_.clear();
             count_ = 0;
             first_ = reader_.sequence();
-            goal_ = std::max(goal_, newest());
+            goal_ = std::max(goal_, newest_message(s));
         }
     }
     [[nodiscard]] std::uint64_t first() const noexcept { return first_; }
@@ -73,24 +77,25 @@ class ring_stretch {
     [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
 
  private:
-    [[nodiscard]] std::uint64_t newest() const {
-        return broadcast_reader(segment_, broadcast_start::latest()).sequence() - 1;
-    }
-    void append(std::uint16_t type) {
-        const std::uint64_t word = layout::ring_message_word(message_.size(), type);
+    /// False: enough is there, and this would be too much.
+    [[nodiscard]] bool append(const broadcast_read& got) {
+        const std::uint64_t word = layout::ring_message_word(message_.size(), got.type);
+        if (got.sequence > newest_ && bytes_.size() + sizeof word + message_.size() > room_) return false;
         const auto* const head = reinterpret_cast<const std::byte*>(&word);
         bytes_.insert(bytes_.end(), head, head + sizeof word);
         bytes_.insert(bytes_.end(), message_.begin(), message_.end());
         ++count_;
+        return true;
     }
 
-    std::shared_ptr<const segment> segment_;
+    std::uint64_t room_;
+    std::uint64_t newest_;  // when the save began
+    std::uint64_t goal_;
     broadcast_reader reader_;
     std::uint64_t first_;
-    std::uint64_t goal_ = 0;
     std::uint64_t count_ = 0;
     std::vector<std::byte> message_;
-    std::vector<std::byte> bytes_;  // never more than the ring has
+    std::vector<std::byte> bytes_;
 };
 
 void fill_queue(saved_reader& file, std::span<std::byte> body, const layout::queue_geometry& geometry,
@@ -153,18 +158,18 @@ saved_writer save_queue(const std::shared_ptr<const segment>& s, const saved_wri
     saved_header header = header_of(*s);
     std::ranges::copy(g.words(), header.parameters.begin());
     saved_writer file(out, header, s->info().schema);
-    // A living producer's later messages belong to a later moment. A dead one's last may be published and not counted.
-    const std::uint64_t newest = observer.producer_alive() == true ? observer.producer().messages : ~std::uint64_t{0};
     const bool elements = g.form == layout::queue_form::elements;
     queue_watch watch(s->bytes(), g, *observer.consumer_side());
+    // What comes later belongs to a later moment.
+    const std::uint64_t newest = newest_message(observer, watch.sequence());
     std::vector<std::byte> message;
     std::uint64_t room = g.ring_bytes() - (elements ? 0 : layout::ring_word_bytes);
     for (;;) {
         const watched got = watch.next(message);
-        if (got.status == outcome::lapped) continue;  // taken by the consumer: no longer in the queue
+        if (got.status == outcome::lapped && got.sequence <= newest) continue;  // taken: no longer in the queue
         if (got.status == outcome::corrupt) require_no_fault(*s, errc::corrupt);
         const std::uint64_t taken = elements ? g.stride : layout::ring_record_bytes(message.size());
-        if (got.status == outcome::empty || got.sequence > newest || taken > room) return file;
+        if (got.status != outcome::ok || got.sequence > newest || taken > room) return file;
         room -= taken;
         if (elements)
             file.add(message, 1);

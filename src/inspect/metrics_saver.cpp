@@ -29,16 +29,17 @@ void fill_counters(saved_reader& file, std::span<std::byte> body, std::uint64_t 
     const detail::counter_slots slots(body, capacity, uri);
     section_stream from(file);
     while (from.more()) {
+        const std::uint64_t at = from.offset();
         const auto head = from.read<saved_counter>();
         if (head.family_bytes > layout::counter_text_bytes_max || head.labels_bytes > layout::counter_text_bytes_max)
-            refuse_contents(file, "a counter's name in it is too long");
+            refuse_contents(file, at, "a counter's name is too long");
         std::string family(static_cast<std::size_t>(head.family_bytes), '\0');
         std::string labels(static_cast<std::size_t>(head.labels_bytes), '\0');
         from.read(std::as_writable_bytes(std::span(family)));
         from.read(std::as_writable_bytes(std::span(labels)));
         const auto words = layout::encode_counter_name(family, labels);
         if (!words || !valid_metric_family(family) || !valid_metric_labels(labels))
-            refuse_contents(file, "a counter's name in it is none");
+            refuse_contents(file, at, "a counter's name is none");
         layout::counter_slot* const slot = slots.install(*words);
         if (slot == nullptr)
             throw error(errc::no_space, std::string(uri), "the set is full; give a greater --capacity");

@@ -56,8 +56,10 @@ class queue_watch {
     }
 
     /// Passes over what is there now, so that next() gives what comes from now on. False when damage was met.
-    [[nodiscard]] bool skip_to_end() {
-        for (std::uint64_t steps = 0; steps <= geometry_.capacity; ++steps) {
+    [[nodiscard]] bool skip_to_end() { return skip_below(~std::uint64_t{0}); }
+    /// The same for messages of a smaller number only.
+    [[nodiscard]] bool skip_below(std::uint64_t number) {
+        for (std::uint64_t steps = 0; steps <= geometry_.capacity && sequence_ < number; ++steps) {
             const watched seen = next(passed_);
             if (seen.status == outcome::corrupt) return false;
             if (seen.status == outcome::empty) return true;

@@ -96,8 +96,9 @@ void require_index(const saved_reader& file, std::span<const std::byte> bytes, c
             detail::map_writer_core map(detail::map_view<std::byte>(body, filling), {}, nullptr);
             saved_map_items items;
             while (const auto section = file.next()) {
-                items.append(*section);
-                while (const auto item = items.next()) {
+                items.append(*section, file.contents_offset());
+                std::uint64_t at = items.offset();
+                for (auto item = items.next(); item; at = items.offset(), item = items.next()) {
                     // An entry that was taken out and put back while it was saved may stand there twice.
                     const outcome put = map.set(item->key, item->value, {item->ttl_s, item->flags}).status;
                     if (put == outcome::full)
@@ -108,11 +109,13 @@ void require_index(const saved_reader& file, std::span<const std::byte> bytes, c
                                         : detail::concat("the store is full after ", map.reader().table().size(),
                                                          " entries: an entry that changed while the map was saved ",
                                                          "needs room twice; save it at rest"));
-                    if (put != outcome::ok) refuse_contents(file, "it holds an entry larger than the map");
+                    if (put != outcome::ok) refuse_contents(file, at, "an entry is larger than the map");
                 }
+                if (items.too_long(g.store.value_bytes_max()))
+                    refuse_contents(file, at, "an entry is longer than the map allows");
                 if (options.progress) options.progress(file.items());
             }
-            if (!items.empty()) refuse_contents(file, "its last entry is cut short");
+            if (!items.empty()) refuse_contents(file, items.offset(), "its last entry is cut short");
         });
 }
 

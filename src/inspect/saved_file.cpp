@@ -141,6 +141,7 @@ std::optional<std::span<const std::byte>> saved_reader::next() {
     std::uint64_t head[2];
     std::memcpy(head, section_.data(), sizeof head);
     if (head[0] > section_bytes_max) refuse_damaged();
+    contents_offset_ = offset_;
     section_.resize(section_head_bytes + padded(head[0]));
     read(std::span(section_).subspan(section_head_bytes));
     std::uint64_t sum = 0;

@@ -90,6 +90,8 @@ class saved_reader {
 
     /// The next section, valid until the next call; nothing behind the last. Throws: truncated, corrupt, io.
     [[nodiscard]] std::optional<std::span<const std::byte>> next();
+    /// Where in the file the contents of the last section begin.
+    [[nodiscard]] std::uint64_t contents_offset() const noexcept { return contents_offset_; }
     /// Counted so far; all of them once next() gave nothing.
     [[nodiscard]] std::uint64_t items() const noexcept { return items_; }
 
@@ -102,7 +104,7 @@ class saved_reader {
     saved_header header_;
     std::string schema_;
     std::vector<std::byte> section_;
-    std::uint64_t items_ = 0, offset_ = 0, sum_ = 0;
+    std::uint64_t items_ = 0, offset_ = 0, contents_offset_ = 0, sum_ = 0;
     bool ended_ = false;
 };
 

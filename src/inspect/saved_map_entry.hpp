@@ -40,7 +40,11 @@ struct saved_map_item {
 /// Cuts entries out of sections, which may end anywhere.
 class saved_map_items {
  public:
-    void append(std::span<const std::byte> section) {
+    /// `offset`: where in the file it begins.
+    void append(std::span<const std::byte> section, std::uint64_t offset = 0) {
+        if (empty()) begin_ = offset;
+        rest_ = bytes_.size() - at_;
+        offset_ = offset;
         bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(at_));
         at_ = 0;
         bytes_.insert(bytes_.end(), section.begin(), section.end());
@@ -64,12 +68,24 @@ class saved_map_items {
             from.subspan(static_cast<std::size_t>(padded(words[0])), static_cast<std::size_t>(words[1])), words[2],
             static_cast<std::uint32_t>(words[3])};
     }
+    /// Whether what stands next says that it is longer than any entry of the map can be.
+    [[nodiscard]] bool too_long(std::uint64_t bytes_max) const noexcept {
+        if (bytes_.size() - at_ < saved_map_head_bytes) return false;
+        std::uint64_t words[2];
+        std::memcpy(words, bytes_.data() + at_, sizeof words);
+        return words[0] > bytes_max || words[1] > bytes_max - words[0];
+    }
+    /// Where in the file it stands.
+    [[nodiscard]] std::uint64_t offset() const noexcept { return at_ < rest_ ? begin_ : offset_ + (at_ - rest_); }
     /// Whether nothing is left over.
     [[nodiscard]] bool empty() const noexcept { return at_ == bytes_.size(); }
 
  private:
     std::vector<std::byte> bytes_;
     std::size_t at_ = 0;
+    std::size_t rest_ = 0;      // of the bytes, those that came before the last section
+    std::uint64_t begin_ = 0;   // where in the file these began
+    std::uint64_t offset_ = 0;  // where the last section began
 };
 
 }  // namespace holdfast::inspect

@@ -43,6 +43,10 @@ inline void require_no_fault(const segment& s, std::optional<errc> fault) {
 [[noreturn]] inline void refuse_contents(const saved_reader& file, const std::string& why) {
     throw error(errc::corrupt, file.name(), why + "; save the segment anew");
 }
+/// The same of what stands at a byte of the file.
+[[noreturn]] inline void refuse_contents(const saved_reader& file, std::uint64_t offset, const std::string& why) {
+    refuse_contents(file, detail::concat("at byte ", offset, ": ", why));
+}
 
 /// Throws unless the bytes in the file are laid out as this program does it.
 inline void require_version(const saved_reader& file, std::uint32_t known) {
@@ -64,9 +68,12 @@ class section_stream {
             const auto section = file_.next();
             ended_ = !section;
             if (section) rest_ = *section;
+            if (section) offset_ = file_.contents_offset() + rest_.size();
         }
         return !ended_;
     }
+    /// Where in the file the next byte stands. Requires: more().
+    [[nodiscard]] std::uint64_t offset() const noexcept { return offset_ - rest_.size(); }
     /// Fills `into`. Throws: corrupt where the file ends before.
     void read(std::span<std::byte> into) {
         while (!into.empty()) {
@@ -88,6 +95,7 @@ class section_stream {
  private:
     saved_reader& file_;
     std::span<const std::byte> rest_;  // of the section read last
+    std::uint64_t offset_ = 0;         // of the end of that section
     bool ended_ = false;
 };
 

@@ -210,6 +210,30 @@ TEST_F(InspectHashMap, ACacheIsNotRestoredInPart) {
     EXPECT_EQ(restored.usage().evicted, 0U);
 }
 
+// The file goes on for longer than the map has room: nothing of that is gathered for an entry that cannot be.
+TEST_F(InspectHashMap, ALengthThatLiesIsToldByItsPlaceAndWaitedForByNobody) {
+    saved_reader whole(written(saved()));
+    std::vector<std::byte> contents;
+    while (const auto section = whole.next()) contents.insert(contents.end(), section->begin(), section->end());
+    const std::size_t first = contents.size();
+    contents.resize(first + (std::size_t{8} << 20));
+    for (const std::uint64_t lie : {std::uint64_t{16} << 20, ~std::uint64_t{0}})
+        for (const std::size_t word : {std::size_t{0}, std::size_t{8}}) {
+            std::vector<std::byte> bad = contents;
+            std::memcpy(bad.data() + first + word, &lie, 8);
+            std::string text;
+            saved_writer to([&](std::string_view part) { text.append(part); }, whole.header(), whole.schema());
+            to.add(bad, whole.items());
+            to.finish();
+            const test::unique_posix_name other("refused");
+            const auto got = test::refusal_of([&] { (void)restore(written(text), other.uri(), {}); });
+            ASSERT_EQ(got, errc::corrupt);
+            const std::size_t at = sizeof(saved_header) + (whole.schema().size() + 7) / 8 * 8 + 8 + 16 + first;
+            EXPECT_NE(got->text.find("at byte " + std::to_string(at) + ": an entry is longer"), std::string::npos)
+                << got->text;
+        }
+}
+
 TEST_F(InspectHashMap, ADamagedMapIsNotSavedAndADamagedFileNotRestored) {
     const std::string text = saved();
     const test::unique_posix_name other("refused");

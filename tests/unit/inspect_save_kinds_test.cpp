@@ -344,6 +344,186 @@ TEST_F(SaveKinds, MetricsComeBack) {
 }
 
 // Whatever the writer does meanwhile: the copy is sound, its values whole, its messages a stretch without a gap.
+// Serials go round: then values that stand have greater ones than the last that was given out.
+TEST_F(SaveKinds, WhatWasFreedStaysStaleAlsoWhenSerialsWentRound) {
+    (void)block_store::create(uri(), {.bytes = 10'000});
+    std::ofstream(folder.file("empty"), std::ios::binary | std::ios::trunc) << save();
+    inspect::saved_header header = inspect::saved_reader(folder.file("empty")).header();
+    const auto geometry =
+        detail::block_store_geometry_of(*std::make_shared<const segment>(segment::attach(uri(), access::read_only)));
+    const detail::block_view<const std::byte> view({}, geometry);
+    header.parameters[2] = view.serial_max() - 2;
+    std::string text;
+    inspect::saved_writer({[&](std::string_view part) { text.append(part); }, header, ""}).finish();
+    (void)restore(text, "old");
+    std::vector<u64> freed;
+    {
+        auto store = block_store::attach(uri("old"));
+        const u64 stays = store.allocate(bytes_of("stays")).handle;
+        ASSERT_EQ(view.serial_of(stays), view.serial_max() - 1);
+        for (int i = 0; i < 10; ++i) freed.push_back(store.allocate(bytes_of("goes")).handle);
+        ASSERT_EQ(view.serial_of(freed.back()), 9U);
+        for (const u64 handle : freed) ASSERT_EQ(store.free(handle), outcome::ok);
+    }
+    (void)restore(save("old"), "copy");
+    expect_intact();
+    auto copy = block_store::attach(uri("copy"));
+    std::vector<std::byte> value;
+    while (copy.allocate(bytes_of("new"))) {
+    }
+    for (const u64 handle : freed) EXPECT_EQ(copy.read(handle, value).status, outcome::stale) << handle;
+}
+
+// Whatever the writer does meanwhile: no handle that the file does not know of has a serial that its copy gives out.
+TEST_F(SaveKinds, ACopyBesideABusyWriterGivesNoOldHandleOut) {
+    auto store = block_store::create(uri(), {.bytes = 20'000});
+    std::atomic<u64> freed{0};
+    std::atomic<bool> done{false};
+    std::thread writer([&] {
+        u64 kept[16] = {};
+        for (u64 i = 0; !done.load(std::memory_order_acquire); ++i) {
+            const u64 handle = store.allocate(bytes_of("x")).handle;
+            if (kept[i % 16] != 0) (void)store.free(kept[i % 16]);
+            freed.store(kept[i % 16], std::memory_order_release);
+            kept[i % 16] = handle;
+        }
+    });
+    for (u64 round = 0; round < scaled(200); ++round) {
+        const u64 before = freed.load(std::memory_order_acquire);
+        const std::string name = "copy" + std::to_string(round);
+        (void)restore(save(), name);
+        const u64 named = inspect::saved_reader(folder.file("saved")).header().parameters[2];
+        auto copy = block_store::attach(uri(name));
+        const detail::block_view<const std::byte> view(copy.underlying().bytes(), copy.geometry());
+        EXPECT_TRUE(before == 0 || named >= view.serial_of(before));
+        u64 cursor = 0;
+        while (const auto handle = copy.reader().next_value(cursor)) EXPECT_LE(view.serial_of(*handle), named);
+    }
+    done.store(true, std::memory_order_release);
+    writer.join();
+}
+
+// However fast its writer: a copy of a ring holds no more than the ring.
+TEST_F(SaveKinds, ACopyOfARingThatIsOverrunHoldsNoMoreThanTheRing) {
+    auto ring = broadcast_writer::create(uri(), {.capacity_bytes = 16 << 10});
+    ASSERT_TRUE(ring.publish(bytes_of("first")));
+    std::atomic<bool> done{false};
+    std::thread writer([&] {
+        for (u64 i = 0; !done.load(std::memory_order_acquire); ++i) {
+            (void)ring.publish(std::vector<std::byte>(i % 64));
+            if (i % 100'000 < 50'000 && i % 16 == 0) std::this_thread::yield();
+        }
+    });
+    u64 saved = 0;
+    for (u64 round = 0; round < scaled(300); ++round) {
+        std::string text;
+        const auto refused = refusal_of([&] { text = save(); });
+        if (refused) {
+            EXPECT_EQ(refused->code, errc::contended);
+            continue;
+        }
+        ++saved;
+        EXPECT_LE(text.size(), (16U << 10) + 300);  // head, checksums and end mark
+        EXPECT_GT(last.items, 0U);
+    }
+    EXPECT_GT(saved, 0U);
+    done.store(true, std::memory_order_release);
+    writer.join();
+}
+
+// Another segment under the name is neither verified nor saved in the place of what is attached.
+TEST_F(SaveKinds, WhatIsVerifiedIsWhatIsSaved) {
+    ASSERT_TRUE(broadcast_writer::create(uri(), {.capacity_bytes = 4096}).publish(bytes_of("old")));
+    const auto old = std::make_shared<const segment>(segment::attach(uri(), access::read_only));
+    std::string text;
+    const auto sink = [&](std::string_view part) { text.append(part); };
+    EXPECT_EQ(inspect::save(old, sink).items, 1U);
+    segment::remove(uri());
+    EXPECT_EQ(refusal_of([&] { (void)inspect::save(old, sink); }), errc::not_found);
+    ASSERT_TRUE(broadcast_writer::create(uri(), {.capacity_bytes = 8192}).publish(bytes_of("new")));
+    EXPECT_EQ(refusal_of([&] { (void)inspect::save(old, sink); }), errc::not_found);
+    EXPECT_EQ(refusal_of([&] { (void)inspect::verify(old); }), errc::not_found);
+    EXPECT_EQ(inspect::save(uri(), sink).items, 1U);
+}
+
+// Names that come while they are looked at are no damage.
+TEST_F(SaveKinds, CountersThatAreRegisteredMeanwhileAreNoDamage) {
+    for (u64 round = 0; round < scaled(60); ++round) {
+        const std::string name = "c" + std::to_string(round);
+        const auto set = counter_set::create(uri(name), {.capacity = 256});
+        const auto looked = std::make_shared<const segment>(segment::attach(uri(name), access::read_only));
+        std::atomic<bool> done{false};
+        std::thread registering([&] {
+            for (int i = 0; i < 256; ++i) set.get("family_" + std::to_string(i)).add(1);
+            done.store(true, std::memory_order_release);
+        });
+        while (!done.load(std::memory_order_acquire)) {
+            const inspect::verification found = inspect::verify(looked);
+            EXPECT_TRUE(found.intact()) << found.findings[0].what << " " << found.findings[0].place;
+        }
+        registering.join();
+    }
+}
+
+// A length that lies is told where it stands, and nothing is taken for it.
+TEST_F(SaveKinds, LengthsThatLieAreToldByTheirPlace) {
+    {
+        auto store = block_store::create(uri(), {.bytes = 100'000});
+        for (int i = 0; i < 3; ++i) ASSERT_TRUE(store.allocate(std::vector<std::byte>(100)));
+        ASSERT_TRUE(broadcast_writer::create(uri("r"), {.capacity_bytes = 4096}).publish(std::vector<std::byte>(16)));
+    }
+    constexpr u64 head = sizeof(inspect::saved_header) + 8 + 16;
+    constexpr u64 value = 3 * 8 + 8 + 100;  // with one run
+    const auto refused = [&](const std::string& text, u64 at, u64 lie) {
+        std::ofstream(folder.file("whole"), std::ios::binary | std::ios::trunc) << text;
+        const auto got = refusal_of([&] {
+            (void)restore(
+                resealed(folder.file("whole"), [&](auto& bytes) { std::memcpy(bytes.data() + at, &lie, 8); }));
+        });
+        EXPECT_EQ(got, errc::corrupt);
+        return got ? got->text : std::string();
+    };
+    const std::string store = save(), ring = save("r");
+    for (const u64 lie : {u64{1} << 20, u64{1} << 40, ~u64{0}}) {
+        EXPECT_THAT(refused(store, value + 8, lie), HasSubstr("at byte " + std::to_string(head + value) + ": "));
+        EXPECT_THAT(refused(store, value + 16, lie), HasSubstr("at byte " + std::to_string(head + value) + ": "));
+    }
+    EXPECT_THAT(refused(ring, 0, layout::ring_message_word(1 << 20, 0)),
+                HasSubstr("at byte " + std::to_string(head) + ": "));
+}
+
+// One that had messages and has none, and one that knows only the number of its first.
+TEST_F(SaveKinds, EmptiedOnesComeBackEmptyAndGoOn) {
+    {
+        auto producer = queue_producer::create(uri("q"), {.capacity_bytes = 1024});
+        auto consumer = queue_consumer::attach(uri("q"));
+        for (int i = 0; i < 100; ++i) {
+            ASSERT_TRUE(producer.try_push(bytes_of("x")));
+            ASSERT_TRUE(consumer.front());
+            ASSERT_TRUE(consumer.pop());
+        }
+        EXPECT_EQ(restore(save("q"), "q2").items, 0U);
+    }
+    EXPECT_EQ(restore(save("q"), "q3").items, 0U);  // nobody lives
+    for (const char* name : {"q2", "q3"}) {
+        expect_intact(name);
+        EXPECT_EQ(queue_consumer::attach(uri(name)).front().status, outcome::empty);
+    }
+    (void)broadcast_writer::create(uri("r"), {.capacity_bytes = 4096});
+    std::ofstream(folder.file("empty"), std::ios::binary | std::ios::trunc) << save("r");
+    inspect::saved_header header = inspect::saved_reader(folder.file("empty")).header();
+    header.parameters[2] = 1000;
+    std::string text;
+    inspect::saved_writer({[&](std::string_view part) { text.append(part); }, header, ""}).finish();
+    (void)restore(text, "r2");
+    EXPECT_EQ(restore(save("r2"), "r3").items, 0U);
+    expect_intact("r3");
+    auto writer = broadcast_writer::attach(uri("r3"));
+    ASSERT_TRUE(writer.publish(bytes_of("x")));
+    std::vector<std::byte> message;
+    EXPECT_EQ(broadcast_reader::attach(uri("r3")).read(message).sequence, 1000U);
+}
+
 TEST_F(SaveKinds, CopiesBesideAWorkingWriterAreWhole) {
     auto ring = broadcast_writer::create(uri("r"), {.capacity_bytes = 64 << 10});
     auto store = block_store::create(uri("b"), {.bytes = 300'000});
