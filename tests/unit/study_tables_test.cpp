@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "../../studies/flat_buckets/yard_table.hpp"
 #include "../../studies/multilevel_hash/level_table.hpp"
 #include "../../studies/two_choice_hash/bucket_table.hpp"
 #include "../../studies/two_choice_hash/chain_table.hpp"
@@ -260,6 +261,32 @@ TEST(StudyBucketTable, PairsLookAtTheLinesThatTheProductLooksAt) {
         ASSERT_EQ(model.insert_new(keys_from + live + i, i), product.insert_new(keys_from + live + i, i));
     }
     same_lines(keys_from + live, keys_from + 4 * live);
+}
+
+TEST(StudyYardTable, AgreesWithAMap) {
+    seeded_random random;
+    const std::vector<std::vector<study::yard_shape>> shapes{study::iceberg_yards(720),
+                                                             study::funnel_yards(720, 26, 0.25),
+                                                             study::funnel_yards(720, 8, 0.75),
+                                                             {{10, 26, 2}},
+                                                             {{1, 64, 2}},
+                                                             {{1, 1, 1}, {1, 1, 1}}};
+    for (const auto& shape : shapes) {
+        study::yard_table table(shape, random());
+        agrees_with_a_map(table, table.slots(), 20'000, random);
+    }
+}
+
+TEST(StudyYardTable, YardsAddUpToTheSlotsAskedFor) {
+    for (const u64 slots : {10'000U, 100'000U, 1'000'000U}) {
+        const auto near = [&](const std::vector<study::yard_shape>& shape) {
+            const auto got = static_cast<double>(study::yard_table(shape).slots()), asked = static_cast<double>(slots);
+            EXPECT_NEAR(got / asked, 1, 0.01);
+        };
+        near(study::iceberg_yards(slots));
+        near(study::funnel_yards(slots, 26, 0.25));
+        near(study::funnel_yards(slots, 8, 0.75));
+    }
 }
 
 }  // namespace
