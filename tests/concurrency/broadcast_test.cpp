@@ -28,7 +28,7 @@ using holdfast::test::broadcast_bench;
 using holdfast::test::fill_message;
 using holdfast::test::is_message;
 using holdfast::test::message_length;
-using holdfast::test::message_of;
+using holdfast::test::nth_message;
 using holdfast::test::scaled;
 using holdfast::test::slot_bench;
 
@@ -87,7 +87,7 @@ class checking_reader {
 
 void publish(broadcast_write_core& writer) {
     no_broadcast_slots nobody;
-    ASSERT_TRUE(writer.append(message_of(writer.published() + 1, bytes_max), 0, nobody));
+    ASSERT_TRUE(writer.append(nth_message(writer.published() + 1, bytes_max), 0, nobody));
     ASSERT_TRUE(writer.commit());
 }
 
@@ -306,7 +306,7 @@ TEST(BroadcastConcurrency, NoRaiseSlipsBetweenRegistrationAndScan) {
         });
     auto writer = bench.writer();
     for (std::uint64_t i = 0; i < scaled(100'000); ++i) {
-        const auto message = message_of(writer.published() + 1, bytes_max);
+        const auto message = nth_message(writer.published() + 1, bytes_max);
         while (!writer.append(message, 0, slots)) std::this_thread::yield();
         ASSERT_TRUE(writer.commit());
     }

@@ -35,7 +35,7 @@ using holdfast::segment;
 using holdfast::test::child_process;
 using holdfast::test::is_message;
 using holdfast::test::memory_place;
-using holdfast::test::message_of;
+using holdfast::test::nth_message;
 using holdfast::test::refusal_of;
 
 constexpr std::size_t bytes_max = 300;
@@ -47,7 +47,7 @@ broadcast_options ring_of(std::uint64_t capacity, std::uint32_t readers = 0) {
     return options;
 }
 outcome publish(broadcast_writer& writer) {
-    return writer.publish(message_of(writer.sequence() + 1, bytes_max)).status;
+    return writer.publish(nth_message(writer.sequence() + 1, bytes_max)).status;
 }
 /// Reads one message and says what is wrong with it, if anything.
 template <class Reader>
@@ -101,7 +101,7 @@ TEST_P(Everywhere, ABatchOfSpansAppearsAtOnceOrNotAtAll) {
     auto writer = broadcast_writer::create(place.uri(), ring_of(4096));
     auto reader = writer.reader();
     std::vector<std::vector<std::byte>> messages;
-    for (std::uint64_t i = 1; i <= 5; ++i) messages.push_back(message_of(i, bytes_max));
+    for (std::uint64_t i = 1; i <= 5; ++i) messages.push_back(nth_message(i, bytes_max));
     ASSERT_EQ(writer.publish_batch(messages).count, 5U);
     for (int i = 0; i < 5; ++i) ASSERT_EQ(read_one(reader), "");
     messages.assign(3, std::vector<std::byte>(900));
@@ -147,7 +147,7 @@ TEST_P(Everywhere, MessagesAreBuiltInPlaceAndSeenInPlace) {
 TEST_P(Everywhere, TheRingIsAContainerToAppendTo) {
     auto writer = broadcast_writer::create(place.uri(), ring_of(4096));
     auto reader = writer.reader();
-    const std::array<std::vector<std::byte>, 2> messages{message_of(1, bytes_max), message_of(2, bytes_max)};
+    const std::array<std::vector<std::byte>, 2> messages{nth_message(1, bytes_max), nth_message(2, bytes_max)};
     auto into = std::back_inserter(writer);
     for (const auto& message : messages) *into++ = message;
     EXPECT_EQ(read_one(reader), "");

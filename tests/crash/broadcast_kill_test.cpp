@@ -31,7 +31,7 @@ using holdfast::test::fill_message;
 using holdfast::test::is_message;
 using holdfast::test::kill_progress;
 using holdfast::test::message_length;
-using holdfast::test::message_of;
+using holdfast::test::nth_message;
 using holdfast::test::random_at;
 using holdfast::test::scaled;
 using holdfast::test::unique_posix_name;

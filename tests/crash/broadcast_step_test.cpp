@@ -32,7 +32,7 @@ using holdfast::layout::broadcast_write_core;
 using holdfast::layout::no_broadcast_slots;
 using holdfast::test::bench_clock;
 using holdfast::test::broadcast_bench;
-using holdfast::test::message_of;
+using holdfast::test::nth_message;
 using holdfast::test::read_to_end;
 using holdfast::test::shared_image;
 using holdfast::test::single_step;
@@ -45,7 +45,7 @@ no_broadcast_slots nobody;
 
 void publish(broadcast_write_core& writer, std::uint64_t count) {
     for (std::uint64_t i = 0; i < count; ++i) {
-        ASSERT_TRUE(writer.append(message_of(writer.published() + 1, bytes_max), 0, nobody));
+        ASSERT_TRUE(writer.append(nth_message(writer.published() + 1, bytes_max), 0, nobody));
         ASSERT_TRUE(writer.commit());
     }
 }
@@ -74,7 +74,7 @@ std::string continues(std::span<std::byte> image, const broadcast_bench& bench, 
     std::uint64_t next = reader.sequence();
     if (next != last + 1) return "the place behind the last message is not found after recovery";
     for (std::uint64_t i = 1; i <= 60; ++i) {
-        if (!writer.append(message_of(last + i, bytes_max), 0, nobody) || !writer.commit())
+        if (!writer.append(nth_message(last + i, bytes_max), 0, nobody) || !writer.commit())
             return "publish " + std::to_string(i) + " after recovery failed";
         if (i % 8 != 0) continue;
         if (std::string fault = read_to_end(reader, next, bytes_max); !fault.empty()) return "next: " + fault;
@@ -135,7 +135,7 @@ TEST_F(BroadcastStep, PublishInEveryStateOfTheRing) {
     step_report total;
     for (std::uint64_t published = 0; published <= 90 && total.passed(); ++published)
         total += step_at(published, 1, [&](broadcast_write_core& writer) {
-            const auto message = message_of(published + 1, bytes_max);
+            const auto message = nth_message(published + 1, bytes_max);
             if (!writer.append(message, 0, nobody) || !writer.commit()) ::_exit(1);
         });
     report(total);
@@ -147,7 +147,7 @@ TEST_F(BroadcastStep, BatchesThatCrossStridesAndTheEndOfTheRing) {
     for (std::uint64_t published = 0; published <= 60 && total.passed(); published += 4)
         total += step_at(published, 6, [&](broadcast_write_core& writer) {
             for (std::uint64_t i = 1; i <= 6; ++i)
-                if (!writer.append(message_of(published + i, bytes_max), 0, nobody)) ::_exit(1);
+                if (!writer.append(nth_message(published + i, bytes_max), 0, nobody)) ::_exit(1);
             if (writer.commit().count != 6) ::_exit(1);
         });
     report(total);
@@ -161,7 +161,7 @@ TEST_F(BroadcastStep, ClaimsDroppedAndClaimsUsedInPart) {
             std::memset(room.bytes.data(), 0x77, room.bytes.size());  // the user's own plain stores
             if (writer.stage(400, 0) != outcome::ok) ::_exit(1);
             writer.discard();
-            const auto message = message_of(published + 1, bytes_max);
+            const auto message = nth_message(published + 1, bytes_max);
             room = writer.claim(bytes_max, nobody);
             std::memcpy(room.bytes.data(), message.data(), message.size());
             if (writer.stage(message.size(), 0) != outcome::ok || !writer.commit()) ::_exit(1);
@@ -179,7 +179,7 @@ std::vector<std::vector<std::byte>> states_of(broadcast_bench& bench, std::uint6
         bench.image(),
         [&] {
             for (std::uint64_t i = 1; i <= count; ++i)
-                if (!writer.append(message_of(published + i, bytes_max), 0, nobody)) ::_exit(1);
+                if (!writer.append(nth_message(published + i, bytes_max), 0, nobody)) ::_exit(1);
             (void)writer.commit();
         },
         [&](std::span<std::byte> image) -> std::string {
@@ -225,7 +225,7 @@ TEST_F(BroadcastStep, PublishBesideRegisteredReaders) {
             slots.slot(0).registered_ns = 7;
             if (!lives) slots.bury(0);
             std::uint64_t published = 0;
-            const auto append = [&] { return writer.append(message_of(published + 1, bytes_max), 0, slots); };
+            const auto append = [&] { return writer.append(nth_message(published + 1, bytes_max), 0, slots); };
             while (append() && published < 100) {
                 (void)writer.commit();
                 ++published;
@@ -263,7 +263,7 @@ std::string writer_goes_on(broadcast_bench& bench, std::span<const std::byte> bo
         const bool binding = broadcast_held_policy(held) == static_cast<std::uint64_t>(broadcast_policy::block);
         const bool valid = binding && view.horizon() - position <= bench.geometry().capacity;
         for (int i = 0; i < 100; ++i) {
-            if (!writer.append(message_of(writer.published() + 1, bytes_max), 0, seen) || !writer.commit()) {
+            if (!writer.append(nth_message(writer.published() + 1, bytes_max), 0, seen) || !writer.commit()) {
                 if (lives && valid) break;
                 return lives ? "a word that protects nothing held the writer up" : "a dead reader held the writer up";
             }
@@ -326,13 +326,13 @@ TEST_F(BroadcastStep, EvictionTakesTheWordOrLeavesIt) {
     const std::uint64_t held = broadcast_held(0, broadcast_policy::evict);
     slot.held = held;
     slot.patience_ns = 1;
-    while (writer.append(message_of(writer.published() + 1, bytes_max), 0, slots)) (void)writer.commit();
+    while (writer.append(nth_message(writer.published() + 1, bytes_max), 0, slots)) (void)writer.commit();
     bench_clock::monotonic_time = bench_clock::monotonic_ns() + 10;
     std::uint64_t gone = 0;
     const step_report r = single_step(
         table,
         [&] {
-            if (!writer.append(message_of(writer.published() + 1, bytes_max), 0, slots)) ::_exit(1);
+            if (!writer.append(nth_message(writer.published() + 1, bytes_max), 0, slots)) ::_exit(1);
         },
         [&](std::span<std::byte> image) -> std::string {
             const std::uint64_t now = reinterpret_cast<broadcast_slot*>(image.data())->held.load();

@@ -91,7 +91,7 @@ class broadcast_interleaving final : public interleaving {
         void give_back(std::uint32_t) const noexcept { only->held.store(0); }
     };
 
-    static std::vector<std::byte> message(std::uint64_t n) { return message_of(n, bytes_max); }
+    static std::vector<std::byte> message(std::uint64_t n) { return nth_message(n, bytes_max); }
     [[nodiscard]] std::span<std::byte> body() {
         return image().first(static_cast<std::size_t>(geometry_.body_bytes()));
     }

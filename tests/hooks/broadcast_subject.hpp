@@ -88,7 +88,7 @@ class broadcast_subject {
     void publish(store_rig& rig, std::uint64_t count, bool drop_first) {
         after_ = before_ + count;
         std::vector<std::vector<std::byte>> messages;
-        for (std::uint64_t i = 1; i <= count; ++i) messages.push_back(message_of(before_ + i, bytes_max));
+        for (std::uint64_t i = 1; i <= count; ++i) messages.push_back(nth_message(before_ + i, bytes_max));
         const std::size_t dropped = random_.below(500);
         bool done = true;
         rig.operate(
@@ -175,7 +175,7 @@ class broadcast_subject {
         std::uint64_t next = reader.sequence();
         if (next != last + 1) return "the place behind the last message is not found";
         for (std::uint64_t i = 1; i <= 3; ++i)
-            if (!writer.append(message_of(last + i, bytes_max), 0, now)) return "the next message does not fit";
+            if (!writer.append(nth_message(last + i, bytes_max), 0, now)) return "the next message does not fit";
         if (writer.commit().count != 3) return "the next batch failed";
         if (std::string why = read_to_end(reader, next, bytes_max); !why.empty()) return "next: " + why;
         if (next != last + 4) return "the next messages are not read";

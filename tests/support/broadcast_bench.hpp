@@ -98,12 +98,12 @@ inline void fill_message(std::span<std::byte> out, std::uint64_t sequence) noexc
     }
 }
 /// Message `sequence`, which is a function of its number.
-[[nodiscard]] inline std::vector<std::byte> message_of(std::uint64_t sequence, std::size_t bytes_max) {
+[[nodiscard]] inline std::vector<std::byte> nth_message(std::uint64_t sequence, std::size_t bytes_max) {
     std::vector<std::byte> message(message_length(sequence, bytes_max));
     fill_message(message, sequence);
     return message;
 }
-/// Whether the bytes are message_of(sequence, bytes_max).
+/// Whether the bytes are nth_message(sequence, bytes_max).
 [[nodiscard]] inline bool is_message(std::span<const std::byte> bytes, std::uint64_t sequence, std::size_t bytes_max) {
     if (bytes.size() != message_length(sequence, bytes_max)) return false;
     for (std::size_t at = 0; at < bytes.size(); at += 8) {

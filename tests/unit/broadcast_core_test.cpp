@@ -27,7 +27,7 @@ using holdfast::layout::no_broadcast_slots;
 using holdfast::test::bench_clock;
 using holdfast::test::broadcast_bench;
 using holdfast::test::is_message;
-using holdfast::test::message_of;
+using holdfast::test::nth_message;
 using holdfast::test::read_to_end;
 using holdfast::test::scaled;
 
@@ -37,7 +37,7 @@ no_broadcast_slots nobody;
 
 void publish(broadcast_write_core& writer, std::uint64_t count, std::size_t longest = bytes_max) {
     for (std::uint64_t i = 0; i < count; ++i) {
-        ASSERT_TRUE(writer.append(message_of(writer.published() + 1, longest), 0, nobody));
+        ASSERT_TRUE(writer.append(nth_message(writer.published() + 1, longest), 0, nobody));
         ASSERT_TRUE(writer.commit());
     }
 }
@@ -201,7 +201,7 @@ TEST(BroadcastCore, AClaimMayBeUsedInPartOrNotAtAll) {
         ASSERT_TRUE(room);
         std::memset(room.bytes.data(), 0xEE, room.bytes.size());
         if (i % 3 == 0) writer.discard();
-        const auto message = message_of(writer.published() + 1, bytes_max);
+        const auto message = nth_message(writer.published() + 1, bytes_max);
         room = writer.claim(message.size() + i % 50, nobody);
         ASSERT_TRUE(room);
         std::ranges::copy(message, room.bytes.begin());
@@ -221,7 +221,7 @@ TEST(BroadcastCore, ABatchAppearsAtOnce) {
     for (std::uint64_t round = 0; round < 300; ++round) {
         const std::uint64_t before = next;
         for (std::uint64_t i = 0; i <= round % 7; ++i) {
-            ASSERT_TRUE(writer.append(message_of(before + i, bytes_max), 0, nobody));
+            ASSERT_TRUE(writer.append(nth_message(before + i, bytes_max), 0, nobody));
             ASSERT_EQ(read_to_end(reader, next, bytes_max), "");
             ASSERT_EQ(next, before);
         }
@@ -420,7 +420,7 @@ TEST(BroadcastCore, RandomHistoriesAgreeWithTheModel) {
         for (std::uint64_t step = 0; step < 2000; ++step) {
             const std::uint64_t batch = random.below(4) == 0 ? 1 + random.below(4) : 1;
             std::uint64_t staged = 0;
-            while (staged < batch && writer.append(message_of(published + staged + 1, longest), 0, nobody)) ++staged;
+            while (staged < batch && writer.append(nth_message(published + staged + 1, longest), 0, nobody)) ++staged;
             if (random.below(10) == 0) {
                 writer.discard();
             } else {

@@ -34,7 +34,7 @@ using holdfast::test::damage;
 using holdfast::test::for_each_bit_flip;
 using holdfast::test::for_each_word_damage;
 using holdfast::test::image_part;
-using holdfast::test::message_of;
+using holdfast::test::nth_message;
 using holdfast::test::random_damage;
 using holdfast::test::scaled;
 using holdfast::test::slot_bench;
@@ -69,7 +69,7 @@ class BroadcastHostile : public ::testing::Test {
         auto writer = bench_.writer();
         no_broadcast_slots nobody;
         for (std::uint64_t i = 1; i <= 100; ++i) {
-            EXPECT_TRUE(writer.append(message_of(i, bytes_max), 0, nobody));
+            EXPECT_TRUE(writer.append(nth_message(i, bytes_max), 0, nobody));
             EXPECT_TRUE(writer.commit());
         }
         tail_ = writer.tail();
@@ -97,7 +97,7 @@ class BroadcastHostile : public ::testing::Test {
             slot_bench slots(1);
             slots.slot(0).held = image.size();
             for (int i = 0; i < 60; ++i) {
-                if (!writer.append(message_of(7, bytes_max), 0, slots)) break;
+                if (!writer.append(nth_message(7, bytes_max), 0, slots)) break;
                 (void)writer.commit();
             }
             broadcast_read_core reader = bench_.reader_of(image, broadcast_start::oldest());
@@ -214,7 +214,7 @@ TEST_F(BroadcastHostile, RubbishInASlotHoldsNobodyUpForNothing) {
         const broadcast_view view(bench_.body(), bench_.geometry());
         const bool valid = position <= tail_ && view.horizon() - position <= capacity;
         std::uint64_t published = 0;
-        while (published < 400 && writer.append(message_of(7, bytes_max), 0, slots)) {
+        while (published < 400 && writer.append(nth_message(7, bytes_max), 0, slots)) {
             (void)writer.commit();
             ++published;
         }
@@ -257,7 +257,7 @@ TEST_F(BroadcastHostile, AScribblingThreadHurtsNobody) {
         slot_bench slots(1);
         try {
             broadcast_write_core writer = bench_.writer_of(body);
-            for (int i = 0; i < 20 && writer.append(message_of(9, bytes_max), 0, slots); ++i) (void)writer.commit();
+            for (int i = 0; i < 20 && writer.append(nth_message(9, bytes_max), 0, slots); ++i) (void)writer.commit();
             ++takeovers;
         } catch (const holdfast::error& e) {
             ASSERT_EQ(e.reason(), holdfast::errc::corrupt);
