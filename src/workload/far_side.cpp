@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "workload/far_side.hpp"
 
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +32,17 @@ namespace {
 enum order : std::uint64_t { stop, sleep, probe, probe_two };
 
 constexpr std::uint64_t longest_wait_ns = 10'000'000'000;
+
+/// Kills it; its number is free afterwards.
+void end_process(pid_t child, const memory::descriptor& handle) noexcept {
+    // Without a handle it was born just now, and nobody can have its number before it is reaped here.
+    if (handle)
+        ::syscall(SYS_pidfd_send_signal, handle.get(), SIGKILL, nullptr, 0);
+    else
+        ::kill(child, SIGKILL);
+    while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+    }
+}
 
 [[nodiscard]] std::uint64_t now_ns() {
     return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
@@ -65,7 +78,13 @@ far_side::far_side(far_place place, unsigned cpu, job carry_out)
     const pid_t parent = ::getpid();
     child_ = ::fork();
     if (child_ < 0) throw std::system_error(errno, std::generic_category(), "forking the other side");
-    if (child_ != 0) return;
+    if (child_ != 0) {
+        child_handle_ = memory::descriptor(static_cast<int>(::syscall(SYS_pidfd_open, child_, 0)));
+        if (child_handle_) return;
+        const int why = errno;
+        end_process(child_, child_handle_);
+        throw std::system_error(why, std::generic_category(), "pidfd_open (kernels before 5.3 lack it)");
+    }
     is_far_process_ = true;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nothing of a bench outlives it
     if (::getppid() == parent) serve();
@@ -79,9 +98,7 @@ far_side::~far_side() {
         thread_.join();
         return;
     }
-    ::kill(child_, SIGKILL);
-    while (::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    end_process(child_, child_handle_);
 }
 
 far_side::board& far_side::on() const noexcept { return *reinterpret_cast<board*>(pages_.bytes().data()); }
@@ -145,8 +162,8 @@ void far_side::require_other() const {
     // Acquire, pairs with the release in serve(): the complaint belongs to this number.
     if (b.done.load(std::memory_order_acquire) == given_ && b.failed)
         throw std::runtime_error(std::string(b.complaint.data()));
-    if (child_ > 0 && ::waitpid(child_, nullptr, WNOHANG) == child_)
-        throw std::runtime_error("the process of the other side has died");
+    struct pollfd child{child_handle_.get(), POLLIN, 0};
+    if (child_handle_ && ::poll(&child, 1, 0) > 0) throw std::runtime_error("the process of the other side has died");
 }
 
 void far_side::serve() {

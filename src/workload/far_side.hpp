@@ -7,7 +7,8 @@
 //
 // What lies on the board is in shared pages, each of its words alone in two lines. The near side waits at most ten
 // seconds for anything: a far side that failed or died ends the experiment with its own words, never with a hang.
-// A far side in a process of its own dies with the near one.
+// A far side in a process of its own dies with the near one. It is known by its pidfd, and reaped only at the end: a
+// number whose process died and was reaped may be somebody else's by then.
 #pragma once
 
 #include <atomic>
@@ -19,6 +20,7 @@
 
 #include <sys/types.h>
 
+#include "holdfast/memory/descriptor.hpp"
 #include "workload/shared_pages.hpp"
 
 namespace holdfast::workload {
@@ -41,7 +43,7 @@ class far_side {
     /// Carries out one order on the far side. What it throws is thrown by finish() on the near one.
     using job = std::function<void(far_side&, const far_order&)>;
 
-    /// Starts it on that CPU, resting. Throws: std::system_error.
+    /// Starts it on that CPU, resting. Throws: std::system_error, also on kernels before 5.3, which have no pidfd.
     far_side(far_place place, unsigned cpu, job carry_out);
     far_side(const far_side&) = delete;
     far_side& operator=(const far_side&) = delete;
@@ -90,6 +92,7 @@ class far_side {
     std::uint64_t given_ = 0;           // by the near side
     std::atomic<std::uint64_t> at_{0};  // the order that the far side is at; read by itself
     pid_t child_ = -1;
+    memory::descriptor child_handle_;  // readable once the child has ended
     std::thread thread_;
 };
 

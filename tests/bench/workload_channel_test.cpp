@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -137,6 +138,21 @@ TEST_F(Channels, WhatHappensToTheFarSideIsTold) {
     };
     EXPECT_THAT(told(run_flawed<flaw::refuses, false>), HasSubstr("this one refuses"));
     EXPECT_THAT(told(run_flawed<flaw::dies, false>), HasSubstr("has died"));
+}
+
+TEST_F(Channels, TheNumberOfAFarProcessThatDiedIsNobodyElsesBeforeTheEnd) {
+    std::optional<far_side> far(std::in_place, far_place::process, cores_.far,
+                                [](far_side& side, const far_order& order) {
+                                    side.progress().store(static_cast<std::uint64_t>(::getpid()));
+                                    if (order.count != 0) ::raise(SIGKILL);
+                                });
+    far->carry_out({far_side::own_orders, 0});
+    const auto pid = static_cast<pid_t>(far->progress().load());
+    EXPECT_THROW(far->carry_out({far_side::own_orders, 1}), std::runtime_error);
+    // A number that was given back by now could be that of a process which the end of this one kills.
+    EXPECT_EQ(::kill(pid, 0), 0);
+    far.reset();
+    EXPECT_EQ(::kill(pid, 0), -1);
 }
 
 /// A ring under a lock whose reader miscounts.
