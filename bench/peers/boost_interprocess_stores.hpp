@@ -88,6 +88,10 @@ class interprocess_store {
         std::memcpy(out.data(), memory_.get_address_from_handle(as_handle(handle)), bytes_);
         return bytes_;
     }
+    bool look(std::uint64_t handle, std::uint64_t& sum) const {
+        sum = workload::sum_of_words(memory_.get_address_from_handle(as_handle(handle)), bytes_);
+        return true;
+    }
     void begin_reads() const {}
     void end_reads() const {}
     void begin_writes() const {}

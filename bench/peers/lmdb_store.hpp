@@ -40,14 +40,25 @@ class lmdb_store {
         return mdb_del(writing_, environment_.database(), &k, nullptr) == MDB_SUCCESS;
     }
     std::size_t read(std::uint64_t handle, std::span<std::byte> out) const {
-        MDB_val k{sizeof handle, &handle};
         MDB_val v{};
-        if (mdb_get(reading_.transaction(), environment_.database(), &k, &v) != MDB_SUCCESS) return 0;
+        if (!get(handle, v)) return 0;
         std::memcpy(out.data(), v.mv_data, v.mv_size);
         return v.mv_size;
     }
+    /// LMDB gives no more than the place of the value, good until the transaction ends.
+    bool look(std::uint64_t handle, std::uint64_t& sum) const {
+        MDB_val v{};
+        if (!get(handle, v)) return false;
+        sum = workload::sum_of_words(v.mv_data, v.mv_size);
+        return true;
+    }
 
  private:
+    bool get(std::uint64_t handle, MDB_val& v) const {
+        MDB_val k{sizeof handle, &handle};
+        return mdb_get(reading_.transaction(), environment_.database(), &k, &v) == MDB_SUCCESS;
+    }
+
     lmdb_environment environment_;
     lmdb_reading reading_;
     MDB_txn* writing_ = nullptr;

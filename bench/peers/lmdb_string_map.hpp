@@ -35,14 +35,25 @@ class lmdb_string_map {
         return mdb_put(writing_, environment_.database(), &k, &v, 0) == MDB_SUCCESS;
     }
     std::size_t find(std::string_view key, std::span<std::byte> out) const {
-        MDB_val k{key.size(), const_cast<char*>(key.data())};
         MDB_val v{};
-        if (mdb_get(reading_.transaction(), environment_.database(), &k, &v) != MDB_SUCCESS) return 0;
+        if (!get(key, v)) return 0;
         std::memcpy(out.data(), v.mv_data, v.mv_size);
         return v.mv_size;
     }
+    /// LMDB gives no more than the place of the value, good until the transaction ends.
+    bool look(std::string_view key, std::uint64_t& sum) const {
+        MDB_val v{};
+        if (!get(key, v)) return false;
+        sum = workload::sum_of_words(v.mv_data, v.mv_size);
+        return true;
+    }
 
  private:
+    bool get(std::string_view key, MDB_val& v) const {
+        MDB_val k{key.size(), const_cast<char*>(key.data())};
+        return mdb_get(reading_.transaction(), environment_.database(), &k, &v) == MDB_SUCCESS;
+    }
+
     lmdb_environment environment_;
     lmdb_reading reading_;
     MDB_txn* writing_ = nullptr;

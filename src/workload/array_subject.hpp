@@ -65,12 +65,11 @@ class array_loops final : public array_subject {
     using element = typename A::element;
     enum orders : std::uint64_t { open = far_side::own_orders, store_some, store_at_pace };
     static constexpr std::size_t words = sizeof(element) / 8;
-    static constexpr std::size_t places_count = 1 << 14;
 
  public:
     explicit array_loops(const array_request& request)
         : size_(request.size),
-          places_(draw_places(request.size)),
+          places_(draw_places(request.size, 1)),
           adapter_(request),
           far_(A::place, request.far_cpu, [this](far_side& far, const far_order& order) { carry_out(far, order); }) {}
 
@@ -91,7 +90,7 @@ class array_loops final : public array_subject {
     void load(std::uint64_t times) override {
         element e{};
         for (; times > 0; --times) {
-            if (!adapter_.load(places_[at_++ % places_count], e)) fail("a load was refused");
+            if (!adapter_.load(places_[at_++ & (places_.size() - 1)], e)) fail("a load was refused");
             keep(e);
             if (e.words[words - 1] != e.words[0] + words - 1) fail("a load met a torn element");
         }
@@ -103,12 +102,6 @@ class array_loops final : public array_subject {
 
  private:
     [[noreturn]] static void fail(const char* what) { throw std::runtime_error(std::string(A::name) + ": " + what); }
-    [[nodiscard]] static std::vector<std::uint32_t> draw_places(std::uint64_t size) {
-        chooser choose(1);
-        std::vector<std::uint32_t> places(places_count);
-        for (std::uint32_t& place : places) place = static_cast<std::uint32_t>(choose.below(size));
-        return places;
-    }
 
     void put(std::uint64_t index, std::uint64_t version) {
         element e;
@@ -116,7 +109,7 @@ class array_loops final : public array_subject {
         adapter_.store(index, e);
     }
     void put_next() {
-        put(places_[stored_ % places_count], size_ + stored_);
+        put(places_[stored_ & (places_.size() - 1)], size_ + stored_);
         ++stored_;
     }
     void carry_out(far_side& far, const far_order& order) {

@@ -85,12 +85,7 @@ class bare_slots {
         return bytes_;
     }
     bool look(std::uint64_t handle, std::uint64_t& sum) const {
-        const std::byte* const from = at(handle);
-        for (std::size_t i = 0; i + 8 <= bytes_; i += 8) {
-            std::uint64_t word = 0;
-            std::memcpy(&word, from + i, 8);
-            sum += word;
-        }
+        sum = sum_of_words(at(handle), bytes_);
         return true;
     }
     void begin_reads() const {}
@@ -134,6 +129,12 @@ class locked_strings {
         const std::string& value = strings_[handle - 1];
         std::memcpy(out.data(), value.data(), value.size());
         return value.size();
+    }
+    bool look(std::uint64_t handle, std::uint64_t& sum) const {
+        const std::shared_lock hold(mutex_);
+        const std::string& value = strings_[handle - 1];
+        sum = sum_of_words(value.data(), value.size());
+        return true;
     }
     void begin_reads() const {}
     void end_reads() const {}

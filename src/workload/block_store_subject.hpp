@@ -21,6 +21,7 @@
 #include "workload/keep.hpp"
 #include "workload/keys.hpp"
 #include "workload/snapshot_subject.hpp"
+#include "workload/words.hpp"
 
 namespace holdfast::workload {
 
@@ -63,60 +64,52 @@ class block_store_subject {
     virtual void replace(std::uint64_t times) = 0;
 };
 
-/// Filled, and every value compared, when it is made. Throws: std::runtime_error for a wrong or refused value.
+/// Filled, and every value compared and looked at, when it is made. Throws: std::runtime_error for a wrong or refused
+/// value.
 template <block_store_adapter A>
 class block_store_loops final : public block_store_subject {
-    static constexpr std::size_t places_count = 1 << 14;
+    /// A handle with the number of its value beside it: to know what to find there costs no step of memory more.
+    struct slot {
+        std::uint64_t handle, number;
+    };
 
  public:
     explicit block_store_loops(const block_store_request& request)
         : bytes_(request.value_bytes),
           adapter_(request),
-          numbers_(request.values),
-          handles_(request.values),
-          places_(places_count),
+          slots_(request.values),
+          places_(draw_places(request.values, 1)),  // in an order other than that of the memory
           value_(words()),
           out_(words()) {
         adapter_.begin_writes();
         for (std::uint64_t i = 0; i < request.values; ++i) put(i, i);
         adapter_.end_writes();
-        // In an order other than that of the memory.
-        chooser choose(1);
-        for (std::uint32_t& place : places_) place = static_cast<std::uint32_t>(choose.below(request.values));
-        for (std::uint64_t i = 0; i < request.values; ++i) verify(i);
+        adapter_.begin_reads();
+        for (const slot& one : slots_) verify(one);
+        adapter_.end_reads();
     }
 
     void read(std::uint64_t times) override {
         adapter_.begin_reads();
         for (; times > 0; --times) {
-            const std::uint32_t place = places_[at_++ % places_count];
-            if (adapter_.read(handles_[place], bytes(out_)) != bytes_) fail("a read was refused");
+            const slot& one = slots_[next_place()];
+            if (adapter_.read(one.handle, bytes(out_)) != bytes_) fail("a read was refused");
             keep(*out_.data());
-            if (out_[0] != scramble(numbers_[place])) fail("a read gave another value");
+            if (out_[0] != scramble(one.number)) fail("a read gave another value");
         }
         adapter_.end_reads();
     }
     void look(std::uint64_t times) override {
         adapter_.begin_reads();
-        for (; times > 0; --times) {
-            const std::uint64_t handle = handles_[places_[at_++ % places_count]];
-            std::uint64_t sum = 0;
-            if constexpr (looks_at_values<A>) {
-                if (!adapter_.look(handle, sum)) fail("a look was refused");
-            } else {
-                if (adapter_.read(handle, bytes(out_)) != bytes_) fail("a read was refused");
-                for (std::size_t w = 0; w < bytes_ / 8; ++w) sum += out_[w];
-            }
-            keep(sum);
-        }
+        for (; times > 0; --times) keep(sum_of(slots_[next_place()].handle));
         adapter_.end_reads();
     }
     void replace(std::uint64_t times) override {
         adapter_.begin_writes();
         for (; times > 0; --times) {
-            const std::uint32_t place = places_[at_++ % places_count];
-            if (!adapter_.free(handles_[place])) fail("a value could not be freed");
-            put(place, handles_.size() + at_);
+            const std::uint32_t place = next_place();
+            if (!adapter_.free(slots_[place].handle)) fail("a value could not be freed");
+            put(place, slots_.size() + at_);
         }
         adapter_.end_writes();
     }
@@ -127,24 +120,37 @@ class block_store_loops final : public block_store_subject {
     [[nodiscard]] std::span<std::byte> bytes(word_buffer& words) const {
         return std::as_writable_bytes(words.span()).first(bytes_);
     }
-    void put(std::uint64_t place, std::uint64_t number) {
-        for (std::size_t w = 0; w < value_.size(); ++w) value_[w] = scramble(number) + w;
-        numbers_[place] = number;
-        handles_[place] = adapter_.allocate(bytes(value_));
-        if (handles_[place] == 0) fail("a value was refused");
+    [[nodiscard]] std::uint32_t next_place() { return places_[at_++ & (places_.size() - 1)]; }
+
+    [[nodiscard]] std::uint64_t sum_of(std::uint64_t handle) {
+        if constexpr (looks_at_values<A>) {
+            std::uint64_t sum = 0;
+            if (!adapter_.look(handle, sum)) fail("a look was refused");
+            return sum;
+        } else {
+            if (adapter_.read(handle, bytes(out_)) != bytes_) fail("a read was refused");
+            return sum_of_words(out_.data(), bytes_);
+        }
     }
-    void verify(std::uint64_t place) {
-        adapter_.begin_reads();
-        const std::size_t size = adapter_.read(handles_[place], bytes(out_));
-        adapter_.end_reads();
-        for (std::size_t w = 0; w < value_.size(); ++w) value_[w] = scramble(numbers_[place]) + w;
+    void make_value(std::uint64_t number) {
+        for (std::size_t w = 0; w < value_.size(); ++w) value_[w] = scramble(number) + w;
+    }
+    void put(std::uint64_t place, std::uint64_t number) {
+        make_value(number);
+        slots_[place] = {adapter_.allocate(bytes(value_)), number};
+        if (slots_[place].handle == 0) fail("a value was refused");
+    }
+    void verify(const slot& one) {
+        const std::size_t size = adapter_.read(one.handle, bytes(out_));
+        make_value(one.number);
         if (size != bytes_ || std::memcmp(out_.data(), value_.data(), bytes_) != 0)
             fail("a value is not what was stored");
+        if (sum_of(one.handle) != sum_of_words(value_.data(), bytes_)) fail("a look saw other words than were stored");
     }
 
     std::size_t bytes_;
     A adapter_;
-    std::vector<std::uint64_t> numbers_, handles_;
+    std::vector<slot> slots_;
     std::vector<std::uint32_t> places_;
     word_buffer value_, out_;
     std::uint64_t at_ = 0;
@@ -153,6 +159,7 @@ class block_store_loops final : public block_store_subject {
 struct block_store_kind {
     std::string name, version;
     std::unique_ptr<block_store_subject> (*make)(const block_store_request& request) = nullptr;
+    bool in_place = false;  ///< whether a look copies nothing
 };
 
 template <class Adapter>
@@ -160,7 +167,8 @@ template <class Adapter>
     return {std::string(Adapter::name), Adapter::version(),
             [](const block_store_request& request) -> std::unique_ptr<block_store_subject> {
                 return std::make_unique<block_store_loops<Adapter>>(request);
-            }};
+            },
+            looks_at_values<Adapter>};
 }
 
 }  // namespace holdfast::workload

@@ -37,6 +37,14 @@ class own_hash_map {
         const hash_map_found got = reader_->find(key, out);
         return got ? static_cast<std::size_t>(got.count) : 0;
     }
+    bool look(std::string_view key, std::uint64_t& sum) const {
+        return static_cast<bool>(
+            reader_->visit(key, [&](std::span<const std::byte> piece, std::uint64_t from, std::uint64_t) noexcept {
+                if (from == 0) sum = 0;  // begun anew where the value was replaced meanwhile
+                for (std::size_t at = 0; at + 8 <= piece.size(); at += 8)
+                    sum += holdfast::detail::shared_load<std::uint64_t>(piece.data() + at);
+            }));
+    }
     void begin_reads() const {}
     void end_reads() const {}
     void begin_writes() const {}
@@ -74,6 +82,12 @@ class private_string_map {
         if (found == map_.end()) return 0;
         std::memcpy(out.data(), found->second.data(), found->second.size());
         return found->second.size();
+    }
+    bool look(std::string_view key, std::uint64_t& sum) const {
+        const auto found = map_.find(key);
+        if (found == map_.end()) return false;
+        sum = sum_of_words(found->second.data(), found->second.size());
+        return true;
     }
     void begin_reads() const {}
     void end_reads() const {}

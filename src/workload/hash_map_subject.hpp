@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // hash_map_subject.hpp - a map from text to values of any size under test: what an adapter offers, and the loops timed.
 //
-// Keys are texts of 17 characters, "user:" and a number; all values of an experiment have one size, and value n begins
-// with the word scramble(n). Operations, keys drawn at random beforehand:
+// Keys are texts of 17 characters, "user:" and a number; all values of an experiment have one size, and those of key n
+// begin with the word scramble(n), which tells under the clock whose value was found without a step of memory more.
+// Operations, keys drawn at random and written down beforehand:
 //   find   copies the value of a key that is there to the caller's own memory
+//   look   adds up the words of such a value where it lies (adapters without it: find, then add up)
 //   miss   looks for a key that is not there
 //   set    gives a key that is there another value
 #pragma once
@@ -22,6 +24,7 @@
 #include "workload/keep.hpp"
 #include "workload/keys.hpp"
 #include "workload/snapshot_subject.hpp"
+#include "workload/words.hpp"
 
 namespace holdfast::workload {
 
@@ -45,6 +48,11 @@ concept hash_map_adapter =
         a.end_writes();
     };
 
+template <class A>
+concept looks_under_keys = requires(A& a, std::string_view key, std::uint64_t& sum) {
+    { a.look(key, sum) } -> std::same_as<bool>;
+};
+
 class hash_map_subject {
  public:
     hash_map_subject() = default;
@@ -53,16 +61,17 @@ class hash_map_subject {
     virtual ~hash_map_subject() = default;
 
     virtual void find(std::uint64_t times) = 0;
+    virtual void look(std::uint64_t times) = 0;
     virtual void miss(std::uint64_t times) = 0;
     virtual void set(std::uint64_t times) = 0;
 };
 
-/// Filled, and every value compared, when it is made. Throws: std::runtime_error for a wrong or refused answer.
+/// Filled, and every value compared and looked at, when it is made; of each run of sets the last is compared.
+/// Throws: std::runtime_error for a wrong or refused answer.
 template <hash_map_adapter A>
 class hash_map_loops final : public hash_map_subject {
-    static constexpr std::size_t asked_count = 1 << 14;
     struct question {
-        char key[24];
+        char key[20];
         std::uint32_t number;
         [[nodiscard]] std::string_view text() const { return {key, 17}; }
     };
@@ -71,9 +80,8 @@ class hash_map_loops final : public hash_map_subject {
     explicit hash_map_loops(const hash_map_request& request)
         : bytes_(request.value_bytes),
           adapter_(request),
-          numbers_(request.entries),
-          present_(asked_count),
-          absent_(asked_count),
+          present_(questions_for(request.entries)),
+          absent_(present_.size()),
           value_((bytes_ + 7) / 8),
           out_((bytes_ + 7) / 8) {
         adapter_.begin_writes();
@@ -92,26 +100,36 @@ class hash_map_loops final : public hash_map_subject {
     void find(std::uint64_t times) override {
         adapter_.begin_reads();
         for (; times > 0; --times) {
-            const question& q = present_[at_++ % asked_count];
+            const question& q = next(present_);
             if (adapter_.find(q.text(), out()) != bytes_) fail("a key was not found");
             keep(*out_.data());
-            if (out_[0] != scramble(numbers_[q.number])) fail("a find gave another value");
+            if (out_[0] != scramble(q.number)) fail("a find gave another value");
         }
+        adapter_.end_reads();
+    }
+    void look(std::uint64_t times) override {
+        adapter_.begin_reads();
+        for (; times > 0; --times) keep(sum_of(next(present_).text()));
         adapter_.end_reads();
     }
     void miss(std::uint64_t times) override {
         adapter_.begin_reads();
         for (; times > 0; --times)
-            if (adapter_.find(absent_[at_++ % asked_count].text(), out()) != 0) fail("it found what is not there");
+            if (adapter_.find(next(absent_).text(), out()) != 0) fail("it found what is not there");
         adapter_.end_reads();
     }
     void set(std::uint64_t times) override {
+        const question* last = nullptr;
         adapter_.begin_writes();
         for (; times > 0; --times) {
-            const question& q = present_[at_++ % asked_count];
-            put(q, numbers_.size() + at_);
+            last = &next(present_);
+            put(*last, at_);
         }
         adapter_.end_writes();
+        if (last == nullptr) return;
+        adapter_.begin_reads();
+        compare(*last);
+        adapter_.end_reads();
     }
 
  private:
@@ -126,24 +144,39 @@ class hash_map_loops final : public hash_map_subject {
         q.number = number;
         return q;
     }
-    void make_value(std::uint64_t number) {
-        for (std::size_t w = 0; w < value_.size(); ++w) value_[w] = scramble(number) + w;
+    [[nodiscard]] const question& next(const std::vector<question>& asked) { return asked[at_++ & (asked.size() - 1)]; }
+    [[nodiscard]] std::uint64_t sum_of(std::string_view key) {
+        if constexpr (looks_under_keys<A>) {
+            std::uint64_t sum = 0;
+            if (!adapter_.look(key, sum)) fail("a key was not found");
+            return sum;
+        } else {
+            if (adapter_.find(key, out()) != bytes_) fail("a key was not found");
+            return sum_of_words(out_.data(), bytes_);
+        }
     }
-    void put(const question& q, std::uint64_t number) {
-        make_value(number);
-        numbers_[q.number] = number;
+    void make_value(const question& q, std::uint64_t version) {
+        value_[0] = scramble(q.number);
+        for (std::size_t w = 1; w < value_.size(); ++w) value_[w] = version + w;
+    }
+    void put(const question& q, std::uint64_t version) {
+        make_value(q, version);
         if (!adapter_.set(q.text(), std::as_writable_bytes(value_.span()).first(bytes_))) fail("a value was refused");
     }
     void verify(const question& q) {
+        make_value(q, q.number);
+        compare(q);
+        if (sum_of(q.text()) != sum_of_words(value_.data(), bytes_)) fail("a look saw other words than were stored");
+    }
+    /// With what was put last.
+    void compare(const question& q) {
         const std::size_t size = adapter_.find(q.text(), out());
-        make_value(numbers_[q.number]);
         if (size != bytes_ || std::memcmp(out_.data(), value_.data(), bytes_) != 0)
             fail("a value is not what was stored");
     }
 
     std::size_t bytes_;
     A adapter_;
-    std::vector<std::uint64_t> numbers_;
     std::vector<question> present_, absent_;
     word_buffer value_, out_;
     std::uint64_t at_ = 0;
@@ -152,6 +185,7 @@ class hash_map_loops final : public hash_map_subject {
 struct hash_map_kind {
     std::string name, version;
     std::unique_ptr<hash_map_subject> (*make)(const hash_map_request& request) = nullptr;
+    bool in_place = false;  ///< whether a look copies nothing
 };
 
 template <class Adapter>
@@ -159,7 +193,8 @@ template <class Adapter>
     return {std::string(Adapter::name), Adapter::version(),
             [](const hash_map_request& request) -> std::unique_ptr<hash_map_subject> {
                 return std::make_unique<hash_map_loops<Adapter>>(request);
-            }};
+            },
+            looks_under_keys<Adapter>};
 }
 
 }  // namespace holdfast::workload

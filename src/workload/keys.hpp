@@ -61,6 +61,14 @@ class chooser {
     return entries <= 2'000'000 ? std::uint64_t{1} << 20 : std::uint64_t{1} << 22;
 }
 
+/// Places drawn at random from a set of that size, as many as there are questions for it: a power of two.
+[[nodiscard]] inline std::vector<std::uint32_t> draw_places(std::uint64_t size, std::uint64_t seed) {
+    chooser choose(seed);
+    std::vector<std::uint32_t> places(questions_for(size));
+    for (std::uint32_t& place : places) place = static_cast<std::uint32_t>(choose.below(size));
+    return places;
+}
+
 /// An endless walk through an array in slices: the next operations of a body.
 class walk {
  public:
