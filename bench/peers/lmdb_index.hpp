@@ -20,6 +20,7 @@ class lmdb_index {
     using key = K;
     using value = workload::index_value<K>;
     static constexpr std::string_view name = "LMDB";
+    static constexpr bool in_dev_shm = true;
     static std::string version() { return lmdb_version(); }
 
     lmdb_index(const workload::index_records<K>& records, workload::page_choice)

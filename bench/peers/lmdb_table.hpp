@@ -21,6 +21,7 @@ class lmdb_table {
  public:
     using value = Value;
     static constexpr std::string_view name = "LMDB";
+    static constexpr bool in_dev_shm = true;
     static constexpr bool concurrent_readers = true;
     static std::string version() { return lmdb_version(); }
 

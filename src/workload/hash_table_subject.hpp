@@ -337,6 +337,7 @@ struct hash_table_kind {
     std::unique_ptr<hash_table_subject> (*make)(std::size_t entry_bytes, const table_request&) = nullptr;
     bool slow = false;              ///< left out of the largest sets, where it would take minutes
     std::uint64_t entry_extra = 0;  ///< bytes an entry beside key and value, at most: for the check of memory
+    bool in_dev_shm = false;        ///< Adapter::in_dev_shm: what is asked for is asked for there
 };
 
 template <template <class> class Adapter>
@@ -346,6 +347,7 @@ template <template <class> class Adapter>
     hash_table_kind kind;
     kind.name = std::string(small::name);
     kind.version = small::version();
+    kind.in_dev_shm = requires { small::in_dev_shm; };
     kind.make = [](std::size_t entry_bytes, const table_request& request) -> std::unique_ptr<hash_table_subject> {
         if (entry_bytes == 16) return std::make_unique<hash_table_loops<small>>(request);
         return std::make_unique<hash_table_loops<large>>(request);

@@ -12,6 +12,7 @@
 #include "workload/background_writer.hpp"
 #include "workload/keys.hpp"
 #include "workload/memory_chase.hpp"
+#include "workload/room.hpp"
 
 namespace holdfast::workload {
 
@@ -150,10 +151,10 @@ void data_set::build() {
         // Most tables double, so half of their places may be empty; and a gigabyte is left to everybody else.
         const std::uint64_t need =
             size_.entries * (size_.entry_bytes * 23 / 10 + kind.entry_extra) + (std::uint64_t{1} << 30);
-        if (const std::uint64_t there = available_memory(); large() && there < need) {
-            to_.skip(kind.name + ", " + size_.text(), "may need " + std::to_string(need >> 20) +
-                                                          " MiB of memory with some to spare, and " +
-                                                          std::to_string(there >> 20) + " MiB are available");
+        const room_wanted wanted{.memory_bytes = large() ? need : 0,
+                                 .shared_bytes = kind.in_dev_shm ? size_.entries * size_.entry_bytes * 3 : 0};
+        if (const std::string lacking = lacking_room(wanted); !lacking.empty()) {
+            to_.skip(kind.name + ", " + size_.text(), lacking);
             if (ours) return contenders_.clear();
             continue;
         }

@@ -4,11 +4,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <memory>
 
 #include "holdfast/memory/page_policy.hpp"
-#include "holdfast/memory/space.hpp"
 
 namespace holdfast::workload {
 
@@ -86,17 +83,6 @@ memory_use memory_pool::use() const {
         out.huge_bytes += std::min<std::uint64_t>(report.huge_bytes, m.bytes);
     }
     return out;
-}
-
-std::uint64_t available_memory() {
-    std::uint64_t available = ~std::uint64_t{0};
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/proc/meminfo", "re"), &std::fclose);
-    char line[256];
-    unsigned long long kilobytes = 0;
-    while (file && std::fgets(line, sizeof line, file.get()) != nullptr)
-        if (std::sscanf(line, "MemAvailable: %llu kB", &kilobytes) == 1) available = kilobytes * 1024;
-    if (const auto room = memory::detail::memory_room()) available = std::min(available, room->bytes);
-    return available;
 }
 
 }  // namespace holdfast::workload

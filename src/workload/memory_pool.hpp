@@ -90,7 +90,4 @@ class pool_allocator {
     memory_pool* pool_;
 };
 
-/// Memory that may still be taken: what the kernel thinks is available, or what the cgroup leaves if that is less.
-[[nodiscard]] std::uint64_t available_memory();
-
 }  // namespace holdfast::workload

@@ -28,7 +28,7 @@ class name_collector final : public recorder {
         if (matches(suite_, name, options_)) names.emplace_back(name);
         return false;
     }
-    void run(const experiment&) override {}
+    std::vector<std::vector<double>> run(const experiment&) override { return {}; }
     void add(std::string_view, std::string_view, const std::vector<std::string>&,
              const std::vector<std::vector<double>>&, bool, const sample_context&) override {}
     void skip(std::string_view, std::string_view) override {}
@@ -83,7 +83,7 @@ class timing_recorder final : public recorder {
 
     bool wants(std::string_view name) override { return matches(suite_, name, all_.options); }
 
-    void run(const experiment& given) override {
+    std::vector<std::vector<double>> run(const experiment& given) override {
         experiment_report done{.suite = suite_, .name = given.name, .unit = given.unit, .published = given.published};
         std::optional<round_progress> progress(std::in_place, listener_, done.full_name());
         std::vector<perf_test::subject> subjects = chosen(given.subjects);
@@ -98,6 +98,11 @@ class timing_recorder final : public recorder {
         done.rounds = found.rounds;
         done.disturbed_rounds = found.disturbed_rounds;
         fill(done, found, true);
+        std::vector<std::vector<double>> samples(given.subjects.size());
+        for (std::size_t i = 0; i < samples.size(); ++i)
+            for (const perf_test::result& one : found.subjects)
+                if (one.name == given.subjects[i].name && one.failure.empty()) samples[i] = one.samples;
+        return samples;
     }
 
     void add(std::string_view name, std::string_view unit, const std::vector<std::string>& subjects,

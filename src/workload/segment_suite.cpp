@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "workload/memory_pool.hpp"
+#include "workload/room.hpp"
 #include "workload/run_names.hpp"
 #include "workload/segment_own.hpp"
 
@@ -79,9 +79,10 @@ suite segment_suite(std::vector<segment_kind> kinds) {
         const std::size_t count = to.options().quick ? quick_sizes : std::size(sizes);
         for (std::size_t i = 0; i < count; ++i) {
             // The pages of all subjects are there at once, and as much again is left to everybody else.
-            if (const std::uint64_t there = available_memory(); there < 2 * kinds.size() * sizes[i]) {
-                to.skip("segments of " + bytes_text(sizes[i]),
-                        "only " + std::to_string(there >> 20) + " MiB of memory are available");
+            const std::uint64_t all = kinds.size() * sizes[i];
+            if (const std::string lacking = lacking_room({.memory_bytes = 2 * all, .shared_bytes = all});
+                !lacking.empty()) {
+                to.skip("segments of " + bytes_text(sizes[i]), lacking);
                 continue;
             }
             segment_size(kinds, sizes[i], names, to).run();

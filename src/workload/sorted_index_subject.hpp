@@ -219,6 +219,7 @@ struct sorted_index_kind {
     std::string name, version;
     maker<std::uint32_t> make32 = nullptr;
     maker<std::uint64_t> make64 = nullptr;
+    bool in_dev_shm = false;  ///< Adapter::in_dev_shm: what is asked for is asked for there
 
     template <class K>
     [[nodiscard]] std::unique_ptr<sorted_index_subject<K>> make(const index_records<K>& records,
@@ -237,6 +238,7 @@ template <template <class> class Adapter>
     sorted_index_kind kind;
     kind.name = std::string(narrow::name);
     kind.version = narrow::version();
+    kind.in_dev_shm = requires { narrow::in_dev_shm; };
     kind.make32 = [](const index_records<std::uint32_t>& records,
                      page_choice pages) -> std::unique_ptr<sorted_index_subject<std::uint32_t>> {
         return std::make_unique<sorted_index_loops<narrow>>(records, pages);

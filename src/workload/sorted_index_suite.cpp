@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "workload/keys.hpp"
+#include "workload/room.hpp"
 #include "workload/sorted_index_own.hpp"
 
 namespace holdfast::workload {
@@ -119,9 +120,10 @@ class data_set {
             const bool ours = &kind == &kinds_.front();
             if (!ours && !only.empty() && std::find(only.begin(), only.end(), kind.name) == only.end()) continue;
             const std::uint64_t need = size_.records * 96 + (std::uint64_t{1} << 30);  // a node of a tree, and to spare
-            if (const std::uint64_t there = available_memory(); size_.records > fits_in_last_cache && there < need) {
-                to_.skip(name(kind.name.c_str()), "may need " + std::to_string(need >> 20) + " MiB of memory and " +
-                                                      std::to_string(there >> 20) + " MiB are available");
+            const room_wanted wanted{.memory_bytes = size_.records > fits_in_last_cache ? need : 0,
+                                     .shared_bytes = kind.in_dev_shm ? size_.records * 64 : 0};
+            if (const std::string lacking = lacking_room(wanted); !lacking.empty()) {
+                to_.skip(name(kind.name.c_str()), lacking);
                 if (ours) return;
                 continue;
             }

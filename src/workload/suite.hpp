@@ -52,8 +52,9 @@ class recorder {
     virtual ~recorder() = default;
     /// True if the filter wants this experiment: ask before building its data.
     virtual bool wants(std::string_view experiment_name) = 0;
-    /// Runs it and notes the results. Throws what a subject throws.
-    virtual void run(const experiment&) = 0;
+    /// Runs it and notes the results. Returns: the samples of each subject, in the experiment's unit, those of one
+    /// round in the same place; none of one that was not wanted or failed. Throws what a subject throws.
+    virtual std::vector<std::vector<double>> run(const experiment&) = 0;
     /// Notes numbers that were taken elsewhere (another process, another clock): samples[i] belongs to subjects[i],
     /// rounds are paired if all have equally many. higher_is_better: the samples are rates.
     virtual void add(std::string_view experiment_name, std::string_view unit, const std::vector<std::string>& subjects,

@@ -133,14 +133,4 @@ std::string line_text(const two_sided_result& found) {
     return text;
 }
 
-double times_faster(std::span<const double> a, std::span<const double> b) {
-    return perf_test::ratio_of_pairs(a, b).ratio;
-}
-
-double median_of(std::span<const double> samples) {
-    std::vector<double> sorted(samples.begin(), samples.end());
-    std::ranges::sort(sorted);
-    return perf_test::percentile_of_sorted(sorted, 0.5);
-}
-
 }  // namespace holdfast::workload

@@ -55,8 +55,4 @@ struct two_sided_result {
 /// "line round trip meanwhile 95 ns (93 to 98), 2 of 40 rounds taken again": a note for people.
 [[nodiscard]] std::string line_text(const two_sided_result& found);
 
-/// By how much the time of a is less than that of b: the median of b / a over rounds. Requires: as many samples.
-[[nodiscard]] double times_faster(std::span<const double> a, std::span<const double> b);
-[[nodiscard]] double median_of(std::span<const double> samples);
-
 }  // namespace holdfast::workload

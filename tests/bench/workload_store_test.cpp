@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <bit>
 #include <string>
 
 #include "support/trial_recorder.hpp"
@@ -14,11 +15,15 @@
 #include "workload/block_store_suite.hpp"
 #include "workload/hash_map_own.hpp"
 #include "workload/hash_map_suite.hpp"
+#include "workload/room.hpp"
+#include "workload/targets.hpp"
 
 namespace {
 
 using namespace holdfast::workload;
+using testing::AllOf;
 using testing::Contains;
+using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
@@ -88,7 +93,7 @@ TEST_F(Stores, OwnStoresGiveBackWhatIsStored) {
         }
 }
 
-enum class flaw { none, other, tail, refuses, keeps };
+enum class flaw { none, other, tail, refuses, keeps, adds_wrongly };
 template <flaw Flaw>
 struct flawed_store : locked_strings {
     using locked_strings::locked_strings;
@@ -96,6 +101,11 @@ struct flawed_store : locked_strings {
         const std::size_t size = locked_strings::read(Flaw == flaw::other ? handle % 20 + 1 : handle, out);
         if (Flaw == flaw::tail) out[size - 1] ^= std::byte{1};
         return Flaw == flaw::refuses ? 0 : size;
+    }
+    bool look(std::uint64_t handle, std::uint64_t& sum) const {
+        const bool seen = locked_strings::look(handle, sum);
+        if (Flaw == flaw::adds_wrongly) ++sum;
+        return seen;
     }
     bool free(std::uint64_t handle) { return Flaw != flaw::keeps && locked_strings::free(handle); }
 };
@@ -112,6 +122,7 @@ TEST_F(Stores, BlockStoreLoopsSeeEveryFlaw) {
     EXPECT_THROW(run_flawed<flaw::tail>(), std::runtime_error);
     EXPECT_THROW(run_flawed<flaw::refuses>(), std::runtime_error);
     EXPECT_THROW(run_flawed<flaw::keeps>(), std::runtime_error);
+    EXPECT_THROW(run_flawed<flaw::adds_wrongly>(), std::runtime_error);
 }
 
 TEST_F(Stores, OwnMapsFindWhatIsSet) {
@@ -120,11 +131,13 @@ TEST_F(Stores, OwnMapsFindWhatIsSet) {
             const auto map = kind.make({.entries = 300, .value_bytes = bytes, .name = name()});
             EXPECT_NO_THROW(map->set(500)) << kind.name << bytes;
             EXPECT_NO_THROW(map->find(500)) << kind.name << bytes;
+            EXPECT_NO_THROW(map->look(500)) << kind.name << bytes;
             EXPECT_NO_THROW(map->miss(500)) << kind.name << bytes;
+            EXPECT_TRUE(kind.in_place) << kind.name;
         }
 }
 
-enum class map_flaw { none, tail, finds_all, forgets };
+enum class map_flaw { none, tail, finds_all, forgets, keeps, adds_wrongly };
 template <map_flaw Flaw>
 struct flawed_map : standard_string_map {
     using standard_string_map::standard_string_map;
@@ -134,12 +147,22 @@ struct flawed_map : standard_string_map {
         if (Flaw == map_flaw::finds_all && size == 0) return out.size();
         return Flaw == map_flaw::forgets && ++finds > 25 ? 0 : size;
     }
+    bool set(std::string_view key, std::span<const std::byte> value) {
+        return (Flaw == map_flaw::keeps && ++sets > 20) || standard_string_map::set(key, value);
+    }
+    bool look(std::string_view key, std::uint64_t& sum) const {
+        const bool seen = standard_string_map::look(key, sum);
+        if (Flaw == map_flaw::adds_wrongly) ++sum;
+        return seen;
+    }
     mutable int finds = 0;
+    int sets = 0;
 };
 template <map_flaw Flaw>
 void run_flawed_map() {
     hash_map_loops<flawed_map<Flaw>> map({.entries = 20, .value_bytes = 100, .name = {}});
     map.find(20);
+    map.set(20);
 }
 
 TEST_F(Stores, MapLoopsSeeEveryFlaw) {
@@ -147,6 +170,36 @@ TEST_F(Stores, MapLoopsSeeEveryFlaw) {
     EXPECT_THROW(run_flawed_map<map_flaw::tail>(), std::runtime_error);
     EXPECT_THROW(run_flawed_map<map_flaw::finds_all>(), std::runtime_error);
     EXPECT_THROW(run_flawed_map<map_flaw::forgets>(), std::runtime_error);
+    EXPECT_THROW(run_flawed_map<map_flaw::keeps>(), std::runtime_error);
+    EXPECT_THROW(run_flawed_map<map_flaw::adds_wrongly>(), std::runtime_error);
+}
+
+TEST_F(Stores, LargerSetsAreAskedMore) {
+    EXPECT_EQ(draw_places(1'000, 1).size(), questions_for(1'000));
+    EXPECT_EQ(draw_places(1'000'000, 1).size(), questions_for(1'000'000));
+    EXPECT_GT(questions_for(1'000'000), questions_for(1'000));
+    for (const std::uint64_t size : {1U, 1'000'000U, 100'000'000U})  // the loops' walk through them is a mask
+        EXPECT_TRUE(std::has_single_bit(questions_for(size)));
+}
+
+TEST_F(Stores, WhatDoesNotFitIsToldBeforeItIsMade) {
+    EXPECT_EQ(lacking_room({}), "");
+    EXPECT_THAT(lacking_room({.memory_bytes = std::uint64_t{1} << 62}), HasSubstr("of memory"));
+    if (available_shared_memory() == ~std::uint64_t{0}) GTEST_SKIP() << "a /dev/shm with a limit is needed";
+    EXPECT_THAT(lacking_room({.shared_bytes = available_shared_memory() + (1 << 30)}),
+                AllOf(HasSubstr("/dev/shm"), HasSubstr("mount -o remount,size="), HasSubstr("--shm-size")));
+}
+
+TEST_F(Stores, TargetsAreComputedFromTheSamplesThatTheTableShows) {
+    const sampled found{{"holdfast", "peer", "other"}, {{20, 22, 30}, {10, 11, 15}, {}}};
+    EXPECT_EQ(at_most_text("read", found, "peer", 1.3),
+              "target: read in at most 1.3 times the time of peer: 2.00 times, 22.00 ns (missed)");
+    EXPECT_EQ(at_least_text("read", found, "peer", 0.4),
+              "target: read at least 0.4 times as fast as peer: 0.50 times, 22.00 ns (met)");
+    EXPECT_EQ(at_least_text("read", found, "other", 1), "");  // was not timed
+    EXPECT_EQ(at_least_text("read", found, "nobody", 1), "");
+    EXPECT_EQ(beside_published_text("read", found.samples[0], {"theirs", 20e6, "reads/s", "somewhere"}),
+              "read: 45.5 million a second; published, another machine: 20 million reads/s");
 }
 
 TEST_F(Stores, SuitesRunEveryExperimentTheyName) {
