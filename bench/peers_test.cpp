@@ -137,7 +137,7 @@ TEST(BenchSuites, PeersAreThereOrNamedAsAbsent) {
     absent.clear();
     EXPECT_EQ(bench::block_store_kinds(absent).size() + absent.size(), 5U);
     absent.clear();
-    EXPECT_EQ(bench::hash_map_kinds(absent).size() + absent.size(), 4U);
+    EXPECT_EQ(bench::hash_map_kinds(absent).size() + absent.size(), 5U);
     for (const bench::absent_peer& peer : absent) EXPECT_THAT(peer.reason, testing::HasSubstr("install")) << peer.name;
     absent.clear();
     EXPECT_EQ(bench::queue_kinds(absent).size() + absent.size(), 8 + 3 + 4U);

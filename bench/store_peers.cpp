@@ -4,6 +4,9 @@
 #include "bench/peers/boost_interprocess_stores.hpp"
 #include "bench/peers/boost_string_map.hpp"
 #endif
+#ifdef HOLDFAST_BENCH_ABSL
+#include "bench/peers/absl_string_map.hpp"
+#endif
 #ifdef HOLDFAST_BENCH_LMDB
 #include "bench/peers/lmdb_store.hpp"
 #include "bench/peers/lmdb_string_map.hpp"
@@ -44,6 +47,11 @@ std::vector<workload::hash_map_kind> hash_map_kinds([[maybe_unused]] std::vector
 #else
     absent.push_back(
         {"boost::unordered_flat_map<std::string, std::string>", "not compiled in: install libboost1.81-dev or newer"});
+#endif
+#ifdef HOLDFAST_BENCH_ABSL
+    kinds.push_back(workload::hash_map_kind_of<absl_string_map>());
+#else
+    absent.push_back({"absl::flat_hash_map<std::string, std::string>", "not compiled in: install libabsl-dev"});
 #endif
 #ifdef HOLDFAST_BENCH_LMDB
     kinds.push_back(workload::hash_map_kind_of<lmdb_string_map>());

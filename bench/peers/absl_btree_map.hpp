@@ -2,7 +2,6 @@
 // absl_btree_map.hpp - absl::btree_map, filled in order, so that its nodes are full.
 #pragma once
 
-#include <absl/base/config.h>
 #include <absl/container/btree_map.h>
 
 #include <functional>
@@ -10,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "bench/peers/absl_version.hpp"
 #include "workload/sorted_index_own.hpp"
 
 namespace holdfast::bench {
@@ -22,13 +22,7 @@ template <class K>
 class absl_btree_index : public workload::map_index<K, absl_btree<K>> {
  public:
     static constexpr std::string_view name = "absl::btree_map";
-    static std::string version() {
-#if defined(ABSL_LTS_RELEASE_VERSION)
-        return "Abseil " + std::to_string(ABSL_LTS_RELEASE_VERSION);
-#else
-        return "Abseil, no release";
-#endif
-    }
+    static std::string version() { return absl_version(); }
     absl_btree_index(const workload::index_records<K>& records, workload::page_choice pages)
         : workload::map_index<K, absl_btree<K>>(pages) {
         this->append(records);

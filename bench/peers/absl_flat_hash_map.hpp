@@ -3,7 +3,6 @@
 // grows. Reserved; its own hash and its own load.
 #pragma once
 
-#include <absl/base/config.h>
 #include <absl/container/flat_hash_map.h>
 
 #include <cstdint>
@@ -11,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "bench/peers/absl_version.hpp"
 #include "bench/peers/map_table.hpp"
 
 namespace holdfast::bench {
@@ -24,13 +24,7 @@ template <class Value>
 class absl_table : public map_table<absl_map<Value>, Value> {
  public:
     static constexpr std::string_view name = "absl::flat_hash_map";
-    static std::string version() {
-#if defined(ABSL_LTS_RELEASE_VERSION)
-        return "Abseil " + std::to_string(ABSL_LTS_RELEASE_VERSION);
-#else
-        return "Abseil, no release";
-#endif
-    }
+    static std::string version() { return absl_version(); }
     explicit absl_table(const workload::table_request& request) : map_table<absl_map<Value>, Value>(request) {}
 };
 
