@@ -3,6 +3,7 @@
 // bench/channels/peers/build makes, opened at run time: of a library that is missing, each peer is named as skipped
 // with the reason.
 #include <array>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -17,6 +18,9 @@
 #endif
 #ifdef HOLDFAST_BENCH_RWQUEUE
 #include "bench/peers/reader_writer_queue.hpp"
+#endif
+#ifdef HOLDFAST_BENCH_CONCURRENTQUEUE
+#include "bench/peers/concurrent_queue.hpp"
 #endif
 #ifdef HOLDFAST_BENCH_ATOMIC_QUEUE
 #include "bench/peers/atomic_queue.hpp"
@@ -42,7 +46,7 @@ struct source {
     static const std::array<source, 2> all = [] {
         std::array<source, 2> opened{
             {{"channels",
-              {"rtrb (Rust)", "ringbuf (Rust)", "crossbeam ArrayQueue (Rust)"},
+              {"rtrb (Rust)", "ringbuf (Rust)", "crossbeam ArrayQueue (Rust)", "crossbeam-channel (Rust)"},
               {"tokio::sync::broadcast (Rust)"}},
              {"iceoryx2", {"iceoryx2 publish-subscribe"}, {"iceoryx2 publish-subscribe with overflow"}}}};
         for (source& from : opened) {
@@ -58,12 +62,21 @@ struct source {
             file.find(l.send, "channel_send");
             file.find(l.receive, "channel_receive");
             file.find(l.lost, "channel_lost");
+            file.find(l.in_place, "channel_in_place");
+            file.find(l.add_up, "channel_add_up");
             from.there = file.whole();
             from.reason = file.reason();
         }
         return opened;
     }();
     return all;
+}
+
+template <template <std::size_t> class Channel>
+[[nodiscard]] std::unique_ptr<workload::channel_subject> made(bool reads_in_place, std::size_t bytes,
+                                                              const channel_request& request) {
+    return reads_in_place ? workload::make_channel<in_place<Channel>::template channel>(bytes, request)
+                          : workload::make_channel<Channel>(bytes, request);
 }
 
 /// Kinds of the registries' libraries, queues or rings.
@@ -77,14 +90,15 @@ void add_registry_kinds(bool rings, std::vector<channel_kind>& kinds, std::vecto
         for (std::uint32_t kind = 0; kind < library.kinds(); ++kind) {
             const std::uint32_t form = library.form(kind);
             if ((form != 0) != rings) continue;
-            const auto make = [kind, form, &library](std::size_t bytes, channel_request request) {
+            const bool in_place = library.in_place(kind);
+            const auto make = [kind, form, in_place, &library](std::size_t bytes, channel_request request) {
                 request.kind = kind;
                 request.of = &library;
-                return form == 0   ? workload::make_channel<library_channel>(bytes, request)
-                       : form == 1 ? workload::make_channel<counting_library_channel>(bytes, request)
-                                   : workload::make_channel<ring_library_channel>(bytes, request);
+                return form == 0   ? made<library_channel>(in_place, bytes, request)
+                       : form == 1 ? made<counting_library_channel>(in_place, bytes, request)
+                                   : made<ring_library_channel>(in_place, bytes, request);
             };
-            kinds.push_back({library.name(kind), library.version(kind), !rings, form == 1, make});
+            kinds.push_back({library.name(kind), library.version(kind), !rings, form == 1, in_place, make});
         }
     }
 }
@@ -102,6 +116,11 @@ std::vector<channel_kind> queue_kinds(std::vector<absent_peer>& absent) {
     kinds.push_back(workload::channel_kind_of<reader_writer_queue>(true));
 #else
     absent.push_back({"moodycamel::ReaderWriterQueue", "not compiled in: install libreaderwriterqueue-dev"});
+#endif
+#ifdef HOLDFAST_BENCH_CONCURRENTQUEUE
+    kinds.push_back(workload::channel_kind_of<concurrent_queue>(true));
+#else
+    absent.push_back({"moodycamel::ConcurrentQueue", "not compiled in: install libconcurrentqueue-dev"});
 #endif
 #ifdef HOLDFAST_BENCH_ATOMIC_QUEUE
     kinds.push_back(workload::channel_kind_of<atomic_queue_channel>(true));

@@ -83,6 +83,7 @@ TEST(BenchSuites, EveryChannelDeliversWhatIsSent) {
             ASSERT_NE(channel, nullptr) << kind.name;
             EXPECT_NO_THROW(channel->open_and_verify(true)) << kind.name << form.bytes;
             EXPECT_NO_THROW(channel->stream(256)) << kind.name << form.bytes;
+            EXPECT_NO_THROW(channel->add_up(256)) << kind.name << form.bytes;
             EXPECT_NO_THROW(channel->echo(20)) << kind.name << form.bytes;
             if (kind.lossy) {
                 EXPECT_NO_THROW(channel->publish(8192)) << kind.name << form.bytes;
@@ -140,9 +141,9 @@ TEST(BenchSuites, PeersAreThereOrNamedAsAbsent) {
     EXPECT_EQ(bench::hash_map_kinds(absent).size() + absent.size(), 5U);
     for (const bench::absent_peer& peer : absent) EXPECT_THAT(peer.reason, testing::HasSubstr("install")) << peer.name;
     absent.clear();
-    EXPECT_EQ(bench::queue_kinds(absent).size() + absent.size(), 8 + 3 + 4U);
+    EXPECT_EQ(bench::queue_kinds(absent).size() + absent.size(), 7 + 4 + 5U);
     absent.clear();
-    EXPECT_EQ(bench::broadcast_kinds(absent).size() + absent.size(), 5 + 1 + 2U);
+    EXPECT_EQ(bench::broadcast_kinds(absent).size() + absent.size(), 4 + 1 + 2U);
     for (const bench::absent_peer& peer : absent) EXPECT_FALSE(peer.reason.empty()) << peer.name;
 }
 

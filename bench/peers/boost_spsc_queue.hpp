@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "workload/queue_own.hpp"
 
@@ -67,6 +68,12 @@ class boost_spsc_queue {
     std::size_t receive(std::span<std::byte> out) {
         auto* const to = reinterpret_cast<message*>(out.data());
         return out.size() == Bytes ? (queue_->pop(*to) ? 1U : 0U) : queue_->pop(to, out.size() / Bytes);
+    }
+    /// For more than one there is consume_all() alone, which releases once for all that are there.
+    std::size_t add_up(std::size_t most, workload::words_seen& seen) {
+        bool first = true;
+        const auto look = [&](const message& m) { seen.add<Bytes>(&m, std::exchange(first, false)); };
+        return most == 1 ? (queue_->consume_one(look) ? 1U : 0U) : queue_->consume_all(look);
     }
 
  private:

@@ -26,6 +26,9 @@ struct channel_library {
     std::size_t (*send)(void*, const std::byte*, std::size_t) = nullptr;
     std::size_t (*receive)(void*, std::byte*, std::size_t) = nullptr;
     std::uint64_t (*lost)(void*) = nullptr;
+    bool (*in_place)(std::uint32_t) =
+        nullptr;  // whether add_up reads messages where they lie; else it is not to be called
+    std::size_t (*add_up)(void*, std::size_t most, workload::words_seen*) = nullptr;
 };
 
 template <std::size_t Bytes>
@@ -55,6 +58,10 @@ class library_channel {
  protected:
     [[nodiscard]] std::uint64_t lost_messages() const { return library_.lost(channel_.get()); }
 
+    std::size_t add_up_messages(std::size_t most, workload::words_seen& seen) {
+        return good(library_.add_up(channel_.get(), most, &seen));
+    }
+
  private:
     void open(bool sends) {
         if (!library_.open(channel_.get(), sends)) throw std::runtime_error("the library could not open the channel");
@@ -65,6 +72,17 @@ class library_channel {
     }
     const channel_library& library_;
     std::unique_ptr<void, void (*)(void*)> channel_;
+};
+
+/// One that reads messages where they lie.
+template <template <std::size_t> class Channel>
+struct in_place {
+    template <std::size_t Bytes>
+    class channel : public Channel<Bytes> {
+     public:
+        using Channel<Bytes>::Channel;
+        std::size_t add_up(std::size_t most, workload::words_seen& seen) { return this->add_up_messages(most, seen); }
+    };
 };
 
 /// One that overruns its reader.

@@ -44,6 +44,16 @@ class reader_writer_queue {
         while (got < count && queue_->try_dequeue(to[got])) ++got;
         return got;
     }
+    std::size_t add_up(std::size_t most, workload::words_seen& seen) {
+        std::size_t got = 0;
+        for (; got < most; ++got) {
+            const message* const front = queue_->peek();
+            if (front == nullptr) break;
+            seen.add<Bytes>(front, got == 0);
+            queue_->pop();
+        }
+        return got;
+    }
 
  private:
     std::unique_ptr<moodycamel::ReaderWriterQueue<message>> queue_;

@@ -20,10 +20,10 @@
 namespace holdfast::workload {
 
 /// Ours. A batch is a transaction; the reader of the other process registers nowhere.
-template <std::size_t Bytes, taking How>
+template <std::size_t Bytes>
 class own_broadcast {
  public:
-    static constexpr std::string_view name = How == taking::in_place ? "holdfast, read in place" : "holdfast";
+    static constexpr std::string_view name = "holdfast";
     static constexpr far_place place = far_place::process;
     static constexpr std::size_t message_bytes = Bytes;
     static std::string version() { return own_version(); }
@@ -44,44 +44,46 @@ class own_broadcast {
         return writer_->commit() ? at / Bytes : 0;
     }
     std::size_t receive(std::span<std::byte> out) {
+        return read_some(out.size() / Bytes,
+                         [&](std::size_t i) { return reader_->read(out.subspan(i * Bytes, Bytes)); });
+    }
+    std::size_t add_up(std::size_t most, words_seen& seen) {
+        return read_some(most, [&](std::size_t i) {
+            std::uint64_t sum = 0, first = 0;
+            const broadcast_read got = reader_->visit([&](std::span<const std::byte> message, std::uint16_t) noexcept {
+                sum = 0;
+                if (message.size() != Bytes) return;
+                first = holdfast::detail::shared_load<std::uint64_t>(message.data());
+                for (std::size_t at = 0; at < Bytes; at += 8)
+                    sum += holdfast::detail::shared_load<std::uint64_t>(message.data() + at);
+            });
+            if (!got) return got;
+            seen.sum += sum;
+            seen.last = first;
+            if (i == 0) seen.first = first;
+            return got;
+        });
+    }
+    [[nodiscard]] std::uint64_t lost() const { return lost_; }
+
+ private:
+    template <class Read>
+    std::size_t read_some(std::size_t most, Read&& read) {
         std::size_t count = 0;
-        for (; count < out.size() / Bytes; ++count) {
-            const broadcast_read got = read(out.subspan(count * Bytes, Bytes));
+        for (; count < most; ++count) {
+            const broadcast_read got = read(count);
             if (got) continue;
             if (got.status == outcome::lapped) lost_ += got.count;
             break;
         }
         return count;
     }
-    [[nodiscard]] std::uint64_t lost() const { return lost_; }
-    [[nodiscard]] std::uint64_t sum() const
-        requires(How == taking::in_place)
-    {
-        return sum_;
-    }
-
- private:
-    broadcast_read read(std::span<std::byte> out) {
-        if constexpr (How == taking::copied) return reader_->read(out);
-        std::uint64_t sum = 0, first = 0;
-        const broadcast_read got = reader_->visit([&](std::span<const std::byte> message, std::uint16_t) noexcept {
-            if (message.size() != Bytes) return;
-            first = holdfast::detail::shared_load<std::uint64_t>(message.data());
-            for (std::size_t at = 0; at < Bytes; at += 8)
-                sum += holdfast::detail::shared_load<std::uint64_t>(message.data() + at);
-        });
-        if (got) {
-            sum_ += sum;
-            std::memcpy(out.data(), &first, 8);
-        }
-        return got;
-    }
 
     channel_name name_;
     std::uint64_t ring_bytes_;
     std::optional<broadcast_writer> writer_;
     std::optional<broadcast_reader> reader_;
-    std::uint64_t lost_ = 0, sum_ = 0;
+    std::uint64_t lost_ = 0;
 };
 
 /// Numbered messages in a std::vector under a std::shared_mutex, between two threads.
@@ -113,20 +115,28 @@ class locked_ring {
         return messages.size() / Bytes;
     }
     std::size_t receive(std::span<std::byte> out) {
+        return take_some(out.size() / Bytes,
+                         [&](std::size_t i, const message& m) { std::memcpy(out.data() + i * Bytes, &m, Bytes); });
+    }
+    std::size_t add_up(std::size_t most, words_seen& seen) {
+        return take_some(most, [&](std::size_t i, const message& m) { seen.add<Bytes>(&m, i == 0); });
+    }
+    [[nodiscard]] std::uint64_t lost() const { return lost_; }
+
+ private:
+    template <class Use>
+    std::size_t take_some(std::size_t most, Use&& use) {
         const std::shared_lock hold(shared_->mutex);
         const std::uint64_t size = shared_->messages.size();
         if (shared_->end - at_ > size) {
             lost_ += shared_->end - at_ - size;
             at_ = shared_->end - size;
         }
-        const std::size_t count = static_cast<std::size_t>(std::min(shared_->end - at_, out.size() / Bytes));
-        for (std::size_t i = 0; i < count; ++i)
-            std::memcpy(out.data() + i * Bytes, &shared_->messages[at_++ % size], Bytes);
+        const std::size_t count = static_cast<std::size_t>(std::min<std::uint64_t>(shared_->end - at_, most));
+        for (std::size_t i = 0; i < count; ++i) use(i, shared_->messages[at_++ % size]);
         return count;
     }
-    [[nodiscard]] std::uint64_t lost() const { return lost_; }
 
- private:
     std::unique_ptr<shared> shared_;
     std::uint64_t at_ = 0, lost_ = 0;  // of the reader
 };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "holdfast/perf_test/environment.hpp"
+#include "workload/room.hpp"
 
 namespace holdfast::workload {
 
@@ -26,6 +27,12 @@ std::optional<channel_findings> channel_runs::run(const channel_plan& plan, std:
     const auto first = std::ranges::find_if(order, [&](const channel_kind* kind) { return kind->name == ours; });
     if (first != order.end()) std::rotate(order.begin(), first, first + 1);
 
+    // A ring each way for each, most of them below /dev/shm, and what is around it.
+    const std::uint64_t need = order.size() * 2 * (2 * plan.ring_bytes + (1 << 20));
+    if (const std::string lacking = lacking_room({2 * need, need}); !lacking.empty()) {
+        to_.skip(plan.name, lacking);
+        return std::nullopt;
+    }
     const perf_test::cpu_pin pin(cores_.near);
     std::vector<std::unique_ptr<channel_subject>> channels;
     std::vector<two_sided_subject> subjects;
@@ -39,12 +46,16 @@ std::optional<channel_findings> channel_runs::run(const channel_plan& plan, std:
         channel->open_and_verify(plan.loop == channel_loop::echo);
         channel_subject* const c = channel.get();
         const auto run = [c, loop = plan.loop](std::uint64_t count) {
-            return loop == channel_loop::stream ? c->stream(count)
-                   : loop == channel_loop::echo ? c->echo(count)
-                                                : c->publish(count);
+            switch (loop) {
+                case channel_loop::stream: return c->stream(count);
+                case channel_loop::add_up: return c->add_up(count);
+                case channel_loop::echo: return c->echo(count);
+                case channel_loop::publish: break;
+            }
+            return c->publish(count);
         };
         subjects.push_back({kind->name, &c->far(), run});
-        names.push_back(kind->name);
+        names.push_back(kind->name + (plan.loop == channel_loop::add_up && kind->in_place ? ", in place" : ""));
         found.kinds.push_back(kind);
         channels.push_back(std::move(channel));
     }
@@ -64,13 +75,15 @@ std::optional<channel_findings> channel_runs::run(const channel_plan& plan, std:
     }
     to_.add(plan.name, "ns", names, samples, false, {.published = plan.published});
     to_.note(plan.name + ": " + line_text(found.timed));
+    for (const published_figure& one : plan.published)
+        note_if_any(to_, beside_published_text(plan.name, found.timed.samples.front(), one));
     return found;
 }
 
 std::string best_peer_text(const std::string& what, const channel_findings& found, std::size_t ours,
                            std::optional<std::size_t> best, double times, const std::string& whom) {
-    std::string text =
-        "target: " + what + " at least " + fixed_text(times, 1) + " times as fast as the best of " + whom;
+    std::string text = "target: " + what + " at least " + fixed_text(times, 1) + " times as fast as the fastest of " +
+                       whom + ", by its median";
     if (!best) return text + ": none is here to compare with";
     const double ratio = times_faster(found.timed.samples[ours], found.timed.samples[*best]);
     return text + ": " + fixed_text(ratio, 2) + " times " + found.kinds[*best]->name + verdict(ratio >= times);

@@ -14,7 +14,7 @@
 
 namespace holdfast::workload {
 
-enum class channel_loop : std::uint8_t { stream, echo, publish };
+enum class channel_loop : std::uint8_t { stream, add_up, echo, publish };
 
 struct channel_plan {
     std::string name;
@@ -64,7 +64,8 @@ class channel_runs {
     unsigned made_ = 0;
 };
 
-/// "target: WHAT at least N times as fast as the best of WHOM: M times PEER (met)".
+/// "target: WHAT at least N times as fast as the fastest of WHOM, by its median: M times PEER (met)". To choose among
+/// peers after they ran can only make the ratio smaller.
 [[nodiscard]] std::string best_peer_text(const std::string& what, const channel_findings& found, std::size_t ours,
                                          std::optional<std::size_t> best, double times, const std::string& whom);
 

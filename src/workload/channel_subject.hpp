@@ -3,13 +3,17 @@
 //
 // Messages have one size, B bytes, and lie side by side in the sender's own memory; a batch of them is handed over at
 // once where the adapter can, and one by one where not. What each loop times:
-//   stream   the near side sends so many, the far side takes them; until the far side has the last one
+//   stream   the near side sends so many, the far side copies them out; until the far side has the last one
+//   add_up   the same, but the far side adds up all words of every message: where it lies in the channel, by adapters
+//            that can, else of its copy
 //   echo     the near side sends one and waits until the far side has sent it back, so many times
 //   publish  the near side sends so many, whatever the far side does, which may lose some (lossy adapters only)
-// In `stream` a sender that would overrun its receiver stays half a ring behind what the far side says it has taken, so
-// nothing may be lost. In its clocked loop the far side looks at the first and the last message of what it takes and
-// counts; before the clock starts all bytes of all messages are compared once. A lost, doubled, torn or misplaced
-// message ends the run.
+// In the first two every byte of a message is written once by the near side, which copies it from its own memory into
+// the channel (into a place that was claimed there, where the adapter can), and read once by the far one. A sender that
+// would overrun its receiver stays half a ring behind what the far side says it has taken, so nothing may be lost. In
+// the clocked loop of `stream` the far side looks at the first and the last message of what it takes and counts, in
+// that of `add_up` it compares the sum as well; before the clock starts all bytes of all messages are compared once. A
+// lost, doubled, torn or misplaced message ends the run.
 //
 // Message number i is message i mod n of a pattern that stays in the first-level cache; its first word is unique in it.
 // `publish` writes the number itself into the first word.
@@ -32,6 +36,7 @@
 #include "workload/far_side.hpp"
 #include "workload/keys.hpp"
 #include "workload/snapshot_subject.hpp"
+#include "workload/words.hpp"
 
 namespace holdfast::workload {
 
@@ -69,10 +74,24 @@ concept lossy_adapter = channel_adapter<A> && requires(A& a) {
 template <class A>
 concept overrunning_adapter = lossy_adapter<A> || (channel_adapter<A> && requires { requires A::overruns; });
 
-/// One that reads messages where they lie: receive() reads all words, adds them up, and copies the first of each.
+/// What a far side has seen of messages that it did not copy.
+struct words_seen {
+    std::uint64_t sum = 0;              ///< of all words of all messages
+    std::uint64_t first = 0, last = 0;  ///< the first words of the first and of the last message
+
+    /// A message at any address, all of it looked at.
+    template <std::size_t Bytes>
+    void add(const void* message, bool is_first) noexcept {
+        std::memcpy(&last, message, 8);
+        if (is_first) first = last;
+        sum += sum_of_words(message, Bytes);
+    }
+};
+
+/// One that can read messages where they lie: takes up to `most`, or as many as are there if it cannot take fewer.
 template <class A>
-concept reads_in_place = channel_adapter<A> && requires(A& a) {
-    { a.sum() } -> std::same_as<std::uint64_t>;
+concept adds_up_in_place = channel_adapter<A> && requires(A& a, std::size_t most, words_seen& seen) {
+    { a.add_up(most, seen) } -> std::same_as<std::size_t>;
 };
 
 /// What is sent.
@@ -94,6 +113,7 @@ class channel_subject {
     virtual void open_and_verify(bool both_ways) = 0;
     /// Nanoseconds for so many.
     virtual double stream(std::uint64_t count) = 0;
+    virtual double add_up(std::uint64_t count) = 0;
     virtual double echo(std::uint64_t count) = 0;
     virtual double publish(std::uint64_t count) = 0;
     /// Of all messages published so far: those that the far side missed.
@@ -109,6 +129,7 @@ class channel_loops final : public channel_subject {
         open_receivers,
         take,
         take_and_compare,
+        take_and_add,
         send_back,
         follow
     };
@@ -134,6 +155,7 @@ class channel_loops final : public channel_subject {
         far_.carry_out({open_receivers, 1});
         if (both_ways) back_.open_receiver();
         (void)stream_as(take_and_compare, 20 * count_);
+        (void)add_up(2 * count_);
         (void)stream_as(
             take, laps_ / batch_ * batch_);  // the pages of a ring are there, on both sides, before anything is timed
         if (both_ways) (void)echo(100);
@@ -141,6 +163,7 @@ class channel_loops final : public channel_subject {
     }
 
     double stream(std::uint64_t count) override { return stream_as(take, count); }
+    double add_up(std::uint64_t count) override { return stream_as(take_and_add, count); }
 
     double echo(std::uint64_t count) override {
         far_.begin({send_back, count});
@@ -238,6 +261,7 @@ class channel_loops final : public channel_subject {
             case open_receivers: return there_.open_receiver();
             case take: return take_all<false>(far, order.count);
             case take_and_compare: return take_all<true>(far, order.count);
+            case take_and_add: return add_all_up(far, order.count);
             case send_back: return send_all_back(far, order.count);
             case follow: return follow_all(far, order.count);
             default: fail("an order that is none");
@@ -246,20 +270,44 @@ class channel_loops final : public channel_subject {
 
     template <bool Compare>
     void take_all(far_side& far, std::uint64_t count) {
-        patience wait(far);
-        std::uint64_t said = 0, expected_sum = 0;
-        [[maybe_unused]] std::uint64_t sum_before = 0;
-        if constexpr (reads_in_place<A>) sum_before = there_.sum();
-        for (std::uint64_t got = 0; got < count;) {
-            const std::size_t most = static_cast<std::size_t>(std::min<std::uint64_t>(batch_, count - got));
+        take_each(far, count, [this](std::size_t most) {
             const std::size_t came = there_.receive(as_bytes(taken_).first(most * bytes));
+            if (came == 0) return came;
+            require_place(came, taken_[0], taken_[(came - 1) * bytes / 8]);
+            if constexpr (Compare) compare(came);
+            return came;
+        });
+    }
+    void add_all_up(far_side& far, std::uint64_t count) {
+        const std::uint64_t from = far_at_;
+        std::uint64_t sum = 0;
+        take_each(far, count, [this, &sum](std::size_t most) {
+            if constexpr (adds_up_in_place<A>) {
+                words_seen seen;
+                const std::size_t came = there_.add_up(most, seen);
+                if (came != 0) require_place(came, seen.first, seen.last);
+                sum += seen.sum;
+                return came;
+            } else {
+                const std::size_t came = there_.receive(as_bytes(taken_).first(most * bytes));
+                if (came != 0) require_place(came, taken_[0], taken_[(came - 1) * bytes / 8]);
+                sum += sum_of_words(taken_.data(), came * bytes);
+                return came;
+            }
+        });
+        if (sum != sum_of_messages(from, count)) fail("the words of the messages are not those sent");
+    }
+    /// Calls take(most), which says how many came, until all of `count` have.
+    template <class Take>
+    void take_each(far_side& far, std::uint64_t count, Take&& take_some) {
+        patience wait(far);
+        std::uint64_t said = 0;
+        for (std::uint64_t got = 0; got < count;) {
+            const std::size_t came = take_some(static_cast<std::size_t>(std::min<std::uint64_t>(batch_, count - got)));
             if (came == 0) {
                 wait.rest();
                 continue;
             }
-            if (taken_[0] != first_word(far_at_) || taken_[(came - 1) * bytes / 8] != first_word(far_at_ + came - 1))
-                fail("a message is lost, doubled or out of place");
-            if constexpr (Compare) expected_sum += compare(came);
             got += came;
             far_at_ += came;
             if constexpr (overrunning_adapter<A>) {
@@ -268,27 +316,27 @@ class channel_loops final : public channel_subject {
                 far.progress().store(got, std::memory_order_release);  // pairs with the load in stream_as()
             }
         }
-        if constexpr (Compare && reads_in_place<A>) {
-            if (there_.sum() - sum_before != expected_sum) fail("the words of the messages are not those sent");
-        }
         if constexpr (lossy_adapter<A>) {
             if (there_.lost() != lost_before_) fail("it lost messages that it had room for");
         }
     }
-    /// Returns: the sum of all words that these messages should have.
-    std::uint64_t compare(std::size_t came) {
-        std::uint64_t sum = 0;
+    void require_place(std::size_t came, std::uint64_t first, std::uint64_t last) {
+        if (first != first_word(far_at_) || last != first_word(far_at_ + came - 1))
+            fail("a message is lost, doubled or out of place");
+    }
+    void compare(std::size_t came) {
         for (std::size_t i = 0; i < came; ++i) {
             const auto expected = messages((far_at_ + i) & (count_ - 1), 1);
-            for (std::size_t at = 0; at < bytes; at += 8) {
-                std::uint64_t word = 0;
-                std::memcpy(&word, expected.data() + at, 8);
-                sum += word;
-            }
-            const std::size_t compared = reads_in_place<A> ? 8 : bytes;
-            if (std::memcmp(as_bytes(taken_).data() + i * bytes, expected.data(), compared) != 0)
+            if (std::memcmp(as_bytes(taken_).data() + i * bytes, expected.data(), bytes) != 0)
                 fail("a message came with other bytes than were sent");
         }
+    }
+    /// All words of so many messages from that number on.
+    [[nodiscard]] std::uint64_t sum_of_messages(std::uint64_t from, std::uint64_t count) {
+        const std::uint64_t laps = count / count_;
+        std::uint64_t sum = laps == 0 ? 0 : laps * sum_of_words(pattern_.data(), count_ * bytes);
+        for (std::uint64_t i = laps * count_; i < count; ++i)
+            sum += sum_of_words(messages((from + i) & (count_ - 1), 1).data(), bytes);
         return sum;
     }
 
@@ -346,6 +394,7 @@ struct channel_kind {
     std::string name, version;
     bool spsc_queue = false;  ///< a queue between two threads or processes, not a way of the system's
     bool lossy = false;       ///< lossy_adapter
+    bool in_place = false;    ///< adds_up_in_place
     /// Nothing for a size of message that the adapter has not.
     std::function<std::unique_ptr<channel_subject>(std::size_t message_bytes, const channel_request& request)> make;
     bool yardstick = false;  ///< written for the comparison, as the least that is possible: no peer
@@ -364,8 +413,8 @@ template <template <std::size_t> class Adapter>
 
 template <template <std::size_t> class Adapter>
 [[nodiscard]] channel_kind channel_kind_of(bool spsc_queue) {
-    return {std::string(Adapter<64>::name), Adapter<64>::version(), spsc_queue, lossy_adapter<Adapter<64>>,
-            make_channel<Adapter>};
+    return {std::string(Adapter<64>::name), Adapter<64>::version(),        spsc_queue,
+            lossy_adapter<Adapter<64>>,     adds_up_in_place<Adapter<64>>, make_channel<Adapter>};
 }
 
 }  // namespace holdfast::workload

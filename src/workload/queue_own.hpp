@@ -25,6 +25,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "holdfast/detail/concat.hpp"
 #include "holdfast/memory/descriptor.hpp"
@@ -95,16 +96,11 @@ class own_typed_queue {
     std::optional<typename queue<message>::consumer> consumer_;
 };
 
-/// How a consumer of a queue of bytes takes its messages.
-enum class taking : std::uint8_t { copied, in_place };
-
 /// Ours: the ring of records. A batch is a transaction; what of it does not fit goes with the next.
-template <std::size_t Bytes, bool Rings, taking How>
+template <std::size_t Bytes, bool Rings>
 class own_byte_queue {
  public:
-    static constexpr std::string_view name = How == taking::in_place ? "holdfast, read in place"
-                                             : Rings                 ? "holdfast, queue that wakes sleepers"
-                                                                     : "holdfast";
+    static constexpr std::string_view name = Rings ? "holdfast, queue that wakes sleepers" : "holdfast";
     static constexpr far_place place = far_place::process;
     static constexpr std::size_t message_bytes = Bytes;
     static std::string version() { return own_version(); }
@@ -125,28 +121,19 @@ class own_byte_queue {
         return at / Bytes;
     }
     std::size_t receive(std::span<std::byte> out) {
-        if (out.size() == Bytes) {
-            if constexpr (How == taking::copied) return consumer_->try_pop(out) ? 1 : 0;
-        }
+        if (out.size() == Bytes) return consumer_->try_pop(out) ? 1 : 0;
         const result got = consumer_->drain(out.size() / Bytes, [&](const queue_message& message) {
-            const std::span to = out.first(Bytes);
+            std::memcpy(out.data(), message.bytes.data(), Bytes);
             out = out.subspan(Bytes);
-            if constexpr (How == taking::copied) {
-                std::memcpy(to.data(), message.bytes.data(), Bytes);
-            } else {
-                const auto* const words = reinterpret_cast<const std::uint64_t*>(message.bytes.data());
-                std::uint64_t sum = 0;
-                for (std::size_t i = 0; i < Bytes / 8; ++i) sum += words[i];
-                sum_ += sum;
-                std::memcpy(to.data(), words, 8);
-            }
         });
         return static_cast<std::size_t>(got.count);
     }
-    [[nodiscard]] std::uint64_t sum() const
-        requires(How == taking::in_place)
-    {
-        return sum_;
+    std::size_t add_up(std::size_t most, words_seen& seen) {
+        bool first = true;
+        const result got = consumer_->drain(most, [&](const queue_message& message) {
+            seen.add<Bytes>(message.bytes.data(), std::exchange(first, false));
+        });
+        return static_cast<std::size_t>(got.count);
     }
 
  private:
@@ -154,7 +141,6 @@ class own_byte_queue {
     std::uint64_t ring_bytes_;
     std::optional<queue_producer> producer_;
     std::optional<queue_consumer> consumer_;
-    std::uint64_t sum_ = 0;
 };
 
 [[nodiscard]] inline std::string kernel_version() {
@@ -247,6 +233,14 @@ class locked_deque {
         const auto end = shared_->messages.begin() + static_cast<std::ptrdiff_t>(count);
         std::copy(shared_->messages.begin(), end, to);
         shared_->messages.erase(shared_->messages.begin(), end);
+        return count;
+    }
+    std::size_t add_up(std::size_t most, words_seen& seen) {
+        const std::lock_guard hold(shared_->mutex);
+        const std::size_t count = std::min(shared_->messages.size(), most);
+        for (std::size_t i = 0; i < count; ++i) seen.add<Bytes>(&shared_->messages[i], i == 0);
+        shared_->messages.erase(shared_->messages.begin(),
+                                shared_->messages.begin() + static_cast<std::ptrdiff_t>(count));
         return count;
     }
 

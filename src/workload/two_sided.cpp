@@ -68,7 +68,8 @@ class rounds {
         std::uint64_t operations = least;
         double took = 0;
         for (;; operations *= 4) {
-            // The best of some: one that lost its core would make all samples too short to mean anything.
+            // The shortest of some decides how long samples get, and nothing else: one that lost its core would make
+            // all of them too short to mean anything.
             took = s.run(operations);
             for (int i = 0; i < 3; ++i) took = std::min(took, s.run(operations));
             if (took >= wanted_ns / 4 || operations >= std::uint64_t{1} << 32U) break;

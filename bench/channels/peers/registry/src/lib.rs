@@ -33,6 +33,35 @@ pub trait Channel {
     fn lost(&self) -> u64 {
         0
     }
+    /// Adds up the words of up to `most` messages where they lie; for kinds that can.
+    ///
+    /// # Safety
+    /// Only one thread receives.
+    unsafe fn add_up(&self, _most: usize, _seen: &mut Seen) -> usize {
+        usize::MAX
+    }
+}
+
+/// What was seen of messages that were not copied: the sum of all words, and the first words of the first and the last.
+#[repr(C)]
+pub struct Seen {
+    sum: u64,
+    first: u64,
+    last: u64,
+}
+
+impl Seen {
+    fn add<const N: usize>(&mut self, messages: &[Message<N>], begins: bool) {
+        if let (Some(first), Some(last)) = (messages.first(), messages.last()) {
+            if begins {
+                self.first = first.0[0];
+            }
+            self.last = last.0[0];
+        }
+        for message in messages {
+            self.sum = message.0.iter().fold(self.sum, |sum, word| sum.wrapping_add(*word));
+        }
+    }
 }
 
 /// Each half alone in its lines: the two threads share nothing here.
@@ -74,6 +103,16 @@ impl<const N: usize> Channel for Rtrb<N> {
         }
         consumer.pop_partial_slice(to).0.len()
     }
+    unsafe fn add_up(&self, most: usize, seen: &mut Seen) -> usize {
+        let consumer = self.consumer.get();
+        let count = consumer.slots().min(most);
+        let Ok(chunk) = consumer.read_chunk(count) else { return 0 };
+        let (begin, end) = chunk.as_slices();
+        seen.add(begin, true);
+        seen.add(end, begin.is_empty());
+        chunk.commit_all();
+        count
+    }
 }
 
 struct RingBuf<const N: usize> {
@@ -87,6 +126,16 @@ impl<const N: usize> Channel for RingBuf<N> {
     }
     unsafe fn receive(&self, out: *mut u8, count: usize) -> usize {
         self.consumer.get().pop_slice(from_raw_parts_mut(out.cast::<Message<N>>(), count))
+    }
+    unsafe fn add_up(&self, most: usize, seen: &mut Seen) -> usize {
+        let consumer = self.consumer.get();
+        let (begin, end) = consumer.as_slices();
+        let begin = &begin[..begin.len().min(most)];
+        let end = &end[..end.len().min(most - begin.len())];
+        seen.add(begin, true);
+        seen.add(end, begin.is_empty());
+        let count = begin.len() + end.len();
+        consumer.skip(count)
     }
 }
 
@@ -103,6 +152,28 @@ impl<const N: usize> Channel for Crossbeam<N> {
             match self.0.pop() {
                 Some(message) => *place = message,
                 None => return i,
+            }
+        }
+        count
+    }
+}
+
+struct CrossbeamChannel<const N: usize> {
+    sender: crossbeam_channel::Sender<Message<N>>,
+    receiver: crossbeam_channel::Receiver<Message<N>>,
+}
+
+impl<const N: usize> Channel for CrossbeamChannel<N> {
+    unsafe fn send(&self, messages: *const u8, count: usize) -> usize {
+        let from = from_raw_parts(messages.cast::<Message<N>>(), count);
+        from.iter().take_while(|message| self.sender.try_send(**message).is_ok()).count()
+    }
+    unsafe fn receive(&self, out: *mut u8, count: usize) -> usize {
+        let to = from_raw_parts_mut(out.cast::<Message<N>>(), count);
+        for (i, place) in to.iter_mut().enumerate() {
+            match self.receiver.try_recv() {
+                Ok(message) => *place = message,
+                Err(_) => return i,
             }
         }
         count
@@ -141,10 +212,17 @@ impl<const N: usize> Channel for Tokio<N> {
     }
 }
 
-const NAMES: [&CStr; 4] =
-    [c"rtrb (Rust)", c"ringbuf (Rust)", c"crossbeam ArrayQueue (Rust)", c"tokio::sync::broadcast (Rust)"];
-const VERSIONS: [&CStr; 4] = [c"rtrb 0.4.1", c"ringbuf 0.6.0", c"crossbeam-queue 0.3.14", c"tokio 1.54.1"];
-const FIRST_RING: u32 = 3; // those before are queues
+const NAMES: [&CStr; 5] = [
+    c"rtrb (Rust)",
+    c"ringbuf (Rust)",
+    c"crossbeam ArrayQueue (Rust)",
+    c"crossbeam-channel (Rust)",
+    c"tokio::sync::broadcast (Rust)",
+];
+const VERSIONS: [&CStr; 5] =
+    [c"rtrb 0.4.1", c"ringbuf 0.6.0", c"crossbeam-queue 0.3.14", c"crossbeam-channel 0.5.17", c"tokio 1.54.1"];
+const FIRST_RING: u32 = 4; // those before are queues
+const IN_PLACE: u32 = 2; // and of these the first ones can be read where a message lies
 
 fn make<const N: usize>(kind: u32, capacity: usize) -> Option<Box<dyn Channel>> {
     match kind {
@@ -158,6 +236,10 @@ fn make<const N: usize>(kind: u32, capacity: usize) -> Option<Box<dyn Channel>> 
         }
         2 => Some(Box::new(Crossbeam::<N>(ArrayQueue::new(capacity)))),
         3 => {
+            let (sender, receiver) = crossbeam_channel::bounded(capacity);
+            Some(Box::new(CrossbeamChannel::<N> { sender, receiver }))
+        }
+        4 => {
             let (sender, receiver) = broadcast::channel(capacity);
             Some(Box::new(Tokio::<N> { sender: Half::new(sender), receiver: Half::new((receiver, 0)) }))
         }
@@ -225,6 +307,19 @@ pub unsafe extern "C" fn channel_send(channel: *const Arc<dyn Channel>, messages
 #[no_mangle]
 pub unsafe extern "C" fn channel_receive(channel: *const Arc<dyn Channel>, out: *mut u8, count: usize) -> usize {
     (**channel).receive(out, count)
+}
+
+/// Whether channel_add_up may be called.
+#[no_mangle]
+pub extern "C" fn channel_in_place(kind: u32) -> bool {
+    kind < IN_PLACE
+}
+
+/// # Safety
+/// As Channel::add_up; `channel` came from channel_new.
+#[no_mangle]
+pub unsafe extern "C" fn channel_add_up(channel: *const Arc<dyn Channel>, most: usize, seen: *mut Seen) -> usize {
+    (**channel).add_up(most, &mut *seen)
 }
 
 /// # Safety
