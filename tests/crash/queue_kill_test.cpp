@@ -361,9 +361,73 @@ TEST_F(QueueKill, KilledProducersOfRecordsPublishWholeBatches) {
         return next == certain || next == possible ? "" : "a batch is not whole";
     };
     const auto report = holdfast::test::run_kill_rounds(
-        {.rounds = scaled(500), .delay_ns_max = 40'000, .seed = random_.seed()}, worker, verify);
+        {.rounds = scaled(5000), .delay_ns_max = 40'000, .seed = random_.seed()}, worker, verify);
     EXPECT_TRUE(report.passed()) << report.text();
     RecordProperty("kills", report.text());
+}
+
+// What a killed consumer of records looked at last is released wholly or comes again wholly; nothing else does.
+TEST_F(QueueKill, KilledConsumersOfRecordsMissNothingAndGetAtMostOneLookTwice) {
+    auto producer = queue<std::uint64_t>::producer::create(name_.uri(), {.capacity = 1 << 12});
+    shared_image page(4096);
+    // The last look of all lives: its first element << 8 | how many elements.
+    auto& looked = *new (page.bytes().data()) std::atomic<std::uint64_t>{0};
+    auto& repeats = *new (page.bytes().data() + 64) std::atomic<std::uint64_t>{0};
+    std::uint64_t sent = 0;
+    const auto refill = [&] {
+        while (producer.try_push(sent * 3)) ++sent;
+    };
+    refill();
+    const auto worker = [&](kill_progress& progress, std::uint64_t round) {
+        auto consumer = queue<std::uint64_t>::consumer::attach(name_.uri(), consumer_after_death());
+        std::uint64_t out[5];
+        progress.ready();
+        for (std::uint64_t i = 0;; ++i) {
+            const std::uint64_t most = messages_of(random_.seed(), round, i);
+            progress.begin();
+            std::uint64_t count = 0;
+            const bool in_place = (round + i / 64) % 3 == 1;  // else by copy, several at once
+            if (!in_place) {
+                const auto got = consumer.try_pop(std::span(out, most));
+                count = got ? got.count : 0;
+            } else if (const auto element = consumer.front()) {
+                out[0] = element.value;
+                count = 1;
+            }
+            if (count == 0) {
+                if (consumer.fault()) ::_exit(1);
+                (void)consumer.wait(10s);  // until the kill: the producer lives and sends nothing
+                continue;
+            }
+            const std::uint64_t first = out[0] / 3, last = looked.load();
+            for (std::uint64_t k = 0; k < count; ++k)
+                if (out[k] != 3 * (first + k)) ::_exit(2);
+            if (i == 0 && last % 256 != 0 && first == last >> 8)
+                repeats.fetch_add(1);
+            else if (first != (last >> 8) + last % 256)
+                ::_exit(3);  // lost, or repeated within one life
+            looked.store(first << 8 | count);
+            if (in_place) consumer.pop();
+            progress.end();
+        }
+    };
+    const auto verify = [&](const kill_progress&, std::uint64_t) -> std::string {
+        if (std::string fault = sound(); !fault.empty()) return fault;
+        const auto taken = queue_observer::attach(name_.uri()).consumer();
+        if (!taken) return "the consumer's side cannot be seen";
+        const std::uint64_t last = looked.load();
+        if (taken->messages != last >> 8 && taken->messages != (last >> 8) + last % 256)
+            return std::to_string(taken->messages) + " released, looked at " + std::to_string(last % 256) + " from " +
+                   std::to_string(last >> 8);
+        refill();
+        return {};
+    };
+    const auto report = holdfast::test::run_kill_rounds(
+        {.rounds = scaled(5000), .delay_ns_max = 40'000, .seed = random_.seed()}, worker, verify);
+    EXPECT_TRUE(report.passed()) << report.text();
+    EXPECT_GT(repeats.load(), 0U) << "no kill met a consumer between look and release";
+    RecordProperty("kills", report.text());
+    RecordProperty("repeats", std::to_string(repeats.load()));
 }
 
 }  // namespace
