@@ -70,6 +70,8 @@ class interleaving {
     virtual void attach() = 0;
     /// Operation number `operation` of a process; what it finds wrong, or nothing.
     virtual std::string run(unsigned process, unsigned operation) = 0;
+    /// A process has just died.
+    virtual void died(unsigned /*process*/) {}
     /// When both have come to their end: the next writer, check, operation. What it finds wrong, or nothing.
     virtual std::string judge(std::optional<unsigned> dead) = 0;
 
@@ -94,9 +96,16 @@ class interleaving {
         return {};
     }
 
+    /// For a process that waits for the other: the other runs, which is no pre-emption.
+    void give_way() {
+        if (give_way_ != nullptr) give_way_(rig_);
+    }
+
  private:
     friend class schedule_rig;
     friend class weak_interleaving;
+    void (*give_way_)(void*) = nullptr;
+    void* rig_ = nullptr;
     std::array<unsigned, 2> begun_{}, ended_{};
     bool timeless_ = false;  // weak memory: what is done need not be seen
     unsigned oldest_ = 0;    // state that a later look may see
@@ -116,10 +125,16 @@ class schedule_rig final : access_listener {
         : subject_(subject),
           base_(subject.image().begin(), subject.image().end()),
           words_((subject.image().size() + 7) / 8, 0),
-          watch_(subject.image(), *this) {}
+          watch_(subject.image(), *this) {
+        subject_.rig_ = this;
+        subject_.give_way_ = [](void* rig) {
+            auto& self = *static_cast<schedule_rig*>(rig);
+            if (self.active_) self.yield(self.running_);
+        };
+    }
     schedule_rig(const schedule_rig&) = delete;
     schedule_rig& operator=(const schedule_rig&) = delete;
-    ~schedule_rig() = default;
+    ~schedule_rig() { subject_.give_way_ = nullptr; }
 
     /// One schedule. Returns: what went wrong, or nothing.
     std::string run(const schedule& how) {
@@ -229,6 +244,7 @@ class schedule_rig final : access_listener {
                 const access_unwatched rig_itself;
                 grave_.assign(subject_.image().begin(), subject_.image().end());
             }
+            subject_.died(self);
             fibers_[self].leave();
             return;  // from the grave
         }
