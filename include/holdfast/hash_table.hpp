@@ -68,9 +68,11 @@ class hash_table_reader : public detail::hash_table_queries<hash_table_reader<K,
     finder finder_;
 };
 
-/// Writes a table, and reads it. Holds the segment's lease. Move-only.
-template <record_key K, record V>
+/// Writes a table, and reads it. Holds the segment's lease. Move-only. The policy is chosen when a table is made, and
+/// every handle must name it: writers::many is hash_table/many.hpp.
+template <record_key K, record V, writers Policy = writers::one>
 class hash_table : public detail::hash_table_queries<hash_table<K, V>, K, V> {
+    static_assert(Policy == writers::one, "include holdfast/hash_table/many.hpp for a table of many writers");
     static_assert(!std::is_array_v<K> && !std::is_array_v<V>, "wrap the array in a struct, or use std::array");
 
  public:
@@ -82,7 +84,8 @@ class hash_table : public detail::hash_table_queries<hash_table<K, V>, K, V> {
             uri, options, detail::schema_of_types<K, V>(options.key_name, options.value_name))));
     }
     /// Becomes the writer of an existing table: takes the lease and finishes what the last writer was killed in.
-    /// Throws: writer_alive, and what hash_table_reader::attach throws. Cost: one journal, whatever the capacity.
+    /// Throws: writer_alive, and what hash_table_reader::attach throws; geometry_mismatch if the table is one of many
+    /// writers. Cost: one journal, whatever the capacity.
     [[nodiscard]] static hash_table attach(std::string_view uri, const attach_options& options = {}) {
         return hash_table(std::make_shared<holdfast::segment>(segment::attach(uri, access::read_write, options)));
     }
@@ -148,6 +151,7 @@ class hash_table : public detail::hash_table_queries<hash_table<K, V>, K, V> {
     explicit hash_table(std::shared_ptr<holdfast::segment> mapping)
         : segment_(std::move(mapping)), geometry_(detail::geometry_of(*segment_)) {
         detail::require_schema(*segment_, geometry_, detail::schema_of_types<K, V>("key", "value"), access::read_write);
+        detail::require_policy(*segment_, writers::one);
         const typename mutator::view view(segment_->body(), geometry_, {});
         recovery_ = detail::recover(view);
         mutator_ = mutator(view);

@@ -21,8 +21,12 @@ constexpr std::uint64_t table_count_modulus = std::uint64_t{1} << 24;  // hash_t
 
 [[nodiscard]] std::uint64_t operations_of_table(const segment& s) {
     const layout::hash_table_geometry g = detail::geometry_of(s);
-    const std::byte* const word = s.bytes().data() + g.journal_offset + layout::journal_intent_offset;
-    return detail::shared_load<std::uint64_t>(word) >> 40;
+    std::uint64_t sum = 0;  // of all writers
+    for (std::uint64_t writer = 0; writer < g.journals(); ++writer) {
+        const std::byte* const journal = s.bytes().data() + g.journal_offset + writer * g.journal_bytes();
+        sum += detail::shared_load<std::uint64_t>(journal + layout::journal_intent_offset) >> 40;
+    }
+    return sum % table_count_modulus;
 }
 
 [[nodiscard]] std::uint64_t newest_message_of(const segment& s) {

@@ -12,6 +12,7 @@
 
 #include "holdfast/hash_table.hpp"
 #include "support/hash_table_image.hpp"
+#include "support/hash_table_many_image.hpp"
 #include "support/scale.hpp"
 #include "support/seed.hpp"
 
@@ -324,6 +325,63 @@ TEST(HashTableConcurrencyContended, AStarvedReaderSaysSoAndGoesOn) {
     EXPECT_TRUE(reader.clear_contended());
     EXPECT_EQ(reader.fault(), std::nullopt);
     EXPECT_NE(reader.find(table.as_bytes(u64{1}), reinterpret_cast<std::byte*>(&value)), detail::no_slot);
+}
+
+// Two of many writers and a reader on one mapping: both add to the same entries, and insert and erase others beside
+// them, in stripes of each other.
+TEST(HashTableManyConcurrency, WritersAddExactlyAndReadersSeeNothingTornOrOlder) {
+    using namespace holdfast::test;
+    const layout::hash_table_geometry geometry = many_stage<wide_shape>::geometry();
+    aligned_bytes bytes(geometry.body_bytes());
+    writer_roll roll;
+    roll.give_way = [] { std::this_thread::yield(); };
+    many_writer<wide_shape> maker(bytes.bytes(), geometry, roll, 2);
+    const many_stage<wide_shape> stage(maker);
+    const std::array<u64, 2> counted = {stage.fillers[0], stage.near};
+    (void)apply<wide_shape>(maker, table_operation::try_insert, stage.near, 1);
+    const u64 turns = sanitized ? 3'000 : 30'000;
+    failure_note failure;
+    const auto write = [&](unsigned process) {
+        many_writer<wide_shape> writer(bytes.bytes(), geometry, roll, process);
+        for (u64 i = 0; i < turns && failure.get() == nullptr; ++i) {
+            const u64 n = counted[i % counted.size()];
+            const auto key = nth_key<wide_shape>(n);
+            wide_shape::value value{};
+            auto* const room = reinterpret_cast<std::byte*>(&value);
+            const auto added = writer.core().modify(reinterpret_cast<const std::byte*>(&key), room, [&] {
+                const auto stamp = stamp_of<wide_shape>(n, value);
+                if (!stamp) failure.set("a writer found a torn value");
+                value = stamped_value<wide_shape>(n, stamp.value_or(0) + 1);
+                return true;
+            });
+            if (added.status != status::updated) failure.set("an addition was refused");
+            if (apply<wide_shape>(writer, table_operation::insert_or_assign, stage.far[process], i + 1) >= status::full)
+                failure.set("an insert was refused");
+            if (apply<wide_shape>(writer, table_operation::erase, stage.far[i % 2], 0) >= status::full)
+                failure.set("an erase was refused");
+        }
+    };
+    std::atomic<bool> stop{false};
+    std::thread reader([&] {
+        const auto in = maker.reader();
+        std::array<u64, 2> newest{};
+        while (!stop.load() && failure.get() == nullptr)
+            for (std::size_t i = 0; i < counted.size(); ++i) {
+                const auto stamp = stamp_in<wide_shape>(in, counted[i]);
+                if (!stamp || *stamp < newest[i]) failure.set("a reader saw a torn, missing or older value");
+                newest[i] = stamp.value_or(0);
+                if (!stamp_in<wide_shape>(in, stage.far[i])) failure.set("a reader saw a torn value");
+                if (in.fault()) failure.set("a reader latched a fault");
+            }
+    });
+    std::thread first(write, 0), second(write, 1);
+    first.join();
+    second.join();
+    stop.store(true);
+    reader.join();
+    EXPECT_EQ(failure.get(), nullptr) << failure.get();
+    for (const u64 n : counted) EXPECT_EQ(stamp_in<wide_shape>(maker.reader(), n), 1 + turns);
+    EXPECT_EQ(maker.damage(), "");
 }
 
 }  // namespace

@@ -183,7 +183,11 @@ TEST(HashTableLayout, EveryKindOfDamageHasItsReason) {
     EXPECT_THAT(reason_of(11, 0), ::testing::HasSubstr("overlap"));
     EXPECT_THAT(reason_of(11, good.lines_offset), ::testing::HasSubstr("overlap"));
     EXPECT_THAT(reason_of(11, good.body_bytes() + 64), ::testing::HasSubstr("behind the end"));
-    EXPECT_THAT(reason_of(12, 1), ::testing::HasSubstr("leaves zero"));
+    EXPECT_THAT(reason_of(12, 1), ::testing::HasSubstr("number of stripes"));
+    EXPECT_THAT(reason_of(12, 1025), ::testing::HasSubstr("writer slots"));
+    EXPECT_THAT(reason_of(13, 1), ::testing::HasSubstr("number of stripes"));
+    EXPECT_THAT(reason_of(14, 64), ::testing::HasSubstr("number of stripes"));
+    EXPECT_THAT(reason_of(15, 1), ::testing::HasSubstr("leaves zero"));
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ struct hash_table_options {
     std::string key_name = "key";         ///< field name of a scalar key
     std::string value_name = "value";     ///< field name of a scalar value
     std::optional<std::uint64_t> seed{};  ///< of the hash; drawn at random unless a test wants it fixed
+    /// Tables of writers::many: how many may be attached at once, 1 to 1024. Each takes 64 bytes and an entry's image.
+    std::uint32_t writer_slots = 64;
 };
 
 namespace detail {
@@ -50,7 +52,7 @@ namespace detail {
 /// Throws: invalid_argument, what fill throws, and what segment::create throws.
 template <class Fill>
 [[nodiscard]] segment create_hash_table(std::string_view uri, const hash_table_options& options,
-                                        const container_schema& schema, Fill&& fill) {
+                                        const container_schema& schema, Fill&& fill, writers policy = writers::one) {
     const std::string subject(uri);
     if (!schema.key || !schema.value)
         throw error(errc::invalid_argument, subject, "a hash table needs the schema of its keys and of its values");
@@ -58,12 +60,16 @@ template <class Fill>
                                              .key_bytes = schema.key->bytes(),
                                              .value_bytes = schema.value->bytes(),
                                              .value_alignment = schema.value->alignment(),
-                                             .seed = options.seed ? *options.seed : random_seed(subject)};
+                                             .seed = options.seed ? *options.seed : random_seed(subject),
+                                             .writer_slots = policy == writers::many ? options.writer_slots : 0};
+    if (policy == writers::many && options.writer_slots == 0)
+        throw error(errc::invalid_argument, subject, "a table of many writers needs a slot for one at least");
     if (const char* why = layout::check(request)) throw error(errc::invalid_argument, subject, why);
     const layout::hash_table_geometry g = layout::plan_hash_table(request);
     segment_spec spec;
     spec.kind = container_kind::hash_table;
     spec.container_version = layout::hash_table_version;
+    spec.policy = policy;
     spec.schema = schema.text();
     spec.geometry = layout::geometry_words_of(g);
     spec.body_bytes = g.body_bytes();
@@ -71,8 +77,9 @@ template <class Fill>
 }
 
 [[nodiscard]] inline segment create_hash_table(std::string_view uri, const hash_table_options& options,
-                                               const container_schema& schema) {
-    return create_hash_table(uri, options, schema, [](std::span<std::byte>, const layout::hash_table_geometry&) {});
+                                               const container_schema& schema, writers policy = writers::one) {
+    return create_hash_table(
+        uri, options, schema, [](std::span<std::byte>, const layout::hash_table_geometry&) {}, policy);
 }
 
 /// The checked geometry of an attached table. Throws: kind_mismatch, version_mismatch, geometry_mismatch.
@@ -82,7 +89,21 @@ template <class Fill>
     if (const char* why = layout::read_hash_table_geometry(s.info().geometry, s.bytes().size(), g))
         throw error(errc::geometry_mismatch, s.uri(),
                     std::string(why) + "; the header is damaged: restore the segment or make it anew");
+    if ((s.info().policy == writers::many) != (g.writer_slots != 0))
+        throw error(errc::geometry_mismatch, s.uri(),
+                    "policy and writer slots contradict each other; the header is damaged: restore the segment or make "
+                    "it anew");
     return g;
+}
+
+/// Throws geometry_mismatch unless the table was made for that many writers: one relies on being alone.
+inline void require_policy(const segment& s, writers wanted) {
+    if (s.info().policy == wanted) return;
+    throw error(errc::geometry_mismatch, s.uri(),
+                wanted == writers::one
+                    ? "the table was made for many writers and this handle would be its only one; attach with "
+                      "hash_table<K, V, writers::many>, or read-only"
+                    : "the table was made for one writer; attach with hash_table<K, V>, or make it anew for many");
 }
 
 /// The schema of an attached table, which must agree with its geometry. Throws: schema_mismatch, geometry_mismatch.

@@ -202,7 +202,8 @@ class dynamic_hash_table : public detail::dynamic_hash_table_queries<dynamic_has
         return dynamic_hash_table(std::make_shared<holdfast::segment>(detail::create_hash_table(uri, options, schema)));
     }
     /// Becomes the writer of an existing table: takes the lease and finishes what the last writer was killed in.
-    /// Throws: writer_alive, and what dynamic_hash_table_reader::attach throws.
+    /// Throws: writer_alive, and what dynamic_hash_table_reader::attach throws; geometry_mismatch if the table is one
+    /// of many writers.
     [[nodiscard]] static dynamic_hash_table attach(std::string_view uri, const attach_options& options = {}) {
         return dynamic_hash_table(
             std::make_shared<holdfast::segment>(segment::attach(uri, access::read_write, options)));
@@ -261,6 +262,7 @@ class dynamic_hash_table : public detail::dynamic_hash_table_queries<dynamic_has
         : segment_(std::move(mapping)),
           geometry_(detail::geometry_of(*segment_)),
           schema_(detail::schema_of_hash_table(*segment_, geometry_)) {
+        detail::require_policy(*segment_, writers::one);
         const mutator::view view(segment_->body(), geometry_, detail::node_of(geometry_));
         recovery_ = detail::recover(view);
         mutator_ = mutator(view);

@@ -113,6 +113,7 @@ class hash_table_finder {
 
     /// Entries, as the writer counts them; never more than there are slots.
     [[nodiscard]] std::uint64_t size() const noexcept {
+        if (view_.has_many_writers()) return size_of_many();
         // Relaxed: a number that orders nothing.
         const std::uint64_t n = load_relaxed<std::uint64_t>(view_.journal + layout::journal_size_offset);
         return n < view_.slots() ? n : view_.slots();
@@ -125,6 +126,16 @@ class hash_table_finder {
 
  private:
     enum class copied { yes, again, corrupt };
+
+    /// The sum of what each writer counts.
+    [[nodiscard, gnu::noinline]] std::uint64_t size_of_many() const noexcept {
+        std::uint64_t sum = 0;
+        // Relaxed: as above.
+        for (std::uint32_t writer = 0; writer < view_.writers; ++writer)
+            sum += load_relaxed<std::uint64_t>(view_.journal_at(writer) + layout::journal_size_offset);
+        if (sum >> 63 != 0) return 0;  // an erase was seen, and the insert before it, by another writer, was not
+        return sum < view_.slots() ? sum : view_.slots();
+    }
 
     /// The rest of the way of a key that may have gone past its home bucket: out of line, since few do.
     [[gnu::noinline]] std::uint64_t find_in_pairs(hash_parts h, std::uint64_t home, const std::byte* key,
@@ -203,22 +214,22 @@ class hash_table_finder {
         const std::byte* line = view_.line(bucket);
         if (version % 2 != 0) {
             if (attempt < patient_attempts) return copied::again;
+            const std::byte* journal = view_.journal_for(bucket);
             // R3, pairs with J2 and J3: this odd version was stored after the journal was armed for the bucket, and the
             // journal is disarmed or reused only after the version changed again. Weaker could show the journal of an
             // earlier update.
-            const std::uint64_t sequence = load_acquire<std::uint64_t>(view_.journal + layout::journal_sequence_offset);
-            const std::uint64_t named = load_acquire<std::uint64_t>(view_.journal + layout::journal_slot_offset);
+            const std::uint64_t sequence = load_acquire<std::uint64_t>(journal + layout::journal_sequence_offset);
+            const std::uint64_t named = load_acquire<std::uint64_t>(journal + layout::journal_slot_offset);
             const bool ours = sequence % 2 != 0 && named < view_.slots() && named / layout::tags_per_line == bucket;
             if (!ours) return version_is_still(line, version) ? copied::corrupt : copied::again;
             if (named == slot) {
                 if (value != nullptr)
-                    copy_from_words(value, view_.journal + layout::journal_image_offset, view_.value_offset,
+                    copy_from_words(value, journal + layout::journal_image_offset, view_.value_offset,
                                     view_.node.value_bytes());
                 // Relaxed: the word loads above were acquire, so this stays behind them; a word of the next update
                 // would bring along the sequence that disarmed this one. The version tells that the key read before is
                 // still this slot's.
-                const bool armed =
-                    load_relaxed<std::uint64_t>(view_.journal + layout::journal_sequence_offset) == sequence;
+                const bool armed = load_relaxed<std::uint64_t>(journal + layout::journal_sequence_offset) == sequence;
                 return armed && version_is_still(line, version) ? copied::yes : copied::again;
             }
         }

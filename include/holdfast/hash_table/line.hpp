@@ -170,6 +170,26 @@ inline void set_counter(std::byte* line, unsigned group, std::uint8_t value) noe
     store_release<std::uint8_t>(at, static_cast<std::uint8_t>((old & ~(15U << shift)) | (unsigned{value} << shift)));
 }
 
+/// The same where others may be changing counters of the byte, too: one more, or one less, in one atomic step. 15
+/// stays. Returns: false if it is to be lowered and is 0 already. Release: W3, as above.
+[[nodiscard]] inline bool change_shared_counter(std::byte* line, unsigned group, bool raise) noexcept {
+    std::atomic_ref<std::uint8_t> pair(
+        *reinterpret_cast<std::uint8_t*>(line + layout::line_counters_offset + group / 2));
+    const unsigned shift = group % 2 * 4;
+    // Relaxed, here and on failure: the value counts only once the exchange has found it still there.
+    std::uint8_t seen = pair.load(std::memory_order_relaxed);
+    for (;;) {
+        const unsigned counter = (unsigned{seen} >> shift) & 15U;
+        if (counter == layout::counter_max) return true;
+        if (counter == 0 && !raise) return false;
+        const unsigned changed = raise ? seen + (1U << shift) : seen - (1U << shift);
+        // W3, pairs with R4 in counter_of: a lowered counter must not be seen before the tag cleared ahead of it.
+        if (pair.compare_exchange_weak(seen, static_cast<std::uint8_t>(changed), std::memory_order_release,
+                                       std::memory_order_relaxed))
+            return true;
+    }
+}
+
 [[nodiscard]] inline std::uint16_t tag_at(const std::byte* line, unsigned place) noexcept {
     return load_acquire<std::uint16_t>(line + layout::line_tags_offset + std::size_t{2} * place);  // R1, pairs with W1
 }

@@ -71,6 +71,7 @@ enum class hash_table_status : std::uint8_t {
     full,       ///< no free slot within the probe length; nothing changed
     read_only,  ///< this handle cannot write here: inherited by fork; nothing changed
     corrupt,    ///< the bytes break an invariant; nothing changed, fault() is set
+    contended,  ///< many writers: a living one kept the entry for longer than this one's patience; nothing changed
 };
 
 namespace detail {
@@ -83,7 +84,10 @@ inline void copy_value_words(const table_view<std::byte, Node>& view, std::byte*
         store_release<std::uint64_t>(node + 8 * i, load_relaxed<std::uint64_t>(image + 8 * i));  // relaxed: our own
 }
 
-template <class Node, tag_match Match = tag_match::best>
+/// Whether a table has one writer, or the caller is one of many and holds the stripes of what it changes.
+enum class sharing : std::uint8_t { none, by_stripes };
+
+template <class Node, tag_match Match = tag_match::best, sharing Sharing = sharing::none>
 class hash_table_mutator {
  public:
     using view = table_view<std::byte, Node>;
@@ -97,7 +101,7 @@ class hash_table_mutator {
     explicit hash_table_mutator(const view& v) noexcept
         : view_(v),
           finder_(v.as_const()),
-          size_(finder_.size()),
+          size_(counted(v)),
           // Relaxed: nobody else stores to it. Closed, whatever the bytes say: only the count goes on.
           closed_(hash_table_intent{load_relaxed<std::uint64_t>(v.journal + layout::journal_intent_offset)}.closed()) {}
 
@@ -129,23 +133,14 @@ class hash_table_mutator {
         const hash_parts h = view_.hash(key);
         const location at = locate(h, key);
         if (!at.found) return {hash_table_status::not_found, no_slot};
-        std::byte* digest = view_.digest_of(at.bucket);
-        const std::byte* node = view_.node_at(at.bucket, at.place);
-        const std::uint64_t base = stored(digest) - digest_node(view_, node);
-        begin(hash_table_intent::erase, at.slot, base);              // D0, S0
-        promise(base);                                               // D1
-        set_tag(view_.line(at.bucket), at.place, layout::tag_free);  // E1, W1
-        store_release<std::uint64_t>(digest, base);                  // D2
-        change_counters(h, at.pairs, false);                         // E2
-        finish(size_ - (size_ != 0 ? 1 : 0));                        // S1, S2
-        return {hash_table_status::erased, at.slot};
+        return erase_at(at, h);
     }
 
     [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
     [[nodiscard]] const hash_table_finder<Node, Match>& finder() const noexcept { return finder_; }
     [[nodiscard]] const view& bytes() const noexcept { return view_; }
 
- private:
+ protected:
     struct location {
         bool found = false;
         bool room = false;
@@ -183,6 +178,22 @@ class hash_table_mutator {
         bool may_follow = counter_of(view_.line(home), h.group()) != 0;
         if (at.room && !may_follow) return at;
         return locate_in_pairs(h, key, home, may_follow, at);
+    }
+
+    [[gnu::always_inline]] result erase_at(const location& at, hash_parts h) noexcept {
+        std::byte* digest = view_.digest_of(at.bucket);
+        const std::byte* node = view_.node_at(at.bucket, at.place);
+        const std::uint64_t base = stored(digest) - digest_node(view_, node);
+        begin(hash_table_intent::erase, at.slot, base);              // D0, S0
+        promise(base);                                               // D1
+        set_tag(view_.line(at.bucket), at.place, layout::tag_free);  // E1, W1
+        store_release<std::uint64_t>(digest, base);                  // D2
+        change_counters(h, at.pairs, false);                         // E2
+        if constexpr (Sharing == sharing::none)
+            finish(size_ - (size_ != 0 ? 1 : 0));  // S1, S2
+        else
+            finish(size_ - 1);  // modulo 2^64: another writer may have counted the entry in
+        return {hash_table_status::erased, at.slot};
     }
 
     [[nodiscard]] location locate_in_pairs(hash_parts h, const std::byte* key, std::uint64_t home, bool may_follow,
@@ -348,6 +359,10 @@ class hash_table_mutator {
 
     void change_counter(std::uint64_t bucket, unsigned group, bool raise) noexcept {
         std::byte* line = view_.line(bucket);
+        if constexpr (Sharing == sharing::by_stripes) {
+            if (!change_shared_counter(line, group, raise)) finder_.latch(errc::corrupt);
+            return;
+        }
         const std::uint8_t old = counter_of(line, group);
         if (old == layout::counter_max) return;  // sticky: how many there are is not known any more
         if (!raise && old == 0) {
@@ -355,6 +370,15 @@ class hash_table_mutator {
             return;
         }
         set_counter(line, group, static_cast<std::uint8_t>(raise ? old + 1 : old - 1));
+    }
+
+    /// The size as this writer counts it.
+    [[nodiscard]] std::uint64_t counted(const view& v) const noexcept {
+        // Relaxed: only this writer stores to it.
+        if constexpr (Sharing == sharing::by_stripes)
+            return load_relaxed<std::uint64_t>(v.journal + layout::journal_size_offset);
+        else
+            return finder_.size();
     }
 
     [[nodiscard]] static std::uint64_t stored(const std::byte* digest) noexcept {
@@ -389,6 +413,8 @@ class hash_table_mutator {
 
     view view_;
     hash_table_finder<Node, Match> finder_;
+
+ private:
     std::uint64_t size_ = 0;
     hash_table_intent closed_;  // of the last operation
 };

@@ -22,6 +22,7 @@ struct hash_table_recovery {
     bool operation_settled = false;  ///< an insert, erase or update was running; size and checksum are right now
     bool journal_rejected =
         false;  ///< the journal contradicts the table: damage, not a crash. It was disarmed and changed no value
+    bool stripes_given_back = false;  ///< many writers: one was killed while others had to keep off a part of the table
 };
 
 namespace detail {
@@ -88,7 +89,11 @@ void settle_intent(const table_view<std::byte, Node>& view, hash_table_recovery&
         if (is_committed(view, intent, has_entry, view.node_at(bucket, place), next))
             store_release<std::uint64_t>(view.digest_of(bucket), next);  // D2
         const std::uint64_t size = load_relaxed<std::uint64_t>(journal + layout::journal_size_offset);
-        store_release<std::uint64_t>(journal + layout::journal_size_offset, intent.mend(size, has_entry));  // S1
+        // One of many writers counts modulo 2^64: it may have erased more than it inserted.
+        const std::uint64_t right = view.has_many_writers() && intent.what() != hash_table_intent::update
+                                        ? intent.size_elsewhere(size) + (has_entry ? 1 : 0)
+                                        : intent.mend(size, has_entry);
+        store_release<std::uint64_t>(journal + layout::journal_size_offset, right);  // S1
         done.operation_settled = true;
     } else {
         done.journal_rejected = true;
@@ -123,11 +128,12 @@ template <class Byte, class Node>
 inline constexpr std::uint64_t counted_buckets_max = 1U << 24;
 
 /// For each class and bucket [first, first + count), how many entries went past: 16 bytes a bucket. Entries that are
-/// not on their own path count nowhere, nor does what is in the slot `except`. Throws: std::bad_alloc. Cost: one scan
+/// not on their own path count nowhere, nor does what is in the slots `except`. Throws: std::bad_alloc. Cost: one scan
 /// over all entries.
 template <class Byte, class Node>
 [[nodiscard]] std::vector<std::uint8_t> exact_counters(const table_view<Byte, Node>& view, std::uint64_t first,
-                                                       std::uint64_t count, std::uint64_t except = no_slot) {
+                                                       std::uint64_t count,
+                                                       const std::vector<std::uint64_t>& except = {}) {
     std::vector<std::uint8_t> counts(count * 16);
     const auto add = [&](std::uint64_t bucket, unsigned group) {
         if (bucket - first >= count) return;  // below first, it wraps
@@ -138,7 +144,9 @@ template <class Byte, class Node>
     for (std::uint64_t bucket = 0; bucket < view.buckets; ++bucket) {
         for (unsigned place = 0; place < layout::tags_per_line; ++place) {
             if (!is_key_tag(tag_at(view.line(bucket), place))) continue;
-            if (bucket * layout::tags_per_line + place == except) continue;
+            if (!except.empty() &&
+                std::find(except.begin(), except.end(), bucket * layout::tags_per_line + place) != except.end())
+                continue;
             copy_from_words(key, view.node_at(bucket, place), 0, view.node.key_bytes());
             const hash_parts h = view.hash(key);
             const int position = position_on_path(view, h, bucket);

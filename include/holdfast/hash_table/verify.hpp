@@ -10,6 +10,11 @@
 //   one that was killed: then base and journal say what to expect, and the slot it names is left out of every count, so
 //   that nothing is wrong even if the writer was only stopped and goes on. What finds no quiet moment is counted in
 //   `busy` and is no finding.
+//
+// Beside many writers
+//   The same, bucket by bucket: a stripe's owner and count, and if it has an owner, that one's intent, were the same
+//   before and after. An entry is watched by its own stripe and its key's home stripe. Counters and the size, to which
+//   all contribute, are compared while the intents of all writers were the same.
 #pragma once
 
 #include <algorithm>
@@ -36,6 +41,7 @@ enum class hash_table_damage : std::uint8_t {
     journal_key,      ///< the armed journal holds another key than the slot it names, or no update of it is open
     journal_value,    ///< the armed journal holds another value than its writer put there
     size_wrong,       ///< the stored size is not the number of entries
+    stripe_owner,     ///< many writers: a part of the table is held by a writer that does not exist, or does not know
 };
 
 [[nodiscard]] constexpr std::string_view describe(hash_table_damage what) noexcept {
@@ -52,6 +58,7 @@ enum class hash_table_damage : std::uint8_t {
         case hash_table_damage::journal_key: return "the journal does not fit the slot that it names";
         case hash_table_damage::journal_value: return "the checksum does not match the value in the journal";
         case hash_table_damage::size_wrong: return "the stored size is wrong";
+        case hash_table_damage::stripe_owner: return "a stripe names an owner that does not hold it";
     }
     return "unknown damage";
 }
@@ -77,6 +84,33 @@ struct hash_table_verification {
 
 namespace detail {
 
+/// What tells whether a part of the table was changed meanwhile: by one writer its intent; by many the stripe, and the
+/// intent of its owner.
+struct hash_table_watch {
+    std::uint32_t owner = 0;
+    std::uint32_t count = 0;
+    hash_table_intent intent;
+
+    [[nodiscard]] bool may_move() const noexcept { return owner != 0 || intent.is_open(); }
+    friend bool operator==(const hash_table_watch&, const hash_table_watch&) = default;
+};
+/// Of the bucket of an entry and of the home of its key.
+struct hash_table_watches {
+    hash_table_watch bucket, home;
+
+    [[nodiscard]] bool may_move() const noexcept { return bucket.may_move() || home.may_move(); }
+    friend bool operator==(const hash_table_watches&, const hash_table_watches&) = default;
+};
+/// Of the whole table: the intents of all its writers.
+struct hash_table_watch_of_all {
+    std::vector<hash_table_intent> intents;
+
+    [[nodiscard]] bool may_move() const noexcept {
+        return std::any_of(intents.begin(), intents.end(), [](hash_table_intent i) { return i.is_open(); });
+    }
+    friend bool operator==(const hash_table_watch_of_all&, const hash_table_watch_of_all&) = default;
+};
+
 template <class Node, class OnFinding>
 class hash_table_verifier {
  public:
@@ -84,12 +118,16 @@ class hash_table_verifier {
         : view_(view), finder_(view), on_finding_(on_finding) {}
 
     hash_table_verification run(std::uint64_t buckets_at_a_time) {
-        begun_ = wait_for_rest();
-        if (begun_.is_open() && begun_ == at_rest_) {
+        begun_ = wait_for_rest([&] { return watch_all(); });
+        begun_open_ = open_slots(begun_);
+        if (begun_.may_move() && rests(begun_)) {
             report_.operation_open = true;
-            report_.update_armed = sequence() % 2 != 0;
+            for (std::uint32_t writer = 0; writer < journals(); ++writer)
+                report_.update_armed = report_.update_armed || sequence(journal_at(writer)) % 2 != 0;
         }
-        settle({}, layout::line_bytes, [&](hash_table_intent intent) { return journal_damage(intent); });
+        for (std::uint32_t writer = 0; writer < journals(); ++writer) check_journal(writer);
+        if (view_.has_many_writers())
+            for (std::uint64_t stripe = 0; stripe <= view_.stripe_mask; ++stripe) check_stripe(stripe);
         for (std::uint64_t first = 0; first < view_.buckets && !report_.stopped; first += buckets_at_a_time)
             check_strip(first, std::min(buckets_at_a_time, view_.buckets - first));
         for (std::uint64_t region = 0; region < view_.regions() && !report_.stopped; ++region) check_region(region);
@@ -107,32 +145,91 @@ class hash_table_verifier {
     // An operation takes less than a microsecond.
     static constexpr unsigned rest_pauses = 1U << 10;
 
-    [[nodiscard]] std::uint64_t journal_word(std::size_t offset) const noexcept {
+    [[nodiscard]] std::uint32_t journals() const noexcept { return view_.has_many_writers() ? view_.writers : 1; }
+    [[nodiscard]] const std::byte* journal_at(std::uint32_t writer) const noexcept {
+        return view_.has_many_writers() ? view_.journal_at(writer) : view_.journal;
+    }
+    [[nodiscard]] static std::uint64_t word_at(const std::byte* journal, std::size_t offset) noexcept {
         // R4, pairs with W4 for the intent; all words of the journal are loaded alike. Weaker could show stores of an
         // operation behind the intent that was closed before it.
-        return load_acquire<std::uint64_t>(view_.journal + offset);
+        return load_acquire<std::uint64_t>(journal + offset);
     }
-    [[nodiscard]] hash_table_intent intent_now() const noexcept {
-        return {journal_word(layout::journal_intent_offset)};
+    [[nodiscard]] static hash_table_intent intent_in(const std::byte* journal) noexcept {
+        return {word_at(journal, layout::journal_intent_offset)};
     }
-    [[nodiscard]] std::uint64_t sequence() const noexcept { return journal_word(layout::journal_sequence_offset); }
+    [[nodiscard]] static std::uint64_t sequence(const std::byte* journal) noexcept {
+        return word_at(journal, layout::journal_sequence_offset);
+    }
 
-    /// Whether no store was made between two looks at the intent, one before and one after.
-    [[nodiscard]] bool nothing_moved(hash_table_intent before, hash_table_intent after) const noexcept {
-        return before == after && (!after.is_open() || after == at_rest_);
+    /// Owner before count, as R5 wants it: a stripe found free has the count of what was stored under it.
+    [[nodiscard]] hash_table_watch watch(std::uint64_t bucket) const noexcept {
+        if (!view_.has_many_writers()) return {0, 0, intent_in(view_.journal)};
+        const std::byte* stripe = view_.stripe(view_.stripe_of(bucket));
+        hash_table_watch seen;
+        seen.owner = stripe_owner(stripe);
+        seen.count = load_acquire<std::uint32_t>(stripe + layout::stripe_count_offset);  // R5
+        if (seen.owner - 1 < view_.writers) seen.intent = intent_in(view_.journal_at(seen.owner - 1));
+        return seen;
+    }
+    [[nodiscard]] hash_table_watches watch_entry(std::uint64_t bucket, unsigned place) {
+        hash_table_watches seen;
+        seen.bucket = watch(bucket);
+        if (!view_.has_many_writers()) return seen;
+        copy_from_words(key_, view_.node_at(bucket, place), 0, view_.node.key_bytes());
+        seen.home = watch(view_.hash(key_).home(view_.buckets));
+        return seen;
+    }
+    [[nodiscard]] hash_table_watch_of_all watch_all() const {
+        hash_table_watch_of_all seen;
+        seen.intents.reserve(journals());
+        for (std::uint32_t writer = 0; writer < journals(); ++writer)
+            seen.intents.push_back(intent_in(journal_at(writer)));
+        return seen;
+    }
+
+    /// Whether no store was made between two watches, one before and one after.
+    template <class Watch>
+    [[nodiscard]] bool nothing_moved(const Watch& before, const Watch& after) const noexcept {
+        return before == after && rests(after);
     }
 
     /// Waits for the end of the operation that is under way. One that does not end is that of a killed writer.
-    hash_table_intent wait_for_rest() noexcept {
-        const hash_table_intent begun = intent_now();
-        if (!begun.is_open() || begun == at_rest_) return begun;
+    template <class Look>
+    auto wait_for_rest(Look&& look) {
+        auto begun = look();
+        if (rests(begun)) return begun;
         for (unsigned i = 0; i < rest_pauses; ++i) {
             pause();
-            const hash_table_intent now = intent_now();
+            auto now = look();
             if (now != begun) return now;  // it lives
         }
-        at_rest_ = begun;
+        note_rest(begun);
         return begun;
+    }
+
+    // What has been seen not to move on: of one writer the last; of many a stripe's owner each, and there are as many
+    // stripes at most.
+    [[nodiscard]] bool rests(const hash_table_watch& seen) const noexcept {
+        return !seen.may_move() || std::find(resting_.begin(), resting_.end(), seen) != resting_.end();
+    }
+    [[nodiscard]] bool rests(const hash_table_watches& seen) const noexcept {
+        return rests(seen.bucket) && rests(seen.home);
+    }
+    [[nodiscard]] bool rests(const hash_table_watch_of_all& seen) const noexcept {
+        return !seen.may_move() || seen == resting_all_;
+    }
+    void note_rest(const hash_table_watch& seen) {
+        if (rests(seen)) return;
+        if (resting_.size() > (view_.has_many_writers() ? view_.stripe_mask + view_.writers : 0)) resting_.clear();
+        resting_.push_back(seen);
+    }
+    void note_rest(const hash_table_watches& seen) {
+        note_rest(seen.bucket);
+        note_rest(seen.home);
+    }
+    void note_rest(const hash_table_watch_of_all& seen) {
+        resting_all_ = seen;
+        if (!view_.has_many_writers()) note_rest(hash_table_watch{0, 0, seen.intents[0]});
     }
 
     void report(hash_table_finding finding, hash_table_damage what) {
@@ -141,18 +238,17 @@ class hash_table_verifier {
         report_.stopped = !on_finding_(finding);
     }
 
-    /// Reports what look(intent), which reads some `bytes`, finds as soon as it cannot be the doing of a working
-    /// writer.
-    template <class Look>
-    void settle(const hash_table_finding& where, std::uint64_t bytes, Look&& look) {
+    /// Reports what look(watch), which reads some `bytes`, finds as soon as it cannot be the doing of a working writer.
+    template <class WatchIt, class Look>
+    void settle(const hash_table_finding& where, std::uint64_t bytes, WatchIt&& watch_it, Look&& look) {
         if (report_.stopped) return;
         const std::uint64_t looks = std::clamp<std::uint64_t>(bytes_looked_at_max / bytes, 16, looks_max);
         for (std::uint64_t i = 0; i < looks; ++i) {
-            const hash_table_intent before = intent_now();
+            const auto before = watch_it();
             const found what = look(before);
             if (!what) return;
-            if (nothing_moved(before, intent_now())) return report(where, *what);
-            (void)wait_for_rest();
+            if (nothing_moved(before, watch_it())) return report(where, *what);
+            (void)wait_for_rest(watch_it);
             if (++extra_looks_ > extra_looks_max) break;
         }
         ++report_.busy;
@@ -165,40 +261,67 @@ class hash_table_verifier {
         return {.what = {}, .bucket = slot / layout::tags_per_line, .slot = slot, .slots = 1};
     }
 
-    [[nodiscard]] found journal_damage(hash_table_intent intent) {
+    void check_journal(std::uint32_t writer) {
+        const std::byte* journal = journal_at(writer);
+        settle(
+            {}, layout::line_bytes, [&] { return hash_table_watch{0, 0, intent_in(journal)}; },
+            [&](const hash_table_watch& seen) { return journal_damage(journal, writer, seen.intent); });
+    }
+
+    [[nodiscard]] found journal_damage(const std::byte* journal, std::uint32_t writer, hash_table_intent intent) {
         const std::uint64_t slots = view_.slots();
         if (intent.is_open() && intent.slot() >= slots) return hash_table_damage::journal_slot;
-        if (sequence() % 2 == 0) return std::nullopt;
-        const std::uint64_t slot = journal_word(layout::journal_slot_offset);
+        if (intent.is_open() && view_.has_many_writers() &&
+            stripe_owner(view_.stripe(view_.stripe_of(intent.slot() / layout::tags_per_line))) != writer + 1)
+            return hash_table_damage::stripe_owner;  // M5
+        if (sequence(journal) % 2 == 0) return std::nullopt;
+        const std::uint64_t slot = word_at(journal, layout::journal_slot_offset);
         if (slot >= slots) return hash_table_damage::journal_slot;
         const std::uint64_t bucket = slot / layout::tags_per_line;
         const unsigned place = static_cast<unsigned>(slot % layout::tags_per_line);
-        const std::byte* image = view_.journal + layout::journal_image_offset;
+        const std::byte* image = journal + layout::journal_image_offset;
         copy_from_words(key_, image, 0, view_.node.key_bytes());
         if (intent.what() != hash_table_intent::update || intent.slot() != slot ||
             !is_key_tag(tag_at(view_.line(bucket), place)) ||
             !equal_words(view_.node_at(bucket, place), key_, view_.node.key_bytes()))
             return hash_table_damage::journal_key;
-        const std::uint64_t expected = journal_word(layout::journal_next_offset);
-        const std::uint64_t base = journal_word(layout::journal_base_offset);
+        const std::uint64_t expected = word_at(journal, layout::journal_next_offset);
+        const std::uint64_t base = word_at(journal, layout::journal_base_offset);
         if (base + digest_value(view_, view_.node_at(bucket, place), image) != expected)
             return hash_table_damage::journal_value;
         return std::nullopt;
     }
 
+    /// Whether the stripe's owner knows that it owns it (M4).
+    void check_stripe(std::uint64_t number) {
+        const std::uint64_t bucket = number * layout::buckets_per_region;  // the first of its buckets, if it has any
+        settle(
+            at_bucket(bucket), layout::line_bytes, [&] { return watch(bucket); },
+            [&](const hash_table_watch& seen) -> found {
+                if (seen.owner == 0) return std::nullopt;
+                if (seen.owner > view_.writers) return hash_table_damage::stripe_owner;
+                const std::uint64_t held = word_at(view_.journal_at(seen.owner - 1), layout::journal_held_offset);
+                const bool named = (held & 0xffff'ffffU) == number + 1 || held >> 32 == number + 1;
+                return named ? std::nullopt : found(hash_table_damage::stripe_owner);
+            });
+    }
+
     /// Buckets [first, first + count): lines, counters, and where their entries lie.
     void check_strip(std::uint64_t first, std::uint64_t count) {
-        const hash_table_intent before = wait_for_rest();
-        const std::vector<std::uint8_t> exact = exact_counters(view_, first, count, open_slot(before));
+        const auto look = [&] { return watch_all(); };
+        const hash_table_watch_of_all before = wait_for_rest(look);
+        const std::vector<std::uint8_t> exact = exact_counters(view_, first, count, open_slots(before));
         bool compared = true;
         for (std::uint64_t i = 0; i < count && !report_.stopped; ++i) {
             const std::uint64_t bucket = first + i;
-            settle(at_bucket(bucket), layout::line_bytes, [&](hash_table_intent) { return version_damage(bucket); });
+            settle(
+                at_bucket(bucket), layout::line_bytes, [&] { return watch(bucket); },
+                [&](const hash_table_watch&) { return version_damage(bucket); });
             for (unsigned group = 0; group < 16 && !report_.stopped; ++group) {
                 const std::uint8_t stored = counter_of(view_.line(bucket), group), counted = exact[i * 16 + group];
                 if (stored > counted) ++report_.counters_too_high;
                 if (stored >= counted) continue;
-                if (nothing_moved(before, intent_now()))
+                if (nothing_moved(before, look()))
                     report(at_bucket(bucket), hash_table_damage::counter_too_low);
                 else
                     compared = false;  // entries came or went since they were counted
@@ -214,12 +337,19 @@ class hash_table_verifier {
                    ? intent.slot()
                    : no_slot;
     }
+    [[nodiscard]] std::vector<std::uint64_t> open_slots(const hash_table_watch_of_all& seen) const {
+        std::vector<std::uint64_t> slots;
+        for (const hash_table_intent intent : seen.intents)
+            if (open_slot(intent) != no_slot) slots.push_back(open_slot(intent));
+        return slots;
+    }
 
     [[nodiscard]] found version_damage(std::uint64_t bucket) const noexcept {
         const std::uint32_t version = version_of(view_.line(bucket));
         if (version % 2 == 0) return std::nullopt;
-        const std::uint64_t slot = journal_word(layout::journal_slot_offset);
-        if (sequence() % 2 != 0 && slot / layout::tags_per_line == bucket) return std::nullopt;
+        const std::byte* journal = view_.journal_for(bucket);
+        const std::uint64_t slot = word_at(journal, layout::journal_slot_offset);
+        if (sequence(journal) % 2 != 0 && slot / layout::tags_per_line == bucket) return std::nullopt;
         return version_is_still(view_.line(bucket), version) ? found(hash_table_damage::version_odd) : std::nullopt;
     }
 
@@ -229,11 +359,14 @@ class hash_table_verifier {
         const std::uint64_t slot = bucket * layout::tags_per_line + place;
         if (is_key_tag(tag)) {
             ++report_.entries;
-            if (slot == open_slot(begun_)) open_slot_entries_ = 1;
+            if (std::find(begun_open_.begin(), begun_open_.end(), slot) != begun_open_.end()) ++open_slot_entries_;
         }
-        settle(at_slot(slot), view_.node_bytes, [&](hash_table_intent intent) {
-            return slot == open_slot(intent) ? std::nullopt : slot_damage(bucket, place);
-        });
+        if (view_.has_many_writers() && !slot_damage(bucket, place)) return;  // without the cost of a watch
+        settle(
+            at_slot(slot), view_.node_bytes, [&] { return watch_entry(bucket, place); },
+            [&](const hash_table_watches& seen) {
+                return slot == open_slot(seen.bucket.intent) ? std::nullopt : slot_damage(bucket, place);
+            });
     }
 
     [[nodiscard]] found slot_damage(std::uint64_t bucket, unsigned place) {
@@ -254,28 +387,34 @@ class hash_table_verifier {
         const std::uint64_t bucket = region * layout::buckets_per_region;
         hash_table_finding where = at_bucket(bucket);
         where.slots = std::min(layout::buckets_per_region, view_.buckets - bucket) * layout::tags_per_line;
-        settle(where, where.slots * view_.node_bytes,
-               [&](hash_table_intent intent) { return region_damage(region, intent); });
+        settle(
+            where, where.slots * view_.node_bytes, [&] { return watch(bucket); },
+            [&](const hash_table_watch& seen) { return region_damage(region, seen); });
     }
 
-    [[nodiscard]] found region_damage(std::uint64_t region, hash_table_intent intent) const noexcept {
+    [[nodiscard]] found region_damage(std::uint64_t region, const hash_table_watch& seen) const noexcept {
         const std::uint64_t first = region * layout::buckets_per_region;
-        const std::uint64_t slot = intent.slot();
-        const bool open = intent.is_open() && slot < view_.slots() &&
+        const std::uint64_t slot = seen.intent.slot();
+        const bool open = seen.intent.is_open() && slot < view_.slots() &&
                           slot / layout::tags_per_line / layout::buckets_per_region == region;
-        const std::uint64_t expected = open ? journal_word(layout::journal_base_offset)
+        const std::byte* journal = seen.owner == 0 ? view_.journal : view_.journal_at(seen.owner - 1);
+        const std::uint64_t expected = open ? word_at(journal, layout::journal_base_offset)
                                             : load_acquire<std::uint64_t>(view_.digest_of(first));  // R4
-        const std::uint64_t sum = digest_region(view_, region, intent);
+        const std::uint64_t sum = digest_region(view_, region, seen.intent);
         return sum == expected ? std::nullopt : found(hash_table_damage::checksum);
     }
 
     /// The entries were counted on the way; the size is comparable if nothing moved since.
     void check_size() {
         if (report_.stopped) return;
-        const std::uint64_t size = journal_word(layout::journal_size_offset);
-        const bool open = open_slot(begun_) != no_slot;
-        if ((open ? begun_.size_elsewhere(size) : size) == report_.entries - open_slot_entries_) return;
-        if (nothing_moved(begun_, intent_now()))
+        std::uint64_t size = 0;  // without the open slots
+        for (std::uint32_t writer = 0; writer < journals(); ++writer) {
+            const std::uint64_t counted = word_at(journal_at(writer), layout::journal_size_offset);
+            const hash_table_intent intent = begun_.intents[writer];
+            size += open_slot(intent) == no_slot ? counted : intent.size_elsewhere(counted);
+        }
+        if (size == report_.entries - open_slot_entries_) return;
+        if (nothing_moved(begun_, watch_all()))
             report({}, hash_table_damage::size_wrong);
         else
             ++report_.busy;
@@ -285,8 +424,10 @@ class hash_table_verifier {
     hash_table_finder<Node> finder_;
     OnFinding& on_finding_;
     hash_table_verification report_;
-    hash_table_intent begun_{};
-    hash_table_intent at_rest_{};  // closed, or that of a writer which does not move on
+    hash_table_watch_of_all begun_;
+    hash_table_watch_of_all resting_all_;
+    std::vector<hash_table_watch> resting_;
+    std::vector<std::uint64_t> begun_open_;
     std::uint64_t open_slot_entries_ = 0;
     std::uint64_t extra_looks_ = 0;
     std::byte key_[layout::key_bytes_max];

@@ -79,6 +79,12 @@ class probe_pairs {
     std::uint64_t buckets_;
 };
 
+/// Who owns a stripe: writer slot + 1, or 0. Acquire: R5, pairs with W5, the store that gives it back: whoever finds it
+/// free, or another's, sees what its last owner stored.
+[[nodiscard]] inline std::uint32_t stripe_owner(const std::byte* stripe) noexcept {
+    return load_acquire<std::uint32_t>(stripe + layout::stripe_owner_offset);
+}
+
 /// Nodes that fit into a core's second cache come sooner than a guess at their place is made.
 inline constexpr std::uint64_t prefetch_bytes_min = 1U << 20;
 
@@ -108,6 +114,12 @@ struct table_view {
     std::uint32_t value_end = 0;
     vector_unit vectors = vector_unit::compiled;
     bool prefetches = false;  // whether guessing at a node's line pays
+    // Many writers only (many_mutate.hpp); journal is then the writer's own, or the first.
+    std::uint32_t writers = 0;
+    Byte* stripes = nullptr;
+    Byte* journals = nullptr;
+    std::uint64_t journal_bytes = 0;
+    std::uint64_t stripe_mask = 0;
 
     table_view() = default;
     table_view(std::span<Byte> body, const layout::hash_table_geometry& g, Node description) noexcept
@@ -129,7 +141,14 @@ struct table_view {
           value_word(static_cast<std::uint32_t>(g.value_offset / 8)),
           value_end(static_cast<std::uint32_t>((g.value_offset + g.value_bytes + 7) / 8)),
           vectors(widest_vector_unit()),
-          prefetches(slots() * node_bytes > prefetch_bytes_min) {}
+          prefetches(slots() * node_bytes > prefetch_bytes_min) {
+        if (g.writer_slots == 0) return;
+        writers = static_cast<std::uint32_t>(g.writer_slots);
+        stripes = body.data() + g.stripes_offset;
+        journals = journal;
+        journal_bytes = g.journal_bytes();
+        stripe_mask = g.stripes - 1;
+    }
 
     /// The same view for reading only.
     [[nodiscard]] table_view<const Byte, Node> as_const() const noexcept {
@@ -153,6 +172,11 @@ struct table_view {
         v.value_end = value_end;
         v.vectors = vectors;
         v.prefetches = prefetches;
+        v.writers = writers;
+        v.stripes = stripes;
+        v.journals = journals;
+        v.journal_bytes = journal_bytes;
+        v.stripe_mask = stripe_mask;
         return v;
     }
 
@@ -167,6 +191,23 @@ struct table_view {
     /// The checksum of the region that a bucket lies in.
     [[nodiscard]] Byte* digest_of(std::uint64_t bucket) const noexcept {
         return digests + bucket / layout::buckets_per_region * 8;
+    }
+    [[nodiscard]] bool has_many_writers() const noexcept { return stripes != nullptr; }
+    /// Many writers only: the stripe of a bucket, the line of a stripe, and a writer's journal.
+    [[nodiscard]] std::uint64_t stripe_of(std::uint64_t bucket) const noexcept {
+        return bucket / layout::buckets_per_region & stripe_mask;
+    }
+    [[nodiscard]] Byte* stripe(std::uint64_t number) const noexcept { return stripes + number * layout::stripe_bytes; }
+    [[nodiscard]] Byte* journal_at(std::uint64_t writer) const noexcept { return journals + writer * journal_bytes; }
+    /// The same view as that writer has it. Requires: writer < writers.
+    [[nodiscard]] table_view as_writer(std::uint64_t writer) const noexcept {
+        table_view v = *this;
+        v.journal = journal_at(writer);
+        return v;
+    }
+    /// Where an update of a value in the bucket would be found: in the journal of whoever owns its stripe.
+    [[nodiscard]] Byte* journal_for(std::uint64_t bucket) const noexcept {
+        return has_many_writers() ? journal_of_owner(bucket) : journal;
     }
     [[nodiscard]] Byte* bucket_nodes(std::uint64_t bucket) const noexcept { return nodes + bucket * bucket_bytes; }
     [[nodiscard]] Byte* node_at(std::uint64_t bucket, unsigned place) const noexcept {
@@ -187,6 +228,12 @@ struct table_view {
         if (prefetches) __builtin_prefetch(bucket_nodes(home) + preferred_offset(home, h));
     }
     void prefetch_line(std::uint64_t bucket) const noexcept { __builtin_prefetch(line(bucket)); }
+
+ private:
+    [[nodiscard, gnu::noinline]] Byte* journal_of_owner(std::uint64_t bucket) const noexcept {
+        const std::uint64_t owner = stripe_owner(stripe(stripe_of(bucket)));
+        return journal_at(owner - 1 < writers ? owner - 1 : 0);
+    }
 };
 
 }  // namespace holdfast::detail

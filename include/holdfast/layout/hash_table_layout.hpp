@@ -5,6 +5,8 @@
 // Body, layout v2 (little-endian; offsets from the start of the body, which is 4096-aligned)
 //   offset          bytes                      field    written by
 //   journal_offset  64 + image                 journal  the writer; readers need it only where a version is odd
+//                                                       (many writers: as many journals, one behind the other)
+//   stripes_offset  stripes * 64               stripes  many writers only: who changes which buckets
 //   digests_offset  ceil(buckets / 16) * 8     digests  the writer: one checksum per region of 16 buckets
 //   lines_offset    buckets * 64               lines    the writer: one tag line per bucket
 //   nodes_offset    buckets * 26 * node_bytes  nodes    the writer: slot = bucket * 26 + place
@@ -18,6 +20,14 @@
 //    0             key                         40   8  next: digest of its region after it
 //    value_offset  value                       48  16  zero
 //    all else up to node_bytes: zero           64  ..  image: the node as it will be, rounded up to 64
+//
+// Many writers (hash_table/many_mutate.hpp)
+//   Journal, 48  8  held: the stripes its writer owns or is about to try, + 1; 0 = none. Low half the home's
+//   Journal, 56  8  pid of its writer, for people
+//   Stripe,   0  4  owner: writer slot + 1; 0 = nobody
+//   Stripe,   4  4  count: how often it was given back
+//   Stripe,   8 56  zero
+// size is then what this writer inserted less what it erased, modulo 2^64, and the sum over all is the size.
 //
 // (I1) The geometry words in the segment header never change. They are input: copied once, checked against the size of
 //      the body, and only the checked copy is used.
@@ -53,7 +63,15 @@ inline constexpr std::size_t journal_size_offset = 16;
 inline constexpr std::size_t journal_intent_offset = 24;
 inline constexpr std::size_t journal_base_offset = 32;
 inline constexpr std::size_t journal_next_offset = 40;
+inline constexpr std::size_t journal_held_offset = 48;
+inline constexpr std::size_t journal_pid_offset = 56;
 inline constexpr std::size_t journal_image_offset = 64;
+
+inline constexpr std::size_t stripe_bytes = 64;
+inline constexpr std::size_t stripe_owner_offset = 0;
+inline constexpr std::size_t stripe_count_offset = 4;
+inline constexpr std::uint64_t stripes_max = 1024;  ///< two of sixteen writers meet in one operation of a hundred
+inline constexpr std::uint64_t writer_slots_max = 1024;
 
 /// Fewer would cost memory (8 bytes a region), more would cost whoever looks for damage: it is told to the region.
 inline constexpr std::uint64_t buckets_per_region = 16;
@@ -91,7 +109,11 @@ struct hash_table_geometry {
     std::uint64_t journal_offset = 0;
     std::uint64_t seed = 0;  ///< of the hash
     std::uint64_t digests_offset = 0;
+    std::uint64_t writer_slots = 0;  ///< of many writers; 0 = the table has one
+    std::uint64_t stripes = 0;       ///< a power of two, or 0 where the table has one writer
+    std::uint64_t stripes_offset = 0;
 
+    [[nodiscard]] constexpr std::uint64_t journals() const noexcept { return writer_slots == 0 ? 1 : writer_slots; }
     [[nodiscard]] constexpr std::uint64_t regions() const noexcept {
         return (buckets + buckets_per_region - 1) / buckets_per_region;
     }
@@ -110,6 +132,7 @@ struct hash_table_request {
     std::uint64_t value_bytes = 0;
     std::uint64_t value_alignment = 1;  ///< of the value's C++ type; more than 8 counts as 8
     std::uint64_t seed = 0;
+    std::uint64_t writer_slots = 0;  ///< how many may write at once; 0 = one, without locks
 };
 
 /// Why the request cannot be met, or nullptr.
@@ -120,6 +143,7 @@ struct hash_table_request {
     if (request.key_bytes == 0 || request.key_bytes > key_bytes_max) return "the key must have 1 to 4096 bytes";
     if (request.value_bytes == 0 || request.value_bytes > value_bytes_max)
         return "the value must have 1 to 65536 bytes; keep larger ones in a block store";
+    if (request.writer_slots > writer_slots_max) return "at most 1024 writers are possible; ask for fewer";
     if (!std::has_single_bit(request.value_alignment)) return "the value's alignment is no power of two";
     return nullptr;
 }
@@ -134,6 +158,7 @@ struct hash_table_request {
     g.key_bytes = request.key_bytes;
     g.value_bytes = request.value_bytes;
     g.seed = request.seed;
+    g.writer_slots = request.writer_slots;
     const std::uint64_t wanted = (request.capacity * 103 + 100 * tags_per_line - 1) / (100 * tags_per_line);
     g.buckets = wanted < 3 ? 3 : wanted;
     while (!is_prime(g.buckets)) ++g.buckets;
@@ -147,7 +172,12 @@ struct hash_table_request {
     g.node_bytes = round_up(g.value_offset + request.value_bytes, 8);
 
     g.journal_offset = 0;
-    g.digests_offset = g.journal_bytes();
+    g.digests_offset = g.journal_bytes() * g.journals();
+    if (g.writer_slots != 0) {
+        g.stripes = g.regions() < stripes_max ? std::bit_ceil(g.regions()) : stripes_max;
+        g.stripes_offset = g.digests_offset;
+        g.digests_offset += g.stripes * stripe_bytes;
+    }
     g.lines_offset = g.digests_offset + round_up(g.regions() * 8, 64);
     // A large table starts its lines on a 2 MiB page of the mapping (the segment header takes the 4096 bytes before the
     // body): huge pages then hold lines alone. A small one would waste more than it wins.
@@ -160,22 +190,10 @@ struct hash_table_request {
 
 /// The geometry as the segment header keeps it.
 [[nodiscard]] constexpr std::array<std::uint64_t, 16> geometry_words_of(const hash_table_geometry& g) noexcept {
-    return {g.capacity,
-            g.buckets,
-            g.pairs_max,
-            g.key_bytes,
-            g.value_bytes,
-            g.node_bytes,
-            g.value_offset,
-            g.lines_offset,
-            g.nodes_offset,
-            g.journal_offset,
-            g.seed,
-            g.digests_offset,
-            0,
-            0,
-            0,
-            0};
+    return {g.capacity,     g.buckets,        g.pairs_max,      g.key_bytes,
+            g.value_bytes,  g.node_bytes,     g.value_offset,   g.lines_offset,
+            g.nodes_offset, g.journal_offset, g.seed,           g.digests_offset,
+            g.writer_slots, g.stripes,        g.stripes_offset, 0};
 }
 
 /// Reads and checks untrusted geometry words against the size of the body. After success every slot, line and the
@@ -197,8 +215,10 @@ struct hash_table_request {
     g.journal_offset = words[9];
     g.seed = words[10];
     g.digests_offset = words[11];
-    for (std::size_t i = 12; i < words.size(); ++i)
-        if (words[i] != 0) return "a geometry word that this layout version leaves zero is not zero";
+    g.writer_slots = words[12];
+    g.stripes = words[13];
+    g.stripes_offset = words[14];
+    if (words[15] != 0) return "a geometry word that this layout version leaves zero is not zero";
 
     // Bounds of the single numbers first: after them no product or sum below can overflow 64 bits.
     if (g.buckets < 3 || g.buckets > buckets_max) return "the number of buckets is out of range";
@@ -212,15 +232,21 @@ struct hash_table_request {
     if (g.pairs_max == 0 || g.pairs_max > probe_pairs_max || g.pairs_max > (g.buckets - 1) / 2)
         return "the probe length is out of range";
     if (g.capacity == 0 || g.capacity > g.slots()) return "the capacity is out of range";
-    if (g.journal_offset > body_bytes || g.digests_offset > body_bytes || g.lines_offset > body_bytes ||
-        g.nodes_offset > body_bytes)
+    if (g.writer_slots > writer_slots_max) return "the number of writer slots is out of range";
+    if (g.writer_slots == 0 ? g.stripes != 0 || g.stripes_offset != 0
+                            : !std::has_single_bit(g.stripes) || g.stripes > stripes_max)
+        return "the number of stripes is out of range";
+    if (g.stripes_offset > body_bytes || g.journal_offset > body_bytes || g.digests_offset > body_bytes ||
+        g.lines_offset > body_bytes || g.nodes_offset > body_bytes)
         return "an offset lies behind the end of the body";
-    if (g.journal_offset % 64 != 0 || g.digests_offset % 64 != 0 || g.lines_offset % 64 != 0 ||
-        g.nodes_offset % 64 != 0)
+    if (g.stripes_offset % 64 != 0 || g.journal_offset % 64 != 0 || g.digests_offset % 64 != 0 ||
+        g.lines_offset % 64 != 0 || g.nodes_offset % 64 != 0)
         return "an offset is not aligned";
-    if (g.journal_offset + g.journal_bytes() > g.digests_offset ||
+    const std::uint64_t journals_end = g.journal_offset + g.journal_bytes() * g.journals();
+    if (journals_end > (g.writer_slots == 0 ? g.digests_offset : g.stripes_offset) ||
+        g.stripes_offset + g.stripes * stripe_bytes > g.digests_offset ||
         g.digests_offset + g.regions() * 8 > g.lines_offset || g.lines_offset + g.buckets * line_bytes > g.nodes_offset)
-        return "journal, digests, lines and nodes overlap";
+        return "journals, stripes, digests, lines and nodes overlap";
     if (g.body_bytes() > body_bytes) return "the nodes reach behind the end of the body";
     if (!is_prime(g.buckets)) return "the number of buckets is not prime";
     out = g;

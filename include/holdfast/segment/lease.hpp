@@ -3,8 +3,9 @@
 //
 // A lock byte in the data file would let any reader lock the writer out (a read lock works through a read-only
 // descriptor), so the lease has a file of its own. Byte 0 is the writer's: locked exclusively under writers::one,
-// shared under writers::many. The kernel frees it when the holder is torn down: no time-outs, no heartbeats, no pids.
-// Crash: nothing to repair; a lease file without a lock is a free lease.
+// shared under writers::many. Byte 1 + n is that of writer slot n of containers that give each of many writers a slot
+// of its own (hash_table/writer_slot.hpp). The kernel frees it when the holder is torn down: no time-outs, no
+// heartbeats, no pids. Crash: nothing to repair; a lease file without a lock is a free lease.
 #pragma once
 
 #include <fcntl.h>
@@ -24,6 +25,8 @@
 namespace holdfast::detail {
 
 inline constexpr std::int64_t lease_byte = 0;
+
+[[nodiscard]] constexpr std::int64_t writer_slot_byte(std::uint32_t slot) noexcept { return std::int64_t{1} + slot; }
 
 [[nodiscard]] constexpr memory::lock_mode lease_mode(writers policy) noexcept {
     return policy == writers::one ? memory::lock_mode::exclusive : memory::lock_mode::shared;

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// many.hpp - a hash table that any number of processes write at once.
+//
+//     using counts = holdfast::hash_table<std::uint64_t, hits, holdfast::writers::many>;
+//     auto mine = counts::create("hits", {.capacity = 1'000'000});   // in one process
+//     auto ours = counts::attach("hits");                            // in any other
+//     ours.fetch_add(42, &hits::seen, 1);
+//
+// Readers are those of every table: hash_table_reader<K, V>, lock-free, on read-only mappings.
+// Threads: one writer object is used by one thread at a time; threads and processes have a handle each, which takes one
+//          of the table's writer slots. Operations on one key follow each other; each happens at one instant.
+// Crash:   a writer may be killed at any instruction. Its operation has then happened or not. Whoever next needs what
+// it
+//          held finds that its lock is gone, finishes its operation and goes on; nothing waits for anything else.
+// A writer that is stopped, not dead, keeps what it holds. Who needs that gets `contended` after its patience.
+// Protocol: hash_table/many_mutate.hpp.
+#pragma once
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "holdfast/hash_table.hpp"
+#include "holdfast/hash_table/many_mutate.hpp"
+#include "holdfast/hash_table/writer_slot.hpp"
+
+namespace holdfast {
+
+/// Who holds a writer slot, as it wrote itself down. For people and logs: nothing is decided by it.
+struct hash_table_writer {
+    std::uint32_t slot = 0;
+    std::uint64_t pid = 0;  ///< in its own pid namespace
+};
+
+/// One of many writers of a table. Reads it, too. Move-only.
+template <record_key K, record V>
+class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_table<K, V, writers::many>, K, V> {
+    static_assert(!std::is_array_v<K> && !std::is_array_v<V>, "wrap the array in a struct, or use std::array");
+
+ public:
+    using result = hash_table_result;
+
+    /// Makes an empty table that up to options.writer_slots handles may write at once.
+    /// Throws: invalid_argument, and what segment::create throws (already_exists, no_space, ...).
+    [[nodiscard]] static hash_table create(std::string_view uri, const hash_table_options& options) {
+        return hash_table(
+            std::make_shared<holdfast::segment>(detail::create_hash_table(
+                uri, options, detail::schema_of_types<K, V>(options.key_name, options.value_name), writers::many)),
+            0);
+    }
+    /// Becomes a writer of an existing table, and finishes what dead ones left undone.
+    /// Throws: writer_alive where all writer slots are taken (lease_timeout_ns waits for one), geometry_mismatch if the
+    /// table is one of a single writer, and what hash_table_reader::attach throws. Cost: a look at each writer slot.
+    [[nodiscard]] static hash_table attach(std::string_view uri, const attach_options& options = {}) {
+        return hash_table(std::make_shared<holdfast::segment>(segment::attach(uri, access::read_write, options)),
+                          options.lease_timeout_ns);
+    }
+    [[nodiscard]] static hash_table attach(const segment_descriptors& descriptors, const attach_options& options = {}) {
+        return hash_table(
+            std::make_shared<holdfast::segment>(segment::attach(descriptors, access::read_write, options)),
+            options.lease_timeout_ns);
+    }
+    hash_table(hash_table&&) noexcept = default;
+    hash_table& operator=(hash_table&&) noexcept = default;
+    hash_table(const hash_table&) = delete;
+    hash_table& operator=(const hash_table&) = delete;
+    ~hash_table() = default;
+
+    /// A reader on this very mapping, for other threads. It keeps the mapping, and with it the writer slot, until it
+    /// goes.
+    [[nodiscard]] hash_table_reader<K, V> reader() const { return hash_table_reader<K, V>(segment_); }
+
+    /// Adds an entry unless the key is there. Returns: inserted, exists, full, contended, read_only or corrupt.
+    /// `full` is what a search found from bucket to bucket, not at one instant.
+    result try_insert(const K& key, const V& value) noexcept {
+        return mutate([&] { return mutator_.try_insert(detail::bytes_of(key), detail::bytes_of(value)); });
+    }
+    /// Gives the key this value, new or not. Returns: inserted, updated, full, contended, read_only or corrupt.
+    result insert_or_assign(const K& key, const V& value) noexcept {
+        return mutate([&] { return mutator_.insert_or_assign(detail::bytes_of(key), detail::bytes_of(value)); });
+    }
+    /// Replaces the value of a key that is there. Returns: updated, not_found, contended, read_only or corrupt.
+    result update(const K& key, const V& value) noexcept {
+        return mutate([&] { return mutator_.update(detail::bytes_of(key), detail::bytes_of(value)); });
+    }
+    /// Changes the value of a key by change(V&) while no other writer can. Readers see the old or the new value.
+    /// change() must be short: others may wait for it; and it must leave the table alone: `contended` is all it gets.
+    /// Returns: updated, not_found, contended, read_only or corrupt. Throws: what change throws; nothing is changed.
+    template <class Change>
+    result modify(const K& key, Change&& change) noexcept(noexcept(change(std::declval<V&>()))) {
+        return modify_if(key, [&](V& value) {
+            std::forward<Change>(change)(value);
+            return true;
+        });
+    }
+    /// Adds to a value, or to a member of it: `fetch_add(key, &hits::seen, 1)`. Unsigned numbers wrap.
+    /// Returns: the number before; nothing where the key is not there or the operation failed. `*done` says which.
+    template <class Number>
+        requires std::is_same_v<Number, V> && std::is_integral_v<V>
+    std::optional<V> fetch_add(const K& key, Number amount, result* done = nullptr) noexcept {
+        return add(key, [](V& value) -> V& { return value; }, amount, done);
+    }
+    template <class Number, class Class>
+        requires std::is_same_v<Class, V> && std::is_integral_v<Number>
+    std::optional<Number> fetch_add(const K& key, Number Class::* member, std::type_identity_t<Number> amount,
+                                    result* done = nullptr) noexcept {
+        return add(key, [member](V& value) -> Number& { return value.*member; }, amount, done);
+    }
+    /// Gives the key the value `desired` if it has, byte for byte, the value `expected`. Returns: updated, exists (it
+    /// has another value), not_found, contended, read_only or corrupt.
+    result compare_and_set(const K& key, const V& expected, const V& desired) noexcept {
+        return modify_if(key, [&](V& value) {
+            if (std::memcmp(detail::bytes_of(value), detail::bytes_of(expected), sizeof(V)) != 0) return false;
+            std::memcpy(&value, &desired, sizeof(V));
+            return true;
+        });
+    }
+    /// Removes the key's entry. Returns: erased, not_found, contended, read_only or corrupt.
+    hash_table_status erase(const K& key) noexcept {
+        return mutate([&] { return mutator_.erase(detail::bytes_of(key)); }).status;
+    }
+
+    /// How long an operation waits for a stopped or slow writer before it answers `contended`. 1 s unless set.
+    void set_patience(std::chrono::nanoseconds patience) noexcept {
+        mutator_.locks().set_patience(patience.count() < 0 ? 0 : static_cast<std::uint64_t>(patience.count()));
+    }
+    /// Whom the last `contended` waited for: a living process, or one forked from it and not executed since.
+    [[nodiscard]] std::optional<hash_table_writer> blocked_by() const noexcept {
+        const std::optional<std::uint32_t> slot = mutator_.blocked_by();
+        if (!slot) return std::nullopt;
+        return hash_table_writer{*slot, pid_in(*slot)};
+    }
+    /// This handle's writer slot.
+    [[nodiscard]] std::uint32_t writer_slot() const noexcept { return mutator_.writer(); }
+    /// How often this handle finished what it found undone by a dead writer on its way.
+    [[nodiscard]] std::uint64_t takeovers() const noexcept { return mutator_.takeovers(); }
+
+    /// What attach() found and finished.
+    [[nodiscard]] const hash_table_recovery& recovery() const noexcept { return recovery_; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
+    [[nodiscard]] const layout::hash_table_geometry& geometry() const noexcept { return geometry_; }
+
+ private:
+    using node = detail::fixed_node<K, V>;
+    using mutator = detail::hash_table_many_mutator<node, detail::writer_slot_locks>;
+    friend detail::hash_table_queries<hash_table, K, V>;
+    [[nodiscard]] const auto& finder_for_queries() const noexcept { return mutator_.finder(); }
+
+    hash_table(std::shared_ptr<holdfast::segment> mapping, std::uint64_t timeout_ns)
+        : segment_(std::move(mapping)), geometry_(detail::geometry_of(*segment_)) {
+        constexpr std::uint64_t patience_ns = 1'000'000'000;
+        detail::require_schema(*segment_, geometry_, detail::schema_of_types<K, V>("key", "value"), access::read_write);
+        detail::require_policy(*segment_, writers::many);
+        const typename mutator::view view(segment_->body(), geometry_, {});
+        const std::uint32_t slot = detail::claim_writer_slot(*segment_, view.writers, timeout_ns);
+        const detail::writer_slot_locks locks(segment_->lease_descriptor(), patience_ns);
+        recovery_ = detail::recover_as(view, slot, locks);
+        detail::store_release<std::uint64_t>(view.journal_at(slot) + layout::journal_pid_offset,
+                                             static_cast<std::uint64_t>(::getpid()));
+        mutator_ = mutator(view, slot, locks);
+    }
+
+    template <class Operation>
+    result mutate(Operation&& operation) {
+        if (!segment_->writable()) return {hash_table_status::read_only, std::nullopt};
+        return detail::result_of(operation());
+    }
+    template <class Change>
+    result modify_if(const K& key, Change&& change) {
+        return mutate([&] {
+            detail::raw_record<V> bytes;
+            return mutator_.modify(detail::bytes_of(key), bytes.data(), [&] {
+                V value = bytes.get();
+                if (!change(value)) return false;
+                std::memcpy(bytes.data(), &value, sizeof(V));
+                return true;
+            });
+        });
+    }
+    template <class Choose, class Number>
+    std::optional<Number> add(const K& key, Choose&& choose, Number amount, result* done) noexcept {
+        std::optional<Number> before;
+        const result r = modify_if(key, [&](V& value) {
+            Number& number = choose(value);
+            before = number;
+            using wrapping = std::make_unsigned_t<Number>;
+            number = static_cast<Number>(
+                static_cast<wrapping>(static_cast<wrapping>(number) + static_cast<wrapping>(amount)));
+            return true;
+        });
+        if (done != nullptr) *done = r;
+        return r ? before : std::nullopt;
+    }
+    [[nodiscard]] std::uint64_t pid_in(std::uint32_t slot) const noexcept {
+        // Relaxed: a report.
+        return detail::load_relaxed<std::uint64_t>(mutator_.bytes().journal_at(slot) + layout::journal_pid_offset);
+    }
+
+    std::shared_ptr<holdfast::segment> segment_;
+    layout::hash_table_geometry geometry_;
+    hash_table_recovery recovery_;
+    mutator mutator_;
+};
+
+}  // namespace holdfast

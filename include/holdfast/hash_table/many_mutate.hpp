@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+// many_mutate.hpp - one of many writers of a hash table: mutate.hpp under the locks of the stripes it touches.
+//
+// A writer slot is a lock of the kernel's, a journal and a number. Whoever holds the lock is that writer, so one that
+// is found dead is replaced by taking its lock and running its recovery. A stripe is a lock in the segment over the
+// buckets of whole regions; its owner is, for these buckets, the one writer of mutate.hpp. docs/design/0021 argues it.
+//
+// Invariants, beside those of mutate.hpp
+// (M1) Only the holder of slot s's lock stores to journal s, or to a stripe whose owner is s.
+// (M2) Tags, versions, nodes and digests of a region change only by the owner of its stripe.
+// (M3) An entry comes, goes or is changed only by who owns the home stripe of its key.
+// (M4) An owner's journal names in `held` each stripe that it owns.
+// (M5) While an intent is open its writer owns the stripe of the slot named. An armed journal has an open intent.
+// (M6) Overflow counters, which entries of all stripes pass, are changed by one atomic step each.
+//
+// Stores of each operation, in order: H1 held = home | H2 home stripe owned | (H3 held = both | H4 second stripe owned)
+//   | those of mutate.hpp | (G1 count, G2 second stripe free) | G1 count, G2 home stripe free
+// Nobody waits while owning a stripe: the second is tried, and if it is another's both are given up and tried anew.
+//
+// Synchronisation: W5 stripe free (G2) -> R5 stripe owned (H2, H4): an owner sees what the owners before it stored.
+// A successor of the dead is ordered behind them by the lock of the slot.
+//
+// Killed after  state                                           repaired by
+//   H1, H3      held names what is not owned                    nobody: only what is owned is given back
+//   H2, H4      stripes owned, nothing else changed             who meets them, or attaches: given back
+//   D0 to S1    as mutate.hpp says, in this writer's journal    the same: recovered, then given back
+//   S2 to G2    the operation is done                           the same: given back
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "holdfast/hash_table/recover.hpp"
+
+namespace holdfast::detail {
+
+/// The stripes that a writer's journal names: at most two, + 1 each.
+struct held_stripes {
+    std::uint64_t word = 0;
+    [[nodiscard]] static constexpr held_stripes one(std::uint64_t home) noexcept { return {home + 1}; }
+    [[nodiscard]] static constexpr held_stripes two(std::uint64_t home, std::uint64_t second) noexcept {
+        return {(second + 1) << 32 | (home + 1)};
+    }
+    [[nodiscard]] constexpr std::uint64_t first() const noexcept { return word & 0xffff'ffffU; }
+    [[nodiscard]] constexpr std::uint64_t second() const noexcept { return word >> 32; }
+};
+
+/// G1 and G2. Requires: the caller is the owner, or holds its slot.
+inline void give_back_stripe(std::byte* stripe) noexcept {
+    // Relaxed: only the owner stores to it.
+    const std::uint32_t count = load_relaxed<std::uint32_t>(stripe + layout::stripe_count_offset);
+    store_release<std::uint32_t>(stripe + layout::stripe_count_offset, count + 1);
+    // W5, pairs with R5: whoever takes the stripe next sees all that was stored under it; verify sees the count.
+    store_release<std::uint32_t>(stripe + layout::stripe_owner_offset, 0);
+}
+
+/// H2 and H4. Returns: whether it was free, and is the writer's now.
+[[nodiscard]] inline bool try_take_stripe(std::byte* stripe, std::uint32_t writer) noexcept {
+    std::atomic_ref<std::uint32_t> owner(*reinterpret_cast<std::uint32_t*>(stripe + layout::stripe_owner_offset));
+    std::uint32_t nobody = 0;
+    // R5, pairs with W5; release keeps `held` (H1, H3) in front of it, for who comes after a death. Relaxed on failure:
+    // nothing is read then.
+    return owner.compare_exchange_strong(nobody, writer + 1, std::memory_order_acq_rel, std::memory_order_relaxed);
+}
+
+/// Whether what the writer's journal says to be open could be its own: an intent on a slot whose stripe it owns, and an
+/// armed journal of that slot only (M5). Anything else is damage.
+template <class Node>
+[[nodiscard]] bool is_own_operation(const table_view<std::byte, Node>& view, std::uint32_t writer) noexcept {
+    // Relaxed, both: the slot's lock orders us behind its last holder.
+    const hash_table_intent intent{load_relaxed<std::uint64_t>(view.journal + layout::journal_intent_offset)};
+    const std::uint64_t sequence = load_relaxed<std::uint64_t>(view.journal + layout::journal_sequence_offset);
+    if (!intent.is_open()) return sequence % 2 == 0;
+    if (intent.slot() >= view.slots()) return false;
+    if (stripe_owner(view.stripe(view.stripe_of(intent.slot() / layout::tags_per_line))) != writer + 1) return false;
+    if (sequence % 2 == 0) return true;
+    return intent.what() == hash_table_intent::update &&
+           load_relaxed<std::uint64_t>(view.journal + layout::journal_slot_offset) == intent.slot();  // as above
+}
+
+/// Closes what damage has opened in a journal, and changes nothing else.
+template <class Node>
+void reject_operation(const table_view<std::byte, Node>& view) noexcept {
+    // Relaxed, both: as above.
+    const std::uint64_t sequence = load_relaxed<std::uint64_t>(view.journal + layout::journal_sequence_offset);
+    const hash_table_intent intent{load_relaxed<std::uint64_t>(view.journal + layout::journal_intent_offset)};
+    if (sequence % 2 != 0) store_release<std::uint64_t>(view.journal + layout::journal_sequence_offset, sequence + 1);
+    store_release<std::uint64_t>(view.journal + layout::journal_intent_offset, intent.closed().word);
+}
+
+/// Finishes what the last holder of a writer slot was killed in, and gives back its stripes. Requires: the caller holds
+/// the lock of the slot; writer < view.writers. Idempotent. Cost: one journal.
+template <class Node>
+hash_table_recovery recover_writer(const table_view<std::byte, Node>& any, std::uint32_t writer) noexcept {
+    const table_view<std::byte, Node> view = any.as_writer(writer);
+    hash_table_recovery done;
+    if (is_own_operation(view, writer)) {
+        done = recover(view);
+    } else {
+        reject_operation(view);
+        done.journal_rejected = true;
+    }
+    // Relaxed: the slot's lock orders us behind its last holder.
+    const held_stripes held{load_relaxed<std::uint64_t>(view.journal + layout::journal_held_offset)};
+    for (const std::uint64_t named : {held.second(), held.first()}) {
+        if (named == 0 || named - 1 > view.stripe_mask) continue;
+        std::byte* stripe = view.stripe(named - 1);
+        if (stripe_owner(stripe) != writer + 1) continue;
+        give_back_stripe(stripe);
+        done.stripes_given_back = true;
+    }
+    return done;
+}
+
+/// Whether a writer slot has anything to recover.
+template <class Byte, class Node>
+[[nodiscard]] bool left_something(const table_view<Byte, Node>& any, std::uint32_t writer) noexcept {
+    const table_view<Byte, Node> view = any.as_writer(writer);
+    // Acquire, all: a living writer may be at work; whoever acts on the answer holds the slot's lock first.
+    const hash_table_intent intent{load_acquire<std::uint64_t>(view.journal + layout::journal_intent_offset)};
+    if (intent.is_open() || load_acquire<std::uint64_t>(view.journal + layout::journal_sequence_offset) % 2 != 0)
+        return true;
+    const held_stripes held{load_acquire<std::uint64_t>(view.journal + layout::journal_held_offset)};
+    for (const std::uint64_t named : {held.second(), held.first()})
+        if (named != 0 && named - 1 <= view.stripe_mask && stripe_owner(view.stripe(named - 1)) == writer + 1)
+            return true;
+    return false;
+}
+
+/// What a writer does before its first operation: recovers its own slot, and those of others that are dead and left
+/// something. Requires: the caller holds the lock of slot `writer`. Cost: a look at each slot.
+template <class Node, class Locks>
+hash_table_recovery recover_as(const table_view<std::byte, Node>& view, std::uint32_t writer, Locks locks) noexcept {
+    hash_table_recovery done = recover_writer(view, writer);
+    for (std::uint32_t other = 0; other < view.writers; ++other) {
+        if (other == writer || !left_something(view, other) || !locks.take(other)) continue;
+        const hash_table_recovery more = recover_writer(view, other);
+        locks.give_back(other);
+        done.update_replayed |= more.update_replayed;
+        done.operation_settled |= more.operation_settled;
+        done.journal_rejected |= more.journal_rejected;
+        done.stripes_given_back |= more.stripes_given_back;
+    }
+    return done;
+}
+
+/// Locks is how this writer learns of the others:
+///   static constexpr unsigned looks      at a stripe, before anything else is asked
+///   bool take(std::uint32_t writer)      the slot's lock, if no living process has it
+///   void give_back(std::uint32_t writer) the same
+///   bool wait(std::uint32_t turn)        a little longer each turn, from 0 on; false: that was long enough
+template <class Node, class Locks, tag_match Match = tag_match::best>
+class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing::by_stripes> {
+    using base = hash_table_mutator<Node, Match, sharing::by_stripes>;
+    using location = typename base::location;
+    using base::view_;
+
+ public:
+    using view = typename base::view;
+    using result = typename base::result;
+    using base::bytes;
+    using base::finder;
+
+    hash_table_many_mutator() = default;
+    /// Requires: the caller holds the lock of slot `writer` < v.writers, and recover_writer() has run for it.
+    hash_table_many_mutator(const view& v, std::uint32_t writer, Locks locks) noexcept
+        : base(v.as_writer(writer)), locks_(std::move(locks)), writer_(writer) {}
+
+    result try_insert(const std::byte* key, const std::byte* value) noexcept {
+        return at_key(key, true, [&](const location& at, hash_parts h) -> result {
+            if (at.found) return {hash_table_status::exists, at.slot};
+            return base::insert_at(at, h, key, value);
+        });
+    }
+    result insert_or_assign(const std::byte* key, const std::byte* value) noexcept {
+        return at_key(key, true, [&](const location& at, hash_parts h) -> result {
+            if (at.found) return {base::assign(at, key, value), at.slot};
+            return base::insert_at(at, h, key, value);
+        });
+    }
+    result update(const std::byte* key, const std::byte* value) noexcept {
+        return at_key(key, false, [&](const location& at, hash_parts) -> result {
+            return {base::assign(at, key, value), at.slot};
+        });
+    }
+    result erase(const std::byte* key) noexcept {
+        return at_key(key, false, [&](const location& at, hash_parts h) { return base::erase_at(at, h); });
+    }
+    /// Copies the value to `value`, calls change() -> bool and, if it says so, stores what `value` is then; all while
+    /// nobody else can change the entry. Returns: updated, not_found, exists (the change was not wanted), ...
+    template <class Change>
+    result modify(const std::byte* key, std::byte* value, Change&& change) noexcept(noexcept(change())) {
+        return at_key(key, false, [&](const location& at, hash_parts) -> result {
+            copy_from_words(value, view_.node_at(at.bucket, at.place), view_.value_offset, view_.node.value_bytes());
+            if (!change()) return {hash_table_status::exists, at.slot};
+            return {base::assign(at, key, value), at.slot};
+        });
+    }
+
+    [[nodiscard]] std::uint32_t writer() const noexcept { return writer_; }
+    [[nodiscard]] Locks& locks() noexcept { return locks_; }
+    /// Whose stripe the last operation that answered `contended` waited for; nothing where it was never the same for
+    /// long.
+    [[nodiscard]] std::optional<std::uint32_t> blocked_by() const noexcept { return blocked_by_; }
+    /// How many stripes of dead writers this one has given back.
+    [[nodiscard]] std::uint64_t takeovers() const noexcept { return takeovers_; }
+
+ private:
+    /// The stripes owned, given back at the end of the block, whatever ends it.
+    class claim {
+     public:
+        explicit claim(hash_table_many_mutator& of) noexcept : of_(of) { of_.inside_ = true; }
+        claim(const claim&) = delete;
+        claim& operator=(const claim&) = delete;
+        ~claim() {
+            give_back();
+            of_.inside_ = false;
+        }
+        void give_back() noexcept {
+            if (second_ != nullptr) give_back_stripe(std::exchange(second_, nullptr));
+            if (first_ != nullptr) give_back_stripe(std::exchange(first_, nullptr));
+        }
+        [[nodiscard]] bool take_first(std::uint64_t home) noexcept {
+            of_.hold(held_stripes::one(home));  // H1
+            std::byte* stripe = of_.view_.stripe(home);
+            if (!try_take_stripe(stripe, of_.writer_)) return false;  // H2
+            first_ = stripe;
+            return true;
+        }
+        [[nodiscard]] bool take_second(std::uint64_t home, std::uint64_t other) noexcept {
+            of_.hold(held_stripes::two(home, other));  // H3
+            std::byte* stripe = of_.view_.stripe(other);
+            if (!try_take_stripe(stripe, of_.writer_)) return false;  // H4
+            second_ = stripe;
+            return true;
+        }
+
+     private:
+        hash_table_many_mutator& of_;
+        std::byte* first_ = nullptr;
+        std::byte* second_ = nullptr;
+    };
+    friend claim;
+
+    // Each one follows another writer's operation, so that this many are some milliseconds of bad luck, or damage.
+    static constexpr std::uint32_t attempts_max = 1U << 16;
+
+    /// Runs act(location, hash) on the entry of a key, or on the place where it could be, with all its stripes owned.
+    template <class Act>
+    result at_key(const std::byte* key, bool adds, Act&& act) {
+        if (inside_) return {hash_table_status::contended, no_slot};  // from within a change of our own
+        const hash_parts h = view_.hash(key);
+        const std::uint64_t bucket = h.home(view_.buckets), home = view_.stripe_of(bucket);
+        view_.prefetch_line(bucket);
+        view_.prefetch_preferred(bucket, h);
+        __builtin_prefetch(view_.digest_of(bucket), 1);
+        claim owned(*this);
+        std::uint32_t turn = 0;
+        for (std::uint32_t attempt = 0; attempt < attempts_max; ++attempt) {
+            std::uint64_t wanted = home;
+            if (owned.take_first(home)) [[likely]] {
+                const location at = base::locate(h, key);
+                if (!at.found && !adds) return {hash_table_status::not_found, no_slot};
+                if (!at.found && !at.room) return {hash_table_status::full, no_slot};
+                wanted = view_.stripe_of(at.bucket);
+                if (wanted == home) [[likely]]
+                    return act(at, h);
+                if (owned.take_second(home, wanted)) {
+                    location now = at;
+                    if (is_still(now, h, key)) return act(now, h);
+                }
+                owned.give_back();
+            }
+            if (const auto why = wait_for(wanted, turn)) return {*why, no_slot};
+        }
+        blocked_by_.reset();
+        return {hash_table_status::contended, no_slot};
+    }
+
+    /// H1, H3. Release: it is there when a stripe is.
+    void hold(held_stripes stripes) noexcept {
+        store_release<std::uint64_t>(view_.journal + layout::journal_held_offset, stripes.word);
+    }
+
+    /// Whether what was found in a bucket before its stripe was owned is so now: others may have changed the bucket,
+    /// and a key of several words may have been read while it was stored.
+    [[nodiscard, gnu::noinline]] bool is_still(location& at, hash_parts h, const std::byte* key) const noexcept {
+        const std::byte* line = view_.line(at.bucket);
+        if (at.found)
+            return tag_at(line, at.place) == h.tag() &&
+                   equal_words(view_.node_at(at.bucket, at.place), key, view_.node.key_bytes());
+        at.free_places = match_tags<Match>(line, layout::tag_free, view_.vectors);
+        return at.free_places != 0;
+    }
+
+    /// Waits until a stripe was free for a moment. Returns: nothing, or why not.
+    [[nodiscard, gnu::noinline]] std::optional<hash_table_status> wait_for(std::uint64_t number,
+                                                                           std::uint32_t& turn) noexcept {
+        std::byte* const stripe = view_.stripe(number);
+        for (;; ++turn) {
+            std::uint32_t owner = stripe_owner(stripe);
+            for (unsigned look = 0; owner != 0 && look < Locks::looks; ++look) {
+                pause();
+                owner = stripe_owner(stripe);
+            }
+            if (owner == 0) return std::nullopt;
+            if (owner > view_.writers) {
+                finder().latch(errc::corrupt);
+                return hash_table_status::corrupt;
+            }
+            if (take_over(owner - 1, stripe)) return std::nullopt;
+            if (locks_.wait(turn)) continue;
+            blocked_by_ = owner - 1;
+            return hash_table_status::contended;
+        }
+    }
+
+    /// Does what the owner of a stripe left undone, if it is dead. Returns: whether the stripe is not its any more.
+    [[nodiscard]] bool take_over(std::uint32_t owner, std::byte* stripe) noexcept {
+        const bool self = owner == writer_;  // by damage only: we own none here, and hold our slot's lock
+        if (!self && !locks_.take(owner)) return false;
+        if (!self) (void)recover_writer(view_, owner);
+        if (stripe_owner(stripe) == owner + 1) give_back_stripe(stripe);  // not named by its journal: damage as well
+        if (!self) locks_.give_back(owner);
+        ++takeovers_;
+        return true;
+    }
+
+    Locks locks_{};
+    std::uint32_t writer_ = 0;
+    bool inside_ = false;
+    std::optional<std::uint32_t> blocked_by_;
+    std::uint64_t takeovers_ = 0;
+};
+
+}  // namespace holdfast::detail

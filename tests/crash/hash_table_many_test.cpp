@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many writers of a hash table, one of them killed. First stepped: after each changed store of an operation the image
+// is what a death would leave there, and must be
+//   for readers and verify(), at once       the state before or after, intact
+//   for a writer that was attached before   passable: it takes over what it meets, and finds before or after
+//   for one that attaches                   recovered, with the exact size
+// and the takeover itself is stepped in the same way, with a third writer. Then in service: writers at full speed,
+// killed and stopped at random, and what they and readers saw must have an order.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "holdfast/hash_table/many.hpp"
+#include "support/capability.hpp"
+#include "support/hash_table_many_image.hpp"
+#include "support/history_test.hpp"
+#include "support/kill_rig.hpp"
+#include "support/scale.hpp"
+#include "support/single_step.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::test;
+using u64 = std::uint64_t;
+
+// ---- stepped -----------------------------------------------------------------------------------------------------
+
+template <class Shape>
+class many_step_bench {
+ public:
+    many_step_bench()
+        : geometry_(many_stage<Shape>::geometry()),
+          image_(geometry_.body_bytes()),
+          first_(image_.bytes(), geometry_, all_live_, 0),
+          stage_(first_) {
+        for (const u64 n : stage_.fillers) others_[n] = 1;
+        (void)apply<Shape>(first_, table_operation::try_insert, stage_.beside_far, 1);
+        others_[stage_.beside_far] = 1;
+        base_.assign(image_.bytes().begin(), image_.bytes().end());
+    }
+
+    [[nodiscard]] const many_stage<Shape>& stage() const noexcept { return stage_; }
+    [[nodiscard]] const step_report& takeovers() const noexcept { return takeovers_; }
+
+    /// Steps `what` on key n, which is there before if `there`.
+    step_report step(table_operation what, u64 n, bool there) {
+        image_.assign(base_);
+        first_ = many_writer<Shape>(image_.bytes(), geometry_, all_live_, 0);
+        if (there) (void)apply<Shape>(first_, table_operation::try_insert, n, 1);
+        before_ = there ? 1 : 0;
+        after_ = what == table_operation::erase                     ? 0
+                 : (what == table_operation::try_insert) != (there) ? 2
+                 : what == table_operation::insert_or_assign        ? 2
+                                                                    : before_;
+        n_ = n;
+        return single_step(
+            image_, [&] { (void)apply<Shape>(first_, what, n, 2); },
+            [&](std::span<std::byte> copy) { return check(copy); });
+    }
+
+ private:
+    using view = holdfast::detail::table_view<const std::byte, typename many_writer<Shape>::node>;
+
+    // The stamp of the key under way, or why the table is in no state that it may be in.
+    template <class Finder>
+    std::optional<u64> stamp_now(const Finder& in, std::string& why) const {
+        why.clear();
+        for (const auto& [n, stamp] : others_)
+            if (stamp_in<Shape>(in, n) != stamp) why = "key " + std::to_string(n) + " is not as it was";
+        const std::optional<u64> stamp = stamp_in<Shape>(in, n_);
+        if (!stamp)
+            why = "a torn value";
+        else if (*stamp != before_ && *stamp != after_)
+            why = "neither before nor after: stamp " + std::to_string(*stamp);
+        if (in.fault()) why = "a fault was latched";
+        return stamp;
+    }
+
+    // What others find: first as it lies there, then by way of a writer that meets it, then of one that attaches.
+    std::string check(std::span<std::byte> copy) {
+        const view bytes(copy, geometry_, {});
+        const holdfast::detail::hash_table_finder<typename many_writer<Shape>::node> reader(bytes);
+        std::string why;
+        const std::optional<u64> seen = stamp_now(reader, why);
+        if (!why.empty()) return "a reader: " + why;
+        if (why = shaped_table<Shape>::damage_of(bytes); !why.empty()) return "verify(): " + why;
+        const std::vector<std::byte> left(copy.begin(), copy.end());
+
+        const bool must_be_after = *seen == after_ && before_ != after_;
+        if (why = taken_over(copy, must_be_after); !why.empty()) return why;
+        std::memcpy(copy.data(), left.data(), left.size());
+        if (why = attached(copy, 1, must_be_after); !why.empty()) return why;
+        std::memcpy(copy.data(), left.data(), left.size());
+        return step_takeover(copy, must_be_after);
+    }
+
+    // Writer 1, attached all the time, wants the key under way: it meets what the dead one held.
+    std::string taken_over(std::span<std::byte> copy, bool must_be_after) const {
+        writer_roll roll;
+        roll.die(0);
+        many_writer<Shape> second(copy, geometry_, roll, 1, true);
+        typename Shape::value before{};
+        const hash_table_status status = second.swap(nth_key<Shape>(n_), stamped_value<Shape>(n_, 7), before);
+        if (status != hash_table_status::updated && status != hash_table_status::not_found)
+            return "who met it was refused with status " + std::to_string(static_cast<int>(status));
+        const auto found = status == hash_table_status::updated ? stamp_of<Shape>(n_, before) : std::optional<u64>(0);
+        if (found != before_ && found != after_) return "who met it found neither before nor after";
+        if (must_be_after && found != after_) return "the takeover took back what a reader had seen";
+        if (status == hash_table_status::not_found &&
+            apply<Shape>(second, table_operation::try_insert, n_, 7) != hash_table_status::inserted)
+            return "who met it could not insert";
+        if (stamp_in<Shape>(second.reader(), n_) != 7U) return "what it then stored is not there";
+        if (copies_of(second.bytes(), nth_key<Shape>(n_)) != 1) return "the key is there twice";
+        if (apply<Shape>(second, table_operation::erase, n_, 0) != hash_table_status::erased) return "nor erase";
+        if (apply<Shape>(second, table_operation::update, stage_.beside_far, 1) != hash_table_status::updated)
+            return "nor go on in the other stripe";
+        return ended(copy, roll, second, 0);
+    }
+
+    // A writer attaches: all is settled, and the size is exact.
+    std::string attached(std::span<std::byte> copy, unsigned process, bool must_be_after) const {
+        writer_roll roll;
+        for (unsigned dead = 0; dead < process; ++dead) roll.die(dead);
+        many_writer<Shape> next(copy, geometry_, roll, process);
+        if (next.recovery().journal_rejected) return "recovery rejected the journal of a mere death";
+        std::string why;
+        const std::optional<u64> stamp = stamp_now(next.reader(), why);
+        if (!why.empty()) return "recovered: " + why;
+        if (must_be_after && *stamp != after_) return "recovery took back what a reader had seen";
+        if (copies_of(next.bytes(), nth_key<Shape>(n_)) != (*stamp == 0 ? 0 : 1))
+            return "recovered: the key is there twice";
+        return ended(copy, roll, next, *stamp);
+    }
+
+    std::string ended(std::span<std::byte> copy, writer_roll& roll, many_writer<Shape>& by, u64 stamp) const {
+        if (std::string why = by.damage(); !why.empty()) return "verify() in the end: " + why;
+        many_writer<Shape> last(copy, geometry_, roll, 3);
+        if (last.recovery().operation_settled || last.recovery().stripes_given_back) return "something was left open";
+        if (last.reader().size() != others_.size() + (stamp == 0 ? 0 : 1))
+            return "the size is " + std::to_string(last.reader().size());
+        return last.damage();
+    }
+
+    // The takeover by writer 1, which wants another key of the stripe, dies as well, and writer 2 takes over from both;
+    // for one in four unfinished states.
+    std::string step_takeover(std::span<const std::byte> left, bool must_be_after) {
+        const view bytes(left, geometry_, {});
+        if (!holdfast::detail::left_something(bytes, 0) || ++takeovers_met_ % 4 != 0) return {};
+        const auto stripe_of = [&](u64 n) {
+            const auto key = nth_key<Shape>(n);
+            return bytes.stripe_of(bytes.hash(reinterpret_cast<const std::byte*>(&key)).home(bytes.buckets));
+        };
+        const u64 neighbour = *std::find_if(stage_.fillers.begin(), stage_.fillers.end(),
+                                            [&](u64 n) { return stripe_of(n) == stripe_of(n_); });
+        shared_image again(left.size());
+        again.assign(left);
+        writer_roll roll;
+        roll.die(0);
+        many_writer<Shape> second(again.bytes(), geometry_, roll, 1, true);
+        const step_report report = single_step(
+            again, [&] { (void)apply<Shape>(second, table_operation::update, neighbour, 1); },
+            [&](std::span<std::byte> copy) -> std::string {
+                std::string why = attached(copy, 2, must_be_after);
+                return why.empty() ? why : "killed in the takeover: " + why;
+            });
+        takeovers_ += report;
+        return report.failure;
+    }
+
+    layout::hash_table_geometry geometry_;
+    writer_roll all_live_;
+    shared_image image_;
+    many_writer<Shape> first_;
+    many_stage<Shape> stage_;
+    hash_table_model others_;
+    std::vector<std::byte> base_;
+    u64 n_ = 0, before_ = 0, after_ = 0, takeovers_met_ = 0;
+    step_report takeovers_;
+};
+
+template <class Shape>
+void step_every_operation() {
+    if (!can_step()) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
+    many_step_bench<Shape> bench;
+    step_report all;
+    const auto step = [&](table_operation what, u64 n, bool there, const char* where) {
+        const step_report report = bench.step(what, n, there);
+        EXPECT_EQ(report.failure, "") << name_of(what) << " of a key " << where;
+        all += report;
+    };
+    for (const auto& [n, where] :
+         {std::pair{bench.stage().near, "at home"}, {bench.stage().far[0], "in another stripe"}}) {
+        step(table_operation::try_insert, n, false, where);
+        step(table_operation::insert_or_assign, n, true, where);
+        step(table_operation::erase, n, true, where);
+    }
+    step(table_operation::update, bench.stage().far[1], false, "that is not there");
+    EXPECT_GT(all.images, 60U);
+    EXPECT_GT(bench.takeovers().images, 30U);
+    std::printf("%llu steps, %llu images, %.1f s; takeovers: %llu steps, %llu images, %.1f s\n",
+                static_cast<unsigned long long>(all.steps), static_cast<unsigned long long>(all.images), all.seconds,
+                static_cast<unsigned long long>(bench.takeovers().steps),
+                static_cast<unsigned long long>(bench.takeovers().images), bench.takeovers().seconds);
+}
+
+TEST(HashTableManyStep, NarrowValues) { step_every_operation<narrow_shape>(); }
+TEST(HashTableManyStep, WideValues) { step_every_operation<wide_shape>(); }
+TEST(HashTableManyStep, ValuesThatShareAWordWithTheKey) { step_every_operation<crooked_shape>(); }
+
+// ---- in service --------------------------------------------------------------------------------------------------
+
+constexpr u64 keys = 24;
+
+class HashTableManyHistory : public history_test {
+ protected:
+    using table = hash_table<u64, std::array<u64, 7>, writers::many>;
+    using counts = hash_table<u64, u64, writers::many>;
+
+    // A new life begins when what the last one was killed in is over: a waiter may just be repairing it, so each key's
+    // stripe is gone through once.
+    template <class Table, class Value>
+    static std::string settle(Table& writer, const Value& impossible) {
+        writer.set_patience(std::chrono::seconds(60));
+        for (u64 key = 0; key < keys; ++key)
+            if (writer.compare_and_set(key, impossible, impossible) == hash_table_status::contended)
+                return "a stripe was not free for a minute";
+        return {};
+    }
+    template <class Table>
+    static std::string end_of(const std::string& uri, u64 entries_max) {
+        const Table last = Table::attach(uri, patient());
+        std::string text;
+        const hash_table_verification seen = last.verify([&](const hash_table_finding& f) {
+            text += std::string(describe(f.what)) + "; ";
+            return true;
+        });
+        if (seen.busy != 0) text += "busy; ";
+        if (seen.operation_open || seen.update_armed) text += "something is open; ";
+        u64 entries = 0;
+        for (u64 key = 0; key < keys; ++key) entries += last.contains(key) ? 1 : 0;
+        if (last.size() != entries || seen.entries != entries || entries > entries_max)
+            text += "size " + std::to_string(last.size()) + ", entries " + std::to_string(seen.entries) + ", found " +
+                    std::to_string(entries);
+        return text;
+    }
+};
+
+std::array<u64, 7> whole(u64 stamp) {
+    std::array<u64, 7> value{};
+    for (u64 i = 0; i < value.size() && stamp != 0; ++i) value[i] = i == 0 ? stamp : random_at(stamp, 1, i);
+    return value;
+}
+std::optional<u64> stamp_in_whole(const std::array<u64, 7>& value) {
+    return value == whole(value[0]) ? std::optional(value[0]) : std::nullopt;
+}
+
+TEST_F(HashTableManyHistory, IsLinearizable) {
+    std::string wrong_in_the_end;
+    check_rounds(
+        8,
+        [&](const std::string& uri) {
+            (void)table::create(uri, {.capacity = keys, .writer_slots = 8});
+            const auto write_as = [uri](u64 role) {
+                return [uri, role](history_worker& me) -> std::string {
+                    me.mortal();
+                    table writer = table::attach(uri, patient());
+                    if (std::string why = settle(writer, whole(1)); !why.empty()) return why;
+                    me.attached();
+                    constexpr auto kind = [](table_operation what) { return static_cast<std::uint32_t>(what); };
+                    for (u64 i = 0; me.go_on(); ++i) {
+                        const u64 key = me.below(keys), stamp = (role << 56) + (me.life() << 24) + i + 2;
+                        const u64 what = me.below(8);
+                        hash_table_status status{};
+                        if (what < 3) {
+                            me.log().call(kind(table_operation::insert_or_assign), key, stamp);
+                            status = writer.insert_or_assign(key, whole(stamp)).status;
+                        } else if (what < 4) {
+                            me.log().call(kind(table_operation::try_insert), key, stamp);
+                            status = writer.try_insert(key, whole(stamp)).status;
+                        } else if (what < 6) {
+                            me.log().call(kind(table_operation::erase), key, 0);
+                            status = writer.erase(key);
+                        } else {
+                            me.log().call(table_key_model::swap, key, stamp);
+                            std::optional<u64> before = 0;
+                            status = writer
+                                         .modify(key,
+                                                 [&](std::array<u64, 7>& value) {
+                                                     before = stamp_in_whole(value);
+                                                     value = whole(stamp);
+                                                 })
+                                         .status;
+                            if (!before) return "a torn value was to be changed";
+                            me.log().done(*before);
+                            if (status == hash_table_status::updated || status == hash_table_status::not_found)
+                                continue;
+                        }
+                        if (status >= hash_table_status::full)
+                            return "an operation was refused with status " + std::to_string(static_cast<int>(status));
+                        me.log().done(static_cast<u64>(status));
+                    }
+                    return {};
+                };
+            };
+            const auto read = [uri](history_worker& me) -> std::string {
+                me.mortal();
+                const auto reader = hash_table_reader<u64, std::array<u64, 7>>::attach(uri);
+                me.attached();
+                while (me.go_on()) {
+                    const u64 key = me.below(keys);
+                    me.log().call(table_key_model::look, key, 0);
+                    const auto found = reader.find(key);
+                    if (!found && reader.clear_contended()) {
+                        me.log().cancel();
+                        continue;
+                    }
+                    const auto stamp = found ? stamp_in_whole(*found) : std::optional<u64>(0);
+                    if (!stamp) return "a torn value under key " + std::to_string(key);
+                    me.log().done(*stamp);
+                    if (reader.fault()) return "the reader latched a fault";
+                }
+                return {};
+            };
+            return std::vector<history_role>{
+                {write_as(1), true}, {write_as(2), true}, {write_as(3)}, {read, true}, {read}};
+        },
+        [&](const std::string& uri) { wrong_in_the_end += end_of<table>(uri, keys); },
+        [](const history_run& run) { return check_by_key<table_key_model>(run.all()); });
+    EXPECT_EQ(wrong_in_the_end, "");
+}
+
+// Counts that are added to, and entries that come and go beside them, in words of one store each.
+TEST_F(HashTableManyHistory, CountsAreExact) {
+    struct count_model {
+        using state = u64;
+        static bool apply(state& s, const operation& op) {
+            if (op.kind == table_key_model::look) return op.killed || op.answer == s;
+            const bool right = op.killed || op.answer == s;
+            s += op.given;
+            return right;
+        }
+    };
+    std::string wrong_in_the_end;
+    check_rounds(
+        6,
+        [&](const std::string& uri) {
+            counts made = counts::create(uri, {.capacity = keys, .writer_slots = 8});
+            for (u64 key = 0; key < keys / 2; ++key) (void)made.try_insert(key, 0);
+            const auto add = [uri](history_worker& me) -> std::string {
+                me.mortal();
+                counts writer = counts::attach(uri, patient());
+                if (std::string why = settle(writer, ~u64{0}); !why.empty()) return why;
+                me.attached();
+                while (me.go_on()) {
+                    const u64 key = me.below(keys / 2), amount = 1 + me.below(100);
+                    (void)writer.insert_or_assign(key + keys / 2, amount);
+                    me.log().call(table_key_model::swap, key, amount);
+                    const auto before = writer.fetch_add(key, amount);
+                    if (!before) return "a count is lost";
+                    me.log().done(*before);
+                    (void)writer.erase(key + keys / 2);
+                }
+                return {};
+            };
+            const auto read = [uri](history_worker& me) -> std::string {
+                const auto reader = hash_table_reader<u64, u64>::attach(uri);
+                while (me.go_on()) {
+                    const u64 key = me.below(keys / 2);
+                    me.log().call(table_key_model::look, key, 0);
+                    const auto found = reader.find(key);
+                    if (!found) return "a count is lost";
+                    me.log().done(*found);
+                }
+                return {};
+            };
+            return std::vector<history_role>{{add, true}, {add, true}, {read}};
+        },
+        [&](const std::string& uri) { wrong_in_the_end += end_of<counts>(uri, keys); },
+        [](const history_run& run) { return check_by_key<count_model>(run.all()); });
+    EXPECT_EQ(wrong_in_the_end, "");
+}
+
+// ---- killed at full speed ----------------------------------------------------------------------------------------
+
+// Two writers without a pause between operations, each killed by its own timer, so that one goes on beside what the
+// other left. They add to a few counts, and insert and erase entries of a table that is nearly full, so that many
+// operations take two stripes.
+class HashTableManyKill : public segment_test {
+ protected:
+    using table = hash_table<u64, std::array<u64, 7>, writers::many>;
+    static constexpr u64 counted = 8, churned = 1990, capacity = 2000;
+
+    struct page {
+        std::atomic<u64> takeovers{0};
+    };
+    struct planned {
+        bool adds, erases;
+        u64 key;
+    };
+    static planned plan(u64 seed, u64 writer, u64 round, u64 i) {
+        const u64 random = random_at(seed + writer, round, i);
+        const bool adds = random % 4 == 0;
+        return {adds, random % 2 == 0, adds ? (random >> 8) % counted : counted + (random >> 8) % churned};
+    }
+};
+
+TEST_F(HashTableManyKill, TwoAtFullSpeedLoseNothingButWhatTheyWereIn) {
+    const u64 seed = choose_seed();
+    SCOPED_TRACE("repeat with HOLDFAST_TEST_SEED=" + std::to_string(seed));
+    const unique_posix_name name("many-kill");
+    {
+        table made = table::create(name.uri(), {.capacity = capacity, .writer_slots = 4});
+        for (u64 key = 0; key < counted; ++key) (void)made.try_insert(key, whole(1));
+        for (u64 key = counted; key < counted + churned; ++key) (void)made.try_insert(key, whole(key));
+    }
+    std::array<u64, counted> counts{};
+    shared_image pages(4096);
+    auto* const shared = new (pages.bytes().data()) page;
+    u64 operations = 0, in_flight = 0, settled = 0;
+    std::array<kill_progress, 2> progress;
+    std::string failure;
+    const u64 rounds = scaled(700);
+    for (u64 round = 0; round < rounds && failure.empty(); ++round) {
+        std::vector<child_process> writers;
+        for (u64 w = 0; w < 2; ++w) {
+            progress[w].reset(random_at(seed, round, w) % (600'000 * slowness));
+            writers.emplace_back([&, w] {
+                const bool dies_attaching = round % 8 == w;
+                if (dies_attaching) progress[w].ready();
+                table mine = table::attach(name.uri());
+                if (!dies_attaching) progress[w].ready();
+                mine.set_patience(std::chrono::seconds(60));
+                u64 takeovers = 0;
+                for (u64 i = 0;; ++i) {
+                    const planned op = plan(seed, w, round, i);
+                    progress[w].begin();
+                    hash_table_status status;
+                    if (op.adds)
+                        status = mine.modify(op.key, [](auto& value) { value = whole(value[0] + 1); }).status;
+                    else if (op.erases)
+                        status = mine.erase(op.key);
+                    else
+                        status = mine.insert_or_assign(op.key, whole(op.key + (i << 20))).status;
+                    if (status >= hash_table_status::full) ::_exit(9);
+                    progress[w].end();
+                    if (mine.takeovers() != takeovers) {
+                        shared->takeovers.fetch_add(mine.takeovers() - takeovers, std::memory_order_relaxed);
+                        takeovers = mine.takeovers();
+                    }
+                }
+            });
+        }
+        for (child_process& writer : writers)
+            if (const ended& end = writer.wait(); !end.signalled || end.signal != SIGKILL) failure = end.text();
+        if (!failure.empty()) break;
+        // In turn: a look at what lies there, or the next writer at once.
+        const auto damage_of = [](const auto& in) {
+            std::string text;
+            const auto seen = in.verify([&](const hash_table_finding& f) {
+                text += std::string(describe(f.what)) + " at slot " + std::to_string(f.slot) + "; ";
+                return text.size() < 1000;
+            });
+            return seen.busy == 0 ? text : text + "busy";
+        };
+        if (round % 4 == 0) failure = damage_of(hash_table_reader<u64, std::array<u64, 7>>::attach(name.uri()));
+        const table next = table::attach(name.uri());
+        settled += next.recovery().operation_settled ? 1 : 0;
+        if (failure.empty() && round % 4 <= 1) failure = damage_of(next);
+        std::array<u64, counted> least = counts, most{};
+        for (u64 w = 0; w < 2; ++w) {
+            operations += progress[w].completed();
+            for (u64 i = 0; i < progress[w].completed(); ++i)
+                if (const planned op = plan(seed, w, round, i); op.adds) ++least[op.key];
+            if (!progress[w].in_flight()) continue;
+            ++in_flight;
+            if (const planned op = plan(seed, w, round, progress[w].completed()); op.adds) ++most[op.key];
+        }
+        for (u64 key = 0; key < counted && failure.empty(); ++key) {
+            const auto value = next.find(key);
+            if (!value || !stamp_in_whole(*value)) {
+                failure = "a count is lost or torn";
+            } else if (counts[key] = (*value)[0] - 1;
+                       counts[key] < least[key] || counts[key] > least[key] + most[key]) {
+                failure = "count " + std::to_string(key) + " is " + std::to_string(counts[key]) + ", not " +
+                          std::to_string(least[key]);
+            }
+        }
+        u64 entries = counted;
+        for (u64 key = counted; key < counted + churned && failure.empty(); ++key) {
+            const auto value = next.find(key);
+            entries += value ? 1 : 0;
+            if (value && (!stamp_in_whole(*value) || ((*value)[0] & 0xFFFFF) != key))
+                failure = "a torn or foreign value";
+        }
+        if (failure.empty() && next.size() != entries)
+            failure = "the size is " + std::to_string(next.size()) + ", entries are " + std::to_string(entries);
+        if (!failure.empty()) failure = "round " + std::to_string(round) + ": " + failure;
+    }
+    EXPECT_EQ(failure, "");
+    EXPECT_GT(in_flight, 0U);
+    const u64 takeovers = shared->takeovers.load(std::memory_order_relaxed);  // all writers have ended
+    EXPECT_TRUE(sanitized || takeovers + settled > 0);
+    RecordProperty("kills", std::to_string(2 * rounds));
+    std::printf("%llu kills, %llu inside an operation, %llu operations; %llu takeovers at work, %llu at attaching\n",
+                static_cast<unsigned long long>(2 * rounds), static_cast<unsigned long long>(in_flight),
+                static_cast<unsigned long long>(operations), static_cast<unsigned long long>(takeovers),
+                static_cast<unsigned long long>(settled));
+}
+
+}  // namespace

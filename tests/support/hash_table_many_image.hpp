@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// hash_table_many_image.hpp - one of many writers of a hash table over plain bytes, without a segment: what rigs step,
+// interleave and kill. Who lives is said by the test, not by the kernel.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "holdfast/hash_table/many_mutate.hpp"
+#include "support/hash_table_image.hpp"
+#include "support/hash_table_model.hpp"
+#include "support/linearizability.hpp"
+
+namespace holdfast::test {
+
+template <class K, class V>
+[[nodiscard]] constexpr layout::hash_table_geometry many_geometry_for(std::uint64_t capacity, std::uint64_t writers,
+                                                                      std::uint64_t seed = 1) {
+    return layout::plan_hash_table({.capacity = capacity,
+                                    .key_bytes = sizeof(K),
+                                    .value_bytes = sizeof(V),
+                                    .value_alignment = alignof(V),
+                                    .seed = seed,
+                                    .writer_slots = writers});
+}
+
+/// Which process holds the lock of which writer slot; a dead one holds none. Process n has slot n from the beginning.
+struct writer_roll {
+    static constexpr unsigned processes = 4;
+    std::array<bool, processes> alive{};
+    std::array<unsigned, processes> held_by{};
+    std::function<void()> give_way;  // what a process does that waits
+
+    explicit writer_roll(unsigned living = processes) {
+        for (unsigned p = 0; p < processes; ++p) {
+            alive[p] = p < living;
+            held_by[p] = p;
+        }
+    }
+    [[nodiscard]] bool take(std::uint32_t slot, unsigned process) {
+        if (!alive[process]) return true;  // a ghost, whose stores nobody sees
+        if (slot >= processes || alive[held_by[slot]]) return false;
+        held_by[slot] = process;
+        return true;
+    }
+    // Only what nobody living had is given back: it is the dead one's again, which is nobody's.
+    void give_back(std::uint32_t slot) { held_by[slot] = slot; }
+    /// Its own slot and any that it has taken to repair are free.
+    void die(unsigned process) { alive[process] = false; }
+};
+
+/// The locks as that roll has them.
+class rolled_locks {
+ public:
+    static constexpr unsigned looks = 1;
+
+    rolled_locks() = default;
+    rolled_locks(writer_roll& roll, unsigned process, std::uint32_t patience = 1'000'000)
+        : roll_(&roll), process_(process), patience_(patience) {}
+    [[nodiscard]] bool take(std::uint32_t slot) const { return roll_->take(slot, process_); }
+    void give_back(std::uint32_t slot) const { roll_->give_back(slot); }
+    [[nodiscard]] bool wait(std::uint32_t turn) const {
+        if (roll_->give_way) roll_->give_way();
+        return turn < patience_ && roll_->alive[process_];
+    }
+
+ private:
+    writer_roll* roll_ = nullptr;
+    unsigned process_ = 0;
+    std::uint32_t patience_ = 0;
+};
+
+/// Writer number `process` of the table in `body`, which it has attached to.
+template <class Shape>
+class many_writer {
+ public:
+    using K = typename Shape::key;
+    using V = typename Shape::value;
+    using node = holdfast::detail::fixed_node<K, V>;
+    using mutator = holdfast::detail::hash_table_many_mutator<node, rolled_locks>;
+    using finder = holdfast::detail::hash_table_finder<node>;
+    using view = holdfast::detail::table_view<std::byte, node>;
+
+    many_writer() = default;
+    /// Attaches: recovers what any dead writer left. `idle`: it was attached all the time, and looks at nothing now.
+    many_writer(std::span<std::byte> body, const layout::hash_table_geometry& g, writer_roll& roll, unsigned process,
+                bool idle = false)
+        : view_(body, g, {}) {
+        const rolled_locks locks(roll, process);
+        if (!idle) recovery_ = holdfast::detail::recover_as(view_, process, locks);
+        writer_ = mutator(view_, process, locks);
+    }
+    hash_table_status try_insert(const K& key, const V& value) {
+        return writer_.try_insert(as_bytes(key), as_bytes(value)).status;
+    }
+    hash_table_status insert_or_assign(const K& key, const V& value) {
+        return writer_.insert_or_assign(as_bytes(key), as_bytes(value)).status;
+    }
+    hash_table_status update(const K& key, const V& value) {
+        return writer_.update(as_bytes(key), as_bytes(value)).status;
+    }
+    hash_table_status erase(const K& key) { return writer_.erase(as_bytes(key)).status; }
+    /// Stores `value` and answers what was there before.
+    hash_table_status swap(const K& key, const V& value, V& before) {
+        V room{};
+        std::byte* bytes = reinterpret_cast<std::byte*>(&room);
+        return writer_
+            .modify(as_bytes(key), bytes,
+                    [&] {
+                        before = room;
+                        room = value;
+                        return true;
+                    })
+            .status;
+    }
+    [[nodiscard]] const finder& reader() const { return writer_.finder(); }
+    [[nodiscard]] const view& bytes() const { return view_; }
+    [[nodiscard]] const hash_table_recovery& recovery() const { return recovery_; }
+    [[nodiscard]] mutator& core() { return writer_; }
+    [[nodiscard]] std::string damage() const { return shaped_table<Shape>::damage_of(view_.as_const()); }
+
+    template <class T>
+    [[nodiscard]] static const std::byte* as_bytes(const T& value) {
+        return reinterpret_cast<const std::byte*>(&value);
+    }
+
+ private:
+    view view_;
+    hash_table_recovery recovery_;
+    mutator writer_;
+};
+
+/// Tables of 37 buckets in three stripes for rigs. Buckets 4 and 20, of two stripes, are full of other keys, so that
+/// what is at home there lies in a bucket of another stripe: operations on `far` keys take two stripes, those of far[0]
+/// and far[1] in opposite order.
+template <class Shape>
+struct many_stage {
+    std::uint64_t near = 0;                   // at home where there is room
+    std::array<std::uint64_t, 2> far{};       // see above
+    std::uint64_t beside_far = 0;             // at home where far[0] lies
+    std::array<std::uint64_t, 52> fillers{};  // the keys that are there
+
+    [[nodiscard]] static layout::hash_table_geometry geometry() {
+        return many_geometry_for<typename Shape::key, typename Shape::value>(930, writer_roll::processes, 3);
+    }
+    [[nodiscard]] static std::uint64_t entries() { return 52; }
+
+    /// Fills the buckets and chooses the keys.
+    explicit many_stage(many_writer<Shape>& by) {
+        const auto& v = by.bytes();
+        std::size_t filled = 0, at_4 = 0, at_20 = 0;
+        bool has_near = false, has_0 = false, has_1 = false, has_beside = false;
+        std::uint64_t region_of_0 = 0;
+        for (std::uint64_t n = 0; filled < 52 || !has_near || !has_0 || !has_1 || !has_beside; ++n) {
+            const auto key = nth_key<Shape>(n);
+            const auto h = v.hash(reinterpret_cast<const std::byte*>(&key));
+            const std::uint64_t home = h.home(v.buckets);
+            holdfast::detail::probe_pairs pair(home, h, v.buckets);
+            pair.next();
+            const std::uint64_t target = v.stripe_of(pair.first());
+            if (home == 4 && at_4 == 26 && !has_0 && target == v.stripe_of(20)) {
+                has_0 = true, far[0] = n, region_of_0 = pair.first();
+            } else if (home == 20 && at_20 == 26 && !has_1 && target == v.stripe_of(4)) {
+                has_1 = true, far[1] = n;
+            } else if ((home == 4 && at_4 < 26) || (home == 20 && at_20 < 26)) {
+                (void)by.try_insert(key, stamped_value<Shape>(n, 1));
+                fillers[filled++] = n;
+                ++(home == 4 ? at_4 : at_20);
+            } else if (home == 7 && !has_near) {
+                has_near = true, near = n;
+            } else if (has_0 && home == region_of_0 && home != 20 && !has_beside) {
+                has_beside = true, beside_far = n;
+            }
+        }
+    }
+};
+
+/// The table as a reader finds it: the stamp of a key, 0 for none, nothing for a torn value.
+template <class Shape, class Finder>
+[[nodiscard]] std::optional<std::uint64_t> stamp_in(const Finder& in, std::uint64_t n) {
+    typename Shape::value value{};
+    const auto key = nth_key<Shape>(n);
+    if (in.find(reinterpret_cast<const std::byte*>(&key), reinterpret_cast<std::byte*>(&value)) ==
+        holdfast::detail::no_slot)
+        return 0;
+    return stamp_of<Shape>(n, value);
+}
+
+/// How many slots hold the key: two are a duplicate.
+template <class View, class Key>
+[[nodiscard]] unsigned copies_of(const View& view, const Key& key) {
+    unsigned copies = 0;
+    for (std::uint64_t slot = 0; slot < view.slots(); ++slot) {
+        const std::uint64_t bucket = slot / layout::tags_per_line;
+        const auto place = static_cast<unsigned>(slot % layout::tags_per_line);
+        if (holdfast::detail::is_key_tag(holdfast::detail::tag_at(view.line(bucket), place)) &&
+            holdfast::detail::equal_words(view.node_at(bucket, place), reinterpret_cast<const std::byte*>(&key),
+                                          sizeof key))
+            ++copies;
+    }
+    return copies;
+}
+
+/// One key of a table, for linearizability.hpp: kind is a table_operation or `look`, the answer a status or a stamp.
+struct table_key_model {
+    static constexpr std::uint32_t look = 9, swap = 10;
+    using state = std::uint64_t;  // stamp; 0: no entry
+
+    static bool apply(state& s, const operation& op) {
+        const auto answers = [&](hash_table_status status) {
+            return op.killed || op.answer == static_cast<std::uint64_t>(status);
+        };
+        const bool there = s != 0;
+        switch (op.kind) {
+            case static_cast<std::uint32_t>(table_operation::try_insert):
+                if (!there) s = op.given;
+                return answers(there ? hash_table_status::exists : hash_table_status::inserted);
+            case static_cast<std::uint32_t>(table_operation::insert_or_assign):
+                s = op.given;
+                return answers(there ? hash_table_status::updated : hash_table_status::inserted);
+            case static_cast<std::uint32_t>(table_operation::update):
+                if (there) s = op.given;
+                return answers(there ? hash_table_status::updated : hash_table_status::not_found);
+            case static_cast<std::uint32_t>(table_operation::erase):
+                s = 0;
+                return answers(there ? hash_table_status::erased : hash_table_status::not_found);
+            case swap: {  // answers the stamp before
+                const bool right = op.killed || op.answer == s;
+                if (there) s = op.given;
+                return right;
+            }
+            default: return op.killed || op.answer == s;
+        }
+    }
+};
+
+}  // namespace holdfast::test

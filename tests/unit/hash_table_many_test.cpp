@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "holdfast/hash_table/many.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "holdfast/hash_table/dynamic.hpp"
+#include "support/hash_table_many_image.hpp"
+#include "support/process.hpp"
+#include "support/segment_tools.hpp"
+#include "support/unique_name.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+using u64 = std::uint64_t;
+using status = hash_table_status;
+
+struct hits {
+    u64 seen;
+    std::int32_t balance;
+    std::uint32_t pad;
+    u64 name;
+    friend bool operator==(const hits&, const hits&) = default;
+};
+using table = hash_table<u64, hits, writers::many>;
+using counts = hash_table<u64, u64, writers::many>;
+
+class HashTableMany : public segment_test {
+ protected:
+    [[nodiscard]] std::string uri() const { return name_.uri(); }
+    unique_posix_name name_{"many"};
+};
+
+std::string damage_of(const auto& of) {
+    std::string text;
+    const hash_table_verification seen = of.verify([&](const hash_table_finding& f) {
+        text += std::string(describe(f.what)) + "; ";
+        return true;
+    });
+    return seen.busy == 0 ? text : text + "busy";
+}
+
+TEST_F(HashTableMany, OperationsReportStatusAndSlot) {
+    table t = table::create("heap:", {.capacity = 100});
+    EXPECT_TRUE(t.empty());
+    const hash_table_result inserted = t.try_insert(1, {1, 2, 0, 3});
+    EXPECT_EQ(inserted, status::inserted);
+    EXPECT_EQ(t.try_insert(1, {}), status::exists);
+    EXPECT_EQ(t.try_insert(1, {}).slot, inserted.slot);
+    EXPECT_EQ(t.find(1), (hits{1, 2, 0, 3}));
+    EXPECT_EQ(t.insert_or_assign(1, {5, 6, 0, 7}), status::updated);
+    EXPECT_EQ(t.insert_or_assign(2, {8, 9, 0, 10}), status::inserted);
+    EXPECT_EQ(t.update(3, {}), status::not_found);
+    EXPECT_EQ(t.modify(2, [](hits& h) { h.seen *= 2; }), status::updated);
+    EXPECT_EQ(t.find(2), (hits{16, 9, 0, 10}));
+    EXPECT_EQ(t.size(), 2U);
+    EXPECT_EQ(t.erase(1), status::erased);
+    EXPECT_EQ(t.erase(1), status::not_found);
+    EXPECT_EQ(t.modify(1, [](hits&) {}), status::not_found);
+    EXPECT_EQ(t.size(), 1U);
+    EXPECT_EQ(damage_of(t), "");
+    EXPECT_EQ(t.fault(), std::nullopt);
+}
+
+TEST_F(HashTableMany, FetchAddAnswersTheNumberBefore) {
+    table t = table::create("heap:", {.capacity = 10});
+    EXPECT_EQ(t.fetch_add(1, &hits::seen, 1), std::nullopt);
+    hash_table_result done;
+    (void)t.fetch_add(1, &hits::seen, 1, &done);
+    EXPECT_EQ(done, status::not_found);
+    (void)t.try_insert(1, {~u64{0}, 5, 0, 9});
+    EXPECT_EQ(t.fetch_add(1, &hits::seen, 3, &done), ~u64{0});
+    EXPECT_EQ(done, status::updated);
+    EXPECT_EQ(t.fetch_add(1, &hits::balance, -7), 5);
+    EXPECT_EQ(t.find(1), (hits{2, -2, 0, 9}));
+    counts c = counts::create("heap:", {.capacity = 10});
+    (void)c.try_insert(1, 40);
+    EXPECT_EQ(c.fetch_add(1, u64{2}), 40U);
+    EXPECT_EQ(c.find(1), 42U);
+}
+
+TEST_F(HashTableMany, CompareAndSetChangesOnlyWhatWasExpected) {
+    counts c = counts::create("heap:", {.capacity = 10});
+    EXPECT_EQ(c.compare_and_set(1, 0, 1), status::not_found);
+    (void)c.try_insert(1, 5);
+    EXPECT_EQ(c.compare_and_set(1, 4, 6), status::exists);
+    EXPECT_EQ(c.find(1), 5U);
+    EXPECT_EQ(c.compare_and_set(1, 5, 6), status::updated);
+    EXPECT_EQ(c.find(1), 6U);
+}
+
+TEST_F(HashTableMany, HandlesShareOneTableAndCountTogether) {
+    counts first = counts::create(uri(), {.capacity = 1000, .writer_slots = 3});
+    counts second = counts::attach(uri()), third = counts::attach(uri());
+    EXPECT_EQ((std::set{first.writer_slot(), second.writer_slot(), third.writer_slot()}),
+              (std::set<std::uint32_t>{0, 1, 2}));
+    for (u64 n = 0; n < 900; ++n) ASSERT_EQ((n % 2 == 0 ? first : second).try_insert(n, n), status::inserted);
+    for (u64 n = 0; n < 900; ++n) ASSERT_EQ(third.try_insert(n, 1), status::exists);
+    // What one inserted another erases: single counts go below zero, the sum does not.
+    for (u64 n = 0; n < 800; ++n) ASSERT_EQ(third.erase(n), status::erased);
+    EXPECT_EQ(first.size(), 100U);
+    const auto reader = hash_table_reader<u64, u64>::attach(uri());
+    EXPECT_EQ(reader.size(), 100U);
+    EXPECT_EQ(reader.find(850), 850U);
+    EXPECT_EQ(damage_of(reader), "");
+}
+
+TEST_F(HashTableMany, IsFilledToTheLastSlotsByWritersInTurn) {
+    counts first = counts::create(uri(), {.capacity = 2000});
+    counts second = counts::attach(uri());
+    u64 n = 0;
+    while ((n % 2 == 0 ? first : second).try_insert(n, n) == status::inserted) ++n;
+    EXPECT_GE(n, first.slots() * 97 / 100);
+    EXPECT_EQ(second.try_insert(n, n), status::full);
+    for (u64 i = 0; i < n; ++i) ASSERT_EQ((i % 3 == 0 ? first : second).fetch_add(i, u64{1}), i);
+    EXPECT_EQ(damage_of(first), "");
+    for (u64 i = 0; i < n; ++i) ASSERT_EQ((i % 3 == 0 ? second : first).erase(i), status::erased);
+    EXPECT_EQ(first.size(), 0U);
+    EXPECT_EQ(damage_of(second), "");
+}
+
+TEST_F(HashTableMany, MoreWritersThanSlotsAreRefusedUntilOneEnds) {
+    std::optional<counts> first = counts::create(uri(), {.capacity = 10, .writer_slots = 2});
+    counts second = counts::attach(uri());
+    try {
+        (void)counts::attach(uri());
+        ADD_FAILURE() << "a third writer for two slots";
+    } catch (const error& refused) {
+        EXPECT_EQ(refused.reason(), errc::writer_alive);
+        EXPECT_THAT(refused.what(), testing::HasSubstr("2 writer slots"));
+    }
+    first.reset();
+    EXPECT_EQ(counts::attach(uri()).writer_slot(), 0U);
+    child_process dies([&] {
+        const counts third = counts::attach(uri());
+        ::raise(SIGKILL);
+    });
+    (void)dies.wait();
+    EXPECT_EQ(counts::attach(uri()).writer_slot(), 0U);
+    EXPECT_THROW((void)counts::create("heap:", {.capacity = 10, .writer_slots = 0}), error);
+    EXPECT_THROW((void)counts::create("heap:", {.capacity = 10, .writer_slots = 1025}), error);
+}
+
+TEST_F(HashTableMany, ThePolicyIsTheTablesNotTheHandles) {
+    const unique_posix_name other("one");
+    (void)counts::create(uri(), {.capacity = 10});
+    (void)hash_table<u64, u64>::create(other.uri(), {.capacity = 10});
+    const auto refused = [](auto&& attach) -> std::string {
+        try {
+            attach();
+        } catch (const error& why) {
+            EXPECT_EQ(why.reason(), errc::geometry_mismatch);
+            return why.what();
+        }
+        return "attached";
+    };
+    EXPECT_THAT(refused([&] { (void)hash_table<u64, u64>::attach(uri()); }), testing::HasSubstr("many writers"));
+    EXPECT_THAT(refused([&] { (void)dynamic_hash_table::attach(uri()); }), testing::HasSubstr("many writers"));
+    EXPECT_THAT(refused([&] { (void)counts::attach(other.uri()); }), testing::HasSubstr("one writer"));
+    EXPECT_EQ(dynamic_hash_table_reader::attach(uri()).size(), 0U);
+}
+
+TEST_F(HashTableMany, AChangeThatThrowsChangesNothingAndOneThatReturnsToTheTableIsRefused) {
+    counts c = counts::create(uri(), {.capacity = 10});
+    counts other = counts::attach(uri());
+    (void)c.try_insert(1, 5);
+    EXPECT_THROW((void)c.modify(1,
+                                [](u64& value) {
+                                    value = 9;
+                                    throw 1;
+                                }),
+                 int);
+    EXPECT_EQ(c.find(1), 5U);
+    EXPECT_EQ(other.update(1, 6), status::updated);
+    status inner{};
+    EXPECT_EQ(c.modify(1, [&](u64& value) { inner = c.erase(value); }), status::updated);
+    EXPECT_EQ(inner, status::contended);
+    EXPECT_EQ(other.update(1, 7), status::updated);
+}
+
+TEST_F(HashTableMany, AForkedCopyRefusesAndItsEndFreesNothing) {
+    counts c = counts::create(uri(), {.capacity = 10, .writer_slots = 1});
+    child_process child(
+        [&]() -> std::string { return c.try_insert(1, 1) == status::read_only ? "" : "the copy wrote"; });
+    EXPECT_TRUE(child.wait().success()) << child.wait().text();
+    EXPECT_THROW((void)counts::attach(uri()), error);
+    EXPECT_EQ(c.try_insert(1, 1), status::inserted);
+}
+
+TEST_F(HashTableMany, AMemfdIsWrittenByItsDescriptors) {
+    counts c = counts::create("memfd:", {.capacity = 10});
+    (void)c.try_insert(1, 0);
+    child_process child([&]() -> std::string {
+        counts mine = counts::attach(c.segment().descriptors());
+        if (mine.writer_slot() == c.writer_slot()) return "two writers in one slot";
+        for (int i = 0; i < 1000; ++i) (void)mine.fetch_add(1, u64{1});
+        return {};
+    });
+    for (int i = 0; i < 1000; ++i) (void)c.fetch_add(1, u64{1});
+    EXPECT_TRUE(child.wait().success()) << child.wait().text();
+    EXPECT_EQ(c.find(1), 2000U);
+}
+
+// Stays inside a change of key 1, with its stripe, until it is killed.
+child_process one_that_holds(const std::string& uri) {
+    child_process holder([&](channel& talk) -> std::string {
+        counts mine = counts::attach(uri);
+        (void)mine.modify(1, [&](u64&) {
+            talk.signal();
+            for (;;) ::pause();
+        });
+        return {};
+    });
+    EXPECT_TRUE(holder.talk().wait());
+    return holder;
+}
+
+TEST_F(HashTableMany, WhoeverIsStoppedKeepsItsStripeAndIsNamed) {
+    counts c = counts::create(uri(), {.capacity = 10'000});
+    for (u64 n = 0; n < 1000; ++n) (void)c.try_insert(n, n);
+    child_process holder = one_that_holds(uri());
+    c.set_patience(20ms);
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(c.update(1, 100), status::contended);
+    EXPECT_GE(std::chrono::steady_clock::now() - start, 20ms);
+    ASSERT_TRUE(c.blocked_by());
+    EXPECT_EQ(c.blocked_by()->pid, static_cast<u64>(holder.pid()));
+    EXPECT_EQ(c.find(1), 1U) << "readers do not wait";
+    c.set_patience(0ns);
+    u64 done = 0;
+    for (u64 n = 0; n < 1000; ++n) done += c.update(n, n + 1) == status::updated ? 1 : 0;
+    EXPECT_LT(done, 1000U);
+    EXPECT_GT(done, 900U) << "the rest of the table goes on";
+    EXPECT_EQ(damage_of(c), "");
+
+    holder.send_signal(SIGKILL);
+    (void)holder.wait();
+    EXPECT_EQ(c.update(1, 100), status::updated) << "the dead are known at once";
+    EXPECT_EQ(c.takeovers(), 1U);
+    for (u64 n = 0; n < 1000; ++n) ASSERT_EQ(c.update(n, n), status::updated);
+    EXPECT_EQ(damage_of(c), "");
+}
+
+TEST_F(HashTableMany, AttachingGivesBackWhatTheDeadHeld) {
+    counts c = counts::create(uri(), {.capacity = 1000});
+    (void)c.try_insert(1, 1);
+    child_process holder = one_that_holds(uri());
+    holder.send_signal(SIGKILL);
+    (void)holder.wait();
+    EXPECT_TRUE(counts::attach(uri()).recovery().stripes_given_back);
+    c.set_patience(0ns);
+    EXPECT_EQ(c.update(1, 2), status::updated);
+    EXPECT_EQ(c.takeovers(), 0U);
+}
+
+// Damage of what only many writers have, over plain bytes.
+class HashTableManyDamage : public ::testing::Test {
+ protected:
+    using writer = many_writer<narrow_shape>;
+    layout::hash_table_geometry geometry_ = many_geometry_for<u64, u64>(1000, 4);
+    aligned_bytes bytes_{geometry_.body_bytes()};
+    writer_roll roll_{2};
+    writer first_{bytes_.bytes(), geometry_, roll_, 0}, second_{bytes_.bytes(), geometry_, roll_, 1};
+    const u64 key_ = nth_key<narrow_shape>(1);
+    std::byte* stripe_of_key() {
+        const auto& v = first_.bytes();
+        return v.stripe(v.stripe_of(v.hash(reinterpret_cast<const std::byte*>(&key_)).home(v.buckets)));
+    }
+    void own(std::uint32_t owner) {
+        holdfast::detail::store_release<std::uint32_t>(stripe_of_key() + layout::stripe_owner_offset, owner);
+    }
+};
+
+TEST_F(HashTableManyDamage, AnOwnerThatIsNoneIsFoundAndRefused) {
+    own(5);
+    EXPECT_THAT(first_.damage(), testing::HasSubstr("owner"));
+    EXPECT_EQ(first_.try_insert(key_, 1), status::corrupt);
+    EXPECT_EQ(first_.reader().fault(), errc::corrupt);
+}
+
+TEST_F(HashTableManyDamage, AnOwnerThatIsDeadAndKnowsNothingIsReplaced) {
+    own(3 + 1);
+    EXPECT_THAT(first_.damage(), testing::HasSubstr("owner"));
+    EXPECT_EQ(first_.try_insert(key_, 1), status::inserted);
+    own(0 + 1);  // itself
+    EXPECT_EQ(first_.erase(key_), status::erased);
+    EXPECT_EQ(first_.damage(), "");
+}
+
+TEST_F(HashTableManyDamage, AJournalThatNamesWhatIsNotItsOwnChangesNothing) {
+    ASSERT_EQ(first_.try_insert(key_, 1), status::inserted);
+    const std::vector<std::byte> before(bytes_.bytes().begin(), bytes_.bytes().end());
+    const auto slot = first_.reader().find(reinterpret_cast<const std::byte*>(&key_), nullptr);
+    std::byte* journal = first_.bytes().journal_at(3);
+    for (const u64 named : {slot, geometry_.slots() + 5}) {
+        const holdfast::detail::hash_table_intent open =
+            holdfast::detail::hash_table_intent{}.next(holdfast::detail::hash_table_intent::erase, named, 0);
+        holdfast::detail::store_release<u64>(journal + layout::journal_intent_offset, open.word);
+        EXPECT_NE(first_.damage(), "");
+        const writer fourth(bytes_.bytes(), geometry_, roll_, 3);
+        EXPECT_TRUE(fourth.recovery().journal_rejected);
+        EXPECT_EQ(first_.damage(), "");
+        EXPECT_EQ(
+            std::memcmp(before.data() + geometry_.digests_offset, bytes_.bytes().data() + geometry_.digests_offset,
+                        before.size() - geometry_.digests_offset),
+            0);
+    }
+    holdfast::detail::store_release<u64>(journal + layout::journal_sequence_offset, 1);
+    EXPECT_NE(first_.damage(), "");
+    EXPECT_TRUE(writer(bytes_.bytes(), geometry_, roll_, 3).recovery().journal_rejected);
+    EXPECT_EQ(first_.damage(), "");
+}
+
+TEST_F(HashTableManyDamage, EveryFlippedBitOfAStripeIsFoundOrHarmless) {
+    ASSERT_EQ(first_.try_insert(key_, 1), status::inserted);
+    for (unsigned bit = 0; bit < 8 * layout::stripe_bytes; ++bit) {
+        std::byte& byte = stripe_of_key()[bit / 8];
+        byte ^= std::byte{1} << (bit % 8);
+        // Bit 0 names the writer that held it last, whose journal still says so: it could be in an operation.
+        EXPECT_EQ(first_.damage().empty(), bit == 0 || bit >= 32) << bit;
+        if (bit == 0 || bit >= 32) {
+            EXPECT_EQ(first_.update(key_, bit), status::updated);
+        }
+        byte = bit / 8 < 4 ? std::byte{0} : byte;
+        EXPECT_EQ(first_.damage(), "");
+    }
+}
+
+}  // namespace
