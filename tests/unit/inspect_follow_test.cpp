@@ -393,6 +393,9 @@ TEST(MessageText, BytesAreShownAsWhatTheyAre) {
     members.clear();
     choose.append_members(members, bytes_of("\xff"));
     EXPECT_EQ(members, R"("bytes":1,"hex":"ff")");
+    members.clear();
+    text.append_members(members, bytes_of("\xc2\x9b\x1b\x7f\xff\xc2\xa0"));
+    EXPECT_EQ(members, "\"bytes\":7,\"text\":\"\\u009b\\u001b\\u007f\\\\xff\xc2\xa0\"");
 }
 
 TEST(MessageText, FiltersAreFieldsOrContainedText) {

@@ -105,6 +105,23 @@ TEST_F(InspectHashMap, AScanShowsEverythingOnceAndBytesAsDigits) {
     EXPECT_EQ(met, 2U);
 }
 
+// What a terminal obeys reaches none, as JSON or as a line: C0, DEL, C1, and bytes that are no UTF-8.
+TEST_F(InspectHashMap, ControlsAreEscaped) {
+    ASSERT_TRUE(map_.set("c1\xc2\x9b", "\xc2\x80 \x7f \x1b[31m \xc2\xa0"));
+    const std::string json = get("c1\xc2\x9b");
+    EXPECT_NE(json.find("\"key\":\"c1\\u009b\""), std::string::npos) << json;
+    EXPECT_NE(json.find("\"value\":\"\\u0080 \\u007f \\u001b[31m \xc2\xa0\""), std::string::npos) << json;
+    ASSERT_TRUE(map_.set("no text", "\x9b"));
+    EXPECT_NE(get("no text").find("\"value_hex\":\"9b\""), std::string::npos);
+    const map_reader looked = reader();
+    looked.scan([&](const hash_map_entry& entry) {
+        std::string line;
+        looked.append_line(line, entry);
+        EXPECT_TRUE(std::ranges::all_of(line, [](char c) { return (c >= ' ' && c < 0x7f) || c == '\t' || c == '\n'; }));
+        return true;
+    });
+}
+
 TEST_F(InspectHashMap, KeysThatAreRecordsAreSpelledByTheirFields) {
     const test::unique_posix_name name("points");
     auto map = hash_map<point>::create(name.uri(), {.capacity = 10});
