@@ -272,7 +272,7 @@ __attribute__((target("avx2"), noinline)) int sum_beside_matches(const int* numb
 }
 
 TEST(HashTableCore, MatchLeavesTheRegistersOfWiderTargetsAlone) {
-    if (detail::widest_vector_unit() != detail::vector_unit::avx2) GTEST_SKIP() << "this processor has no AVX2";
+    if (detail::widest_vector_unit() == detail::vector_unit::compiled) GTEST_SKIP() << "this processor has no AVX2";
     int numbers[64];
     for (int i = 0; i < 64; ++i) numbers[i] = i;
     std::uint32_t places = 0;
@@ -280,6 +280,72 @@ TEST(HashTableCore, MatchLeavesTheRegistersOfWiderTargetsAlone) {
     EXPECT_EQ(places, 0U);
 }
 #endif
+
+/// What a finder with these vector instructions sees of keys [0, count), one by one and in batches.
+template <class K, class V>
+std::vector<std::optional<V>> found_with(const hash_table_image<K, V>& table, detail::vector_unit unit, bool prefetches,
+                                         u64 count) {
+    auto view = table.view().as_const();
+    view.vectors = unit;
+    view.prefetches = prefetches;
+    const typename hash_table_image<K, V>::finder finder(view);
+    std::vector<K> keys;
+    for (u64 key = 0; key < count; ++key) keys.push_back(make<K>(key));
+    std::vector<std::optional<V>> single, batched;
+    V value;
+    std::byte* const bytes = reinterpret_cast<std::byte*>(&value);
+    for (const K& key : keys) {
+        const bool there = finder.find(table.as_bytes(key), bytes) != detail::no_slot;
+        EXPECT_EQ(finder.find(table.as_bytes(key), nullptr) != detail::no_slot, there);
+        single.push_back(there ? std::optional(value) : std::nullopt);
+    }
+    detail::find_batch(
+        finder, table.as_bytes(keys.front()), keys.size(), [&](std::size_t) { return bytes; },
+        [&](std::size_t, u64 slot) {
+            batched.push_back(slot != detail::no_slot ? std::optional(value) : std::nullopt);
+        });
+    EXPECT_EQ(single, batched);
+    EXPECT_FALSE(finder.fault());
+    return single;
+}
+
+template <class K, class V>
+void compare_vector_units() {
+    constexpr u64 count = 5000;
+    hash_table_image<K, V> table(geometry_for<K, V>(capacity_for_slots(count * 100 / 97)));
+    std::vector<std::optional<V>> expected(2 * count);
+    for (u64 key = 0; key < count; ++key)
+        if (table.try_insert(make<K>(key), make<V>(key * 7)) == status::inserted) expected[key] = make<V>(key * 7);
+    table.arm_update(make<K>(3), make<V>(99));  // and one value that only the journal holds
+    expected[3] = make<V>(99);
+    for (unsigned unit = 0; unit <= static_cast<unsigned>(detail::widest_vector_unit()); ++unit)
+        for (const bool prefetches : {false, true})
+            EXPECT_EQ(found_with(table, static_cast<detail::vector_unit>(unit), prefetches, 2 * count), expected)
+                << "vector unit " << unit << (prefetches ? ", prefetching" : "");
+}
+
+TEST(HashTableCore, EveryVectorUnitFindsTheSame) {
+    compare_vector_units<u64, u64>();
+    compare_vector_units<u64, wide_value>();
+    compare_vector_units<std::uint32_t, odd_value>();
+}
+
+TEST(HashTableCore, MostEntriesLieWhereReadersGuess) {
+    hash_table_image<u64, u64> table(geometry_for<u64, u64>(capacity_for_slots(30'000)));
+    const auto view = table.view();
+    const u64 count = view.slots() * 9 / 10;
+    u64 in_line = 0, beside = 0;
+    for (u64 key = 0; key < count; ++key) {
+        ASSERT_EQ(table.try_insert(key, key), status::inserted);
+        const u64 slot = table.reader().find(table.as_bytes(key), nullptr);
+        const u64 guess = view.preferred_slot(view.hash(table.as_bytes(key)));
+        EXPECT_EQ(guess / layout::tags_per_line, view.hash(table.as_bytes(key)).home(view.buckets));
+        in_line += slot / 4 == guess / 4 ? 1 : 0;
+        beside += slot / 8 == guess / 8 ? 1 : 0;
+    }
+    EXPECT_GT(in_line, count * 75 / 100);
+    EXPECT_GT(beside, count * 85 / 100);
+}
 
 TEST(HashTableCore, ProbeSequenceNeverMeetsABucketTwice) {
     test::seeded_random random;

@@ -174,7 +174,8 @@ TEST(HashTableLayout, EveryKindOfDamageHasItsReason) {
     EXPECT_THAT(reason_of(3, 0), ::testing::HasSubstr("key size"));
     EXPECT_THAT(reason_of(4, 0), ::testing::HasSubstr("value size"));
     EXPECT_THAT(reason_of(5, 36), ::testing::HasSubstr("node size"));
-    EXPECT_THAT(reason_of(6, 4), ::testing::HasSubstr("overlaps the key"));
+    EXPECT_THAT(reason_of(6, 4), ::testing::HasSubstr("right behind the key"));
+    EXPECT_THAT(reason_of(6, 16), ::testing::HasSubstr("right behind the key"));
     EXPECT_THAT(reason_of(7, 1U << 30), ::testing::HasSubstr("behind the end"));
     EXPECT_THAT(reason_of(8, good.nodes_offset + 8), ::testing::HasSubstr("not aligned"));
     EXPECT_THAT(reason_of(8, good.nodes_offset + 64), ::testing::HasSubstr("behind the end"));

@@ -39,7 +39,8 @@ inline void store_release(std::byte* at, T value) noexcept {
 }
 
 /// Copies bytes [offset, offset + bytes) of the 8-aligned words at `base` to private memory (I1, I2).
-inline void copy_from_words(std::byte* to, const std::byte* base, std::size_t offset, std::size_t bytes) noexcept {
+[[gnu::always_inline]] inline void copy_from_words(std::byte* to, const std::byte* base, std::size_t offset,
+                                                   std::size_t bytes) noexcept {
     const std::size_t lead = offset % 8;
     base += offset;
     if (lead != 0) [[unlikely]] {
@@ -90,7 +91,8 @@ inline void copy_to_words(std::byte* base, std::size_t offset, const std::byte* 
 }
 
 /// Whether the first `bytes` bytes of the 8-aligned words at `base` equal those at `key` (I1, I2).
-[[nodiscard]] inline bool equal_words(const std::byte* base, const std::byte* key, std::size_t bytes) noexcept {
+[[nodiscard, gnu::always_inline]] inline bool equal_words(const std::byte* base, const std::byte* key,
+                                                          std::size_t bytes) noexcept {
     for (; bytes >= 8; bytes -= 8, base += 8, key += 8) {
         std::uint64_t word;
         std::memcpy(&word, key, 8);

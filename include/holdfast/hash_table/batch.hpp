@@ -3,9 +3,9 @@
 //
 // One lookup waits for memory twice: for the tag line and for the node. A processor looks only two to four lookups
 // ahead by itself. Groups of 16 keys go through three passes: hash and ask for the tag line; match and ask for the
-// first candidate's node, or for the first pair of lines where the key may have gone on; then the ordinary find, whose
-// lines have arrived. A table that fits into a core's second cache gives nothing to wait for: there each key is found
-// at once.
+// first candidate's node, or for the first pair of lines where the key may have gone on, if it is not known to be
+// absent by then; then the ordinary find, whose lines have arrived. A table that fits into a core's second cache gives
+// nothing to wait for: there each key is found at once.
 #pragma once
 
 #include <cstddef>
@@ -37,20 +37,26 @@ void find_batch(const hash_table_finder<Node, Match>& finder, const std::byte* k
             homes[i] = hashes[i].home(view.buckets);
             view.prefetch_line(homes[i]);
         }
+        std::uint32_t absent = 0;
         for (std::size_t i = 0; i < n; ++i) {
             const std::byte* line = view.line(homes[i]);
             const std::uint32_t places = match_tags<Match>(line, hashes[i].tag(), view.vectors);
             if (places != 0) {
                 __builtin_prefetch(view.node_at(homes[i], static_cast<unsigned>(std::countr_zero(places))));
-            } else if (counter_of(line, hashes[i].group()) != 0) {
+            } else if (counter_of(line, hashes[i].group()) == 0) {
+                absent |= std::uint32_t{1} << i;
+            } else {
                 probe_pairs pair(homes[i], hashes[i], view.buckets);
                 pair.next();
                 view.prefetch_line(pair.first());
                 view.prefetch_line(pair.second());
             }
         }
-        for (std::size_t i = 0; i < n; ++i)
-            found(from + i, finder.find_hashed(hashes[i], homes[i], keys + (from + i) * key_bytes, value_of(from + i)));
+        for (std::size_t i = 0; i < n; ++i) {
+            const std::byte* key = keys + (from + i) * key_bytes;
+            const bool is_absent = (absent >> i & 1U) != 0;
+            found(from + i, is_absent ? no_slot : finder.find_hashed(hashes[i], key, value_of(from + i)));
+        }
     }
 }
 

@@ -43,31 +43,25 @@ class hash_table_finder {
 
     /// Copies the value of `key` to `value`, which may be nullptr. Returns: the entry's slot, or no_slot (value is then
     /// undefined).
-    std::uint64_t find(const std::byte* key, std::byte* value) const noexcept {
-        std::uint64_t slot = no_slot;
-        return find(key, value, slot) ? slot : no_slot;
-    }
-    /// The same, told by whether there is one: what nobody does with the slot costs nothing.
-    bool find(const std::byte* key, std::byte* value, std::uint64_t& slot) const noexcept {
+    [[gnu::always_inline]] std::uint64_t find(const std::byte* key, std::byte* value) const noexcept {
+#if defined(HOLDFAST_HASH_TABLE_WIDER)
+        if constexpr (Match == tag_match::best)
+            if (view_.vectors == vector_unit::avx512) return find_avx512(key, value);
+#endif
         const hash_parts h = view_.hash(key);
-        const std::uint64_t home = h.home(view_.buckets);
-        view_.prefetch_preferred(home, h);
-        return find_hashed(h, home, key, value, slot);
+        view_.prefetch_preferred(h);
+        return find_hashed_here(h, key, value);
     }
 
-    std::uint64_t find_hashed(hash_parts h, std::uint64_t home, const std::byte* key, std::byte* value) const noexcept {
-        std::uint64_t slot = no_slot;
-        return find_hashed(h, home, key, value, slot) ? slot : no_slot;
+    /// The same where the hash is known, and its lines were asked for.
+    std::uint64_t find_hashed(hash_parts h, const std::byte* key, std::byte* value) const noexcept {
+#if defined(HOLDFAST_HASH_TABLE_WIDER)
+        if constexpr (Match == tag_match::best)
+            if (view_.vectors == vector_unit::avx512) return find_hashed_avx512(h, key, value);
+#endif
+        return find_hashed_here(h, key, value);
     }
-    bool find_hashed(hash_parts h, std::uint64_t home, const std::byte* key, std::byte* value,
-                     std::uint64_t& slot) const noexcept {
-        if (search_bucket(home, h.tag(), key, value, slot)) return true;
-        if (counter_of(view_.line(home), h.group()) == 0) return false;
-        const std::uint64_t further = find_in_pairs(h, home, key, value);
-        if (further == no_slot) return false;
-        slot = further;
-        return true;
-    }
+
     /// Copies the entry in a slot, whatever its key. Either pointer may be nullptr. Returns: whether the slot holds an
     /// entry.
     bool read_slot(std::uint64_t slot, std::byte* key, std::byte* value) const noexcept {
@@ -137,17 +131,79 @@ class hash_table_finder {
         return sum < view_.slots() ? sum : view_.slots();
     }
 
-    /// The rest of the way of a key that may have gone past its home bucket: out of line, since few do.
+#if defined(HOLDFAST_HASH_TABLE_WIDER)
+    // By the instructions of AVX-512: calls, as they are compiled for another processor than their caller. They call
+    // nobody but in their last instruction, so they need no stack.
+    [[gnu::noinline, HOLDFAST_HASH_TABLE_AVX512]] std::uint64_t find_avx512(const std::byte* key,
+                                                                            std::byte* value) const noexcept {
+        const hash_parts h = view_.hash(key);
+        view_.prefetch_preferred(h);
+        const std::uint64_t home = h.home(view_.buckets);
+        const std::byte* line = view_.line(home);
+        const std::uint32_t version = version_of(line);  // R2
+        return find_among(match_tags_avx512(line, h.tag()), line, version, h, home, key, value);
+    }
+    [[gnu::noinline, HOLDFAST_HASH_TABLE_AVX512]] std::uint64_t find_hashed_avx512(hash_parts h, const std::byte* key,
+                                                                                   std::byte* value) const noexcept {
+        const std::uint64_t home = h.home(view_.buckets);
+        const std::byte* line = view_.line(home);
+        const std::uint32_t version = version_of(line);  // R2
+        return find_among(match_tags_avx512(line, h.tag()), line, version, h, home, key, value);
+    }
+#endif
+
+    [[gnu::always_inline]] std::uint64_t find_hashed_here(hash_parts h, const std::byte* key,
+                                                          std::byte* value) const noexcept {
+        const std::uint64_t home = h.home(view_.buckets);
+        const std::byte* line = view_.line(home);
+        const std::uint32_t version = version_of(line);  // R2
+        return find_among(match_tags<Match>(line, h.tag(), view_.vectors), line, version, h, home, key, value);
+    }
+
+    /// The rest of a search once the home bucket's tags were matched. Nearly every key is the first of its tag there,
+    /// or nowhere; all other ways are out of line.
+    [[gnu::always_inline]] std::uint64_t find_among(std::uint32_t places, const std::byte* line, std::uint32_t version,
+                                                    hash_parts h, std::uint64_t home, const std::byte* key,
+                                                    std::byte* value) const noexcept {
+        if (places == 0) {
+            if (counter_of(line, h.group()) == 0) return no_slot;
+            return find_in_pairs(h, home, key, value);
+        }
+        const std::uint64_t slot = home * layout::tags_per_line + static_cast<unsigned>(std::countr_zero(places));
+        const std::byte* node = view_.nodes + slot * view_.node_bytes;
+        if (!equal_words(node, key, view_.node.key_bytes())) [[unlikely]]
+            return find_everywhere(h, home, key, value);
+        if (value != nullptr) copy_from_words(value, node, view_.value_at(), view_.node.value_bytes());
+        // An odd version is never equal to itself without the lowest bit: it goes the long way, too.
+        if (!version_is_still(line, version & ~std::uint32_t{1})) [[unlikely]]
+            return find_everywhere(h, home, key, value);
+        return slot;
+    }
+
+    [[gnu::noinline]] std::uint64_t find_everywhere(hash_parts h, std::uint64_t home, const std::byte* key,
+                                                    std::byte* value) const noexcept {
+        const std::uint64_t slot = search_bucket(home, h.tag(), key, value);
+        if (slot != no_slot) return slot;
+        if (counter_of(view_.line(home), h.group()) == 0) return no_slot;
+        return find_in_pairs(h, home, key, value);
+    }
+
+    /// The rest of the way of a key that may have gone past its home bucket.
     [[gnu::noinline]] std::uint64_t find_in_pairs(hash_parts h, std::uint64_t home, const std::byte* key,
                                                   std::byte* value) const noexcept {
         const unsigned group = h.group();
+        const std::uint64_t place = view_.preferred_slot(h) - home * layout::tags_per_line;
         probe_pairs pair(home, h, view_.buckets);
-        std::uint64_t slot = no_slot;
         for (std::uint32_t i = 0; i < view_.pairs_max; ++i) {
             pair.next();
+            view_.prefetch_line(pair.first());
             view_.prefetch_line(pair.second());
-            if (search_bucket(pair.first(), h.tag(), key, value, slot)) return slot;
-            if (search_bucket(pair.second(), h.tag(), key, value, slot)) return slot;
+            view_.prefetch_preferred_in(pair.first(), place);
+            view_.prefetch_preferred_in(pair.second(), place);
+            for (const std::uint64_t bucket : {pair.first(), pair.second()}) {
+                const std::uint64_t slot = search_bucket(bucket, h.tag(), key, value);
+                if (slot != no_slot) return slot;
+            }
             if (counter_of(view_.line(pair.first()), group) == 0 || counter_of(view_.line(pair.second()), group) == 0)
                 break;
         }
@@ -158,44 +214,14 @@ class hash_table_finder {
     // going there.
     static constexpr std::uint32_t patient_attempts = 8;
 
-    bool search_bucket(std::uint64_t bucket, std::uint16_t tag, const std::byte* key, std::byte* value,
-                       std::uint64_t& slot) const noexcept {
-        const std::byte* line = view_.line(bucket);
-        const std::uint32_t version = version_of(line);  // R2
-        std::uint32_t places = match_tags<Match>(line, tag, view_.vectors);
-        while (places != 0) {
-            const unsigned place = static_cast<unsigned>(std::countr_zero(places));
-            places &= places - 1;
-            const std::byte* node = view_.node_at(bucket, place);
-            if (!equal_words(node, key, view_.node.key_bytes())) continue;
-            if (value != nullptr) copy_from_words(value, node, view_.value_offset, view_.node.value_bytes());
-            // An odd version is never equal to itself without the lowest bit: it goes the long way, too.
-            if (!version_is_still(line, version & ~std::uint32_t{1})) [[unlikely]] {
-                const std::uint64_t again = search_bucket_again(bucket, tag, key, value);
-                if (again == no_slot) return false;
-                slot = again;
-                return true;
-            }
-            slot = bucket * layout::tags_per_line + place;
-            return true;
-        }
-        return false;
-    }
-
-    /// The same for a bucket that is being written.
-    [[gnu::noinline]] std::uint64_t search_bucket_again(std::uint64_t bucket, std::uint16_t tag, const std::byte* key,
-                                                        std::byte* value) const noexcept {
+    /// Looks for the key in one bucket, as often as it takes to find it at rest.
+    std::uint64_t search_bucket(std::uint64_t bucket, std::uint16_t tag, const std::byte* key,
+                                std::byte* value) const noexcept {
         const std::byte* line = view_.line(bucket);
         for (std::uint32_t attempt = 0; attempt < AttemptsMax; ++attempt) {
             const std::uint32_t version = version_of(line);  // R2
-            std::uint32_t places = match_tags<Match>(line, tag, view_.vectors);
-            std::uint64_t slot = no_slot;
-            for (; places != 0 && slot == no_slot; places &= places - 1) {
-                const unsigned place = static_cast<unsigned>(std::countr_zero(places));
-                if (equal_words(view_.node_at(bucket, place), key, view_.node.key_bytes()))
-                    slot = bucket * layout::tags_per_line + place;
-            }
-            if (slot == no_slot) return no_slot;  // erased meanwhile
+            const std::uint64_t slot = slot_among(match_tags<Match>(line, tag, view_.vectors), bucket, key);
+            if (slot == no_slot) return no_slot;  // not there, or erased meanwhile
             const copied result = copy_value(bucket, slot, version, value, attempt);
             if (result == copied::yes) return slot;
             if (result == copied::corrupt) {
@@ -205,6 +231,15 @@ class hash_table_finder {
             pause();
         }
         fault_.set(errc::contended);
+        return no_slot;
+    }
+
+    /// The first of these places that holds the key.
+    std::uint64_t slot_among(std::uint32_t places, std::uint64_t bucket, const std::byte* key) const noexcept {
+        for (; places != 0; places &= places - 1) {
+            const std::uint64_t slot = bucket * layout::tags_per_line + static_cast<unsigned>(std::countr_zero(places));
+            if (equal_words(view_.nodes + slot * view_.node_bytes, key, view_.node.key_bytes())) return slot;
+        }
         return no_slot;
     }
 
@@ -224,7 +259,7 @@ class hash_table_finder {
             if (!ours) return version_is_still(line, version) ? copied::corrupt : copied::again;
             if (named == slot) {
                 if (value != nullptr)
-                    copy_from_words(value, journal + layout::journal_image_offset, view_.value_offset,
+                    copy_from_words(value, journal + layout::journal_image_offset, view_.value_at(),
                                     view_.node.value_bytes());
                 // Relaxed: the word loads above were acquire, so this stays behind them; a word of the next update
                 // would bring along the sequence that disarmed this one. The version tells that the key read before is
@@ -235,7 +270,7 @@ class hash_table_finder {
         }
         if (value != nullptr)
             copy_from_words(value, view_.node_at(bucket, static_cast<unsigned>(slot % layout::tags_per_line)),
-                            view_.value_offset, view_.node.value_bytes());
+                            view_.value_at(), view_.node.value_bytes());
         return version_is_still(line, version) ? copied::yes : copied::again;
     }
 

@@ -256,7 +256,7 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
         const hash_parts h = view_.hash(key);
         const std::uint64_t bucket = h.home(view_.buckets), home = view_.stripe_of(bucket);
         view_.prefetch_line(bucket);
-        view_.prefetch_preferred(bucket, h);
+        view_.prefetch_preferred(h);
         __builtin_prefetch(view_.digest_of(bucket), 1);
         claim owned(*this);
         std::uint32_t turn = 0;

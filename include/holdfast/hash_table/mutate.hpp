@@ -170,7 +170,7 @@ class hash_table_mutator {
     [[nodiscard]] location locate(hash_parts h, const std::byte* key) const noexcept {
         location at;
         const std::uint64_t home = h.home(view_.buckets);
-        view_.prefetch_preferred(home, h);
+        view_.prefetch_preferred(h);
         if (search(home, h.tag(), key, at)) return at;
         at.bucket = home;
         at.free_places = match_tags<Match>(view_.line(home), layout::tag_free, view_.vectors);
@@ -222,13 +222,19 @@ class hash_table_mutator {
         return at;
     }
 
-    /// The free place next to the one the hash prefers, so that a reader's early guess at the cache line is often
-    /// right.
+    /// A free place in the cache line that a reader with this hash asks for early, or in the line beside it, which
+    /// processors fetch along; else the first behind, or any.
     [[nodiscard]] unsigned choose_place(hash_parts h, std::uint64_t bucket, std::uint32_t free_places) const noexcept {
-        const std::int64_t offset = view_.preferred_offset(bucket, h);
-        const std::uint32_t stride = static_cast<std::uint32_t>(view_.node_bytes);
-        const std::uint32_t start = offset <= 0 ? 0 : (static_cast<std::uint32_t>(offset) + stride - 1) / stride;
-        const std::uint32_t behind = start < layout::tags_per_line ? free_places >> start << start : 0;
+        const std::uint64_t first = bucket * layout::tags_per_line;
+        const std::uint64_t preferred = view_.preferred_slot(h);
+        const unsigned wanted = static_cast<unsigned>(preferred % layout::tags_per_line);
+        for (const std::uint32_t width : {view_.slots_per_line, 2 * view_.slots_per_line}) {
+            const std::uint64_t from = (first + wanted) & ~std::uint64_t{width - 1};  // may lie in the bucket before
+            const std::uint32_t line = (std::uint32_t{1} << width) - 1;
+            const std::uint32_t places = from < first ? line >> (first - from) : line << (from - first);
+            if ((free_places & places) != 0) return static_cast<unsigned>(std::countr_zero(free_places & places));
+        }
+        const std::uint32_t behind = free_places >> wanted << wanted;
         return static_cast<unsigned>(std::countr_zero(behind != 0 ? behind : free_places));
     }
 

@@ -39,15 +39,13 @@ class hash_table_queries {
 
     /// Returns: a copy of the key's value, never torn; or nothing.
     /// Threads: any number, beside the writer. Cost: one or two cache lines. After a crash of the writer: as before.
-    [[nodiscard]] std::optional<V> find(const K& key) const noexcept {
+    [[nodiscard, gnu::always_inline]] std::optional<V> find(const K& key) const noexcept {
         raw_record<V> value;
-        std::uint64_t slot;
-        if (!finder().find(bytes_of(key), value.data(), slot)) return std::nullopt;
+        if (finder().find(bytes_of(key), value.data()) == no_slot) return std::nullopt;
         return value.get();
     }
     [[nodiscard]] bool contains(const K& key) const noexcept {
-        std::uint64_t slot;
-        return finder().find(bytes_of(key), nullptr, slot);
+        return finder().find(bytes_of(key), nullptr) != no_slot;
     }
 
     /// Finds many keys with their cache misses overlapped: values[i] becomes what find(keys[i]) would return.

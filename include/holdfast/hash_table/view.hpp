@@ -2,8 +2,9 @@
 // view.hpp - the checked geometry turned into addresses, and the probe sequence of a key.
 //
 // A 64-bit hash h is used as: bucket = h scaled to [0, buckets); tag = bits 0-15, moved away from 0 and from 0xff00
-// upwards; overflow class = bits 16-19; step = 1 + bits 20-51 scaled to buckets - 1; preferred place in the bucket =
-// bits 24-39 scaled. Probe order: home; then the pairs (home + step, home + 2 step), (home + 3 step, home + 4 step),
+// upwards; overflow class = bits 16-19; step = 1 + bits 20-51 scaled to buckets - 1; preferred slot = h scaled to all
+// slots, which lies in the home bucket. Probe order: home; then the pairs (home + step, home + 2 step), (home + 3 step,
+// home + 4 step),
 // ... modulo buckets.
 #pragma once
 
@@ -22,6 +23,8 @@ template <class K, class V>
 struct fixed_node {
     [[nodiscard]] static constexpr std::size_t key_bytes() noexcept { return sizeof(K); }
     [[nodiscard]] static constexpr std::size_t value_bytes() noexcept { return sizeof(V); }
+    /// Whether the layout leaves nothing between key and value, whatever the value's alignment.
+    static constexpr bool value_follows_key = sizeof(K) % 8 == 0;
 };
 
 /// Node description with sizes known at run time.
@@ -49,9 +52,6 @@ struct hash_parts {
     [[nodiscard]] constexpr unsigned group() const noexcept { return static_cast<unsigned>(hash >> 16) & 15U; }
     [[nodiscard]] constexpr std::uint64_t step(std::uint64_t buckets) const noexcept {
         return 1 + ((((hash >> 20) & 0xffff'ffffU) * (buckets - 1)) >> 32);
-    }
-    [[nodiscard]] constexpr std::uint32_t hint() const noexcept {
-        return static_cast<std::uint32_t>(hash >> 24) & 0xffffU;
     }
 };
 
@@ -103,10 +103,8 @@ struct table_view {
     std::uint64_t node_bytes = 0;
     std::uint64_t value_offset = 0;
     std::uint64_t hash_state = 0;
-    std::uint64_t hint_mask = 0;   // cuts an address down to a cache line, for nodes smaller than one
-    std::uint32_t hint_unit = 64;  // bytes of a preferred unit: a cache line, or a node if that is larger
-    std::uint32_t hint_units = 0;  // of them in a bucket
     std::uint32_t pairs_max = 0;
+    std::uint32_t slots_per_line = 1;  // nodes that share a cache line, a power of two; 1 where some straddle lines
     [[no_unique_address]] Node node{};
     Byte* digests = nullptr;
     std::uint32_t node_words = 0;
@@ -131,10 +129,9 @@ struct table_view {
           node_bytes(g.node_bytes),
           value_offset(g.value_offset),
           hash_state(hash_start(g.seed, g.key_bytes)),
-          hint_mask(g.node_bytes < 64 ? ~std::uint64_t{63} : ~std::uint64_t{0}),
-          hint_unit(static_cast<std::uint32_t>(g.node_bytes < 64 ? 64 : g.node_bytes)),
-          hint_units(static_cast<std::uint32_t>((bucket_bytes + hint_unit - 1) / hint_unit)),
           pairs_max(static_cast<std::uint32_t>(g.pairs_max)),
+          slots_per_line(g.node_bytes <= 64 && 64 % g.node_bytes == 0 ? static_cast<std::uint32_t>(64 / g.node_bytes)
+                                                                      : 1),
           node(description),
           digests(body.data() + g.digests_offset),
           node_words(static_cast<std::uint32_t>(g.node_bytes / 8)),
@@ -161,10 +158,8 @@ struct table_view {
         v.node_bytes = node_bytes;
         v.value_offset = value_offset;
         v.hash_state = hash_state;
-        v.hint_mask = hint_mask;
-        v.hint_unit = hint_unit;
-        v.hint_units = hint_units;
         v.pairs_max = pairs_max;
+        v.slots_per_line = slots_per_line;
         v.node = node;
         v.digests = digests;
         v.node_words = node_words;
@@ -180,6 +175,13 @@ struct table_view {
         return v;
     }
 
+    /// Offset of the value in a node: a constant where key and value are known to the compiler.
+    [[nodiscard]] constexpr std::uint64_t value_at() const noexcept {
+        if constexpr (requires { requires Node::value_follows_key; })
+            return Node::key_bytes();
+        else
+            return value_offset;
+    }
     [[nodiscard]] hash_parts hash(const std::byte* key) const noexcept {
         return {hash_key(key, node.key_bytes(), hash_state)};
     }
@@ -214,18 +216,15 @@ struct table_view {
         return bucket_nodes(bucket) + place * node_bytes;
     }
 
-    /// Offset, from the bucket's first node, of the unit that `h` prefers; below 0 by less than a line where the bucket
-    /// starts inside one.
-    [[nodiscard]] std::int64_t preferred_offset(std::uint64_t bucket, hash_parts h) const noexcept {
-        const std::uint64_t at =
-            bucket * bucket_bytes;  // nodes is 64-aligned, so this decides the alignment of the address
-        const std::uint64_t unit = (std::uint64_t{h.hint()} * hint_units) >> 16;
-        return static_cast<std::int64_t>((at & hint_mask) - at + unit * hint_unit);
-    }
-
+    /// The slot, of the home bucket, at which an entry with this hash is looked for first.
+    [[nodiscard]] std::uint64_t preferred_slot(hash_parts h) const noexcept { return multiply_high(h.hash, slots()); }
     /// Asks for the cache line in which an entry with this hash probably lies, if it is in its home bucket.
-    void prefetch_preferred(std::uint64_t home, hash_parts h) const noexcept {
-        if (prefetches) __builtin_prefetch(bucket_nodes(home) + preferred_offset(home, h));
+    void prefetch_preferred(hash_parts h) const noexcept {
+        if (prefetches) __builtin_prefetch(nodes + preferred_slot(h) * node_bytes);
+    }
+    /// The same for another bucket, where an insert chooses by the same place.
+    void prefetch_preferred_in(std::uint64_t bucket, std::uint64_t place) const noexcept {
+        if (prefetches) __builtin_prefetch(nodes + (bucket * layout::tags_per_line + place) * node_bytes);
     }
     void prefetch_line(std::uint64_t bucket) const noexcept { __builtin_prefetch(line(bucket)); }
 

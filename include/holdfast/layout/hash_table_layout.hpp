@@ -224,8 +224,10 @@ struct hash_table_request {
     if (g.buckets < 3 || g.buckets > buckets_max) return "the number of buckets is out of range";
     if (g.key_bytes == 0 || g.key_bytes > key_bytes_max) return "the key size is out of range";
     if (g.value_bytes == 0 || g.value_bytes > value_bytes_max) return "the value size is out of range";
-    if (g.value_offset < g.key_bytes || g.value_offset > key_bytes_max + 8)
-        return "the value overlaps the key or lies far behind it";
+    bool aligned = false;
+    for (const std::uint64_t alignment : {1U, 2U, 4U, 8U})
+        aligned = aligned || g.value_offset == round_up(g.key_bytes, alignment);
+    if (!aligned) return "the value does not lie right behind the key";
     if (g.node_bytes % 8 != 0 || g.node_bytes < g.value_offset + g.value_bytes ||
         g.node_bytes > key_bytes_max + value_bytes_max + 64)
         return "the node size does not fit key and value";
