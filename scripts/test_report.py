@@ -4,9 +4,13 @@
 
 usage: test_report.py run NAME --results FOLDER --build FOLDER -- CTEST-ARGUMENT...
        test_report.py fail NAME --results FOLDER      count a failed step (a build) as a failed test
-       test_report.py total --results FOLDER          list what failed or was skipped; last line "N passed, N failed, N skipped"
+       test_report.py total --results FOLDER [--complete]
+                                                      list what failed or was skipped, and how much was tried in all; last line
+                                                      "N passed, N failed, N skipped". A complete run fails where it tried too little
 """
 import argparse
+import collections
+import os
 import pathlib
 import re
 import subprocess
@@ -16,12 +20,27 @@ import xml.etree.ElementTree as xml
 
 RESULT = re.compile(r"\s*(\d+)/(\d+) +Test +#\d+: (\S+) [.\s]*(\*\*\*)?(.*?)\s+[\d.]+ sec")
 
+# What tests print of their work: tests/support/told_numbers.hpp, fuzz/guided.sh, fuzz/replay_main.cpp.
+TOLD = re.compile(r"^told: (\w+) = (\d+)", re.M)
+EXECUTIONS = re.compile(r"(\d+) executions (of mutated ones|guided by coverage)")
+CONTAINERS = {  # by the names of their tests; the first that fits
+    "queue<T>": r"QueueKill\..*OfRecords|queue_of_records", "queue": r"Queue|/queue$", "broadcast": r"Broadcast|/broadcast$",
+    "snapshot": r"Snapshot|/snapshot$", "sorted_index": r"SortedIndex|/published_index$", "array": r"Array|/array$",
+    "block_store": r"BlockStore|/block_store$", "hash_map": r"HashMap|/hash_map$", "hash_table": r"HashTable|/hash_table$"}
+OVER_SEGMENTS = {"array", "block_store", "broadcast", "hash_map", "hash_table", "queue", "saved", "segment", "snapshot", "sorted_index"}
+# What a complete run at a scale of 1 has to try (docs/design/0010).
+FLOORS = {"single steps": 10**6, "deaths in front of stores": 10**7, **{f"kills of {name}": 10**4 for name in CONTAINERS}}
+
+
+def cases_of(file):
+    text = file.read_bytes().decode("utf-8", "replace")
+    text = re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text)  # tests print what XML cannot hold
+    return xml.fromstring(text.partition("?>")[2] if text.startswith("<?xml") else text).iter("testcase")
+
 
 def read(file):
     """(name, outcome, why) of each test of a JUnit file; outcome is passed, failed or skipped."""
-    text = file.read_bytes().decode("utf-8", "replace")
-    text = re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text)  # tests print what XML cannot hold
-    for case in xml.fromstring(text.partition("?>")[2] if text.startswith("<?xml") else text).iter("testcase"):
+    for case in cases_of(file):
         status, skipped = case.get("status"), case.find("skipped")
         why = skipped.get("message", "") if skipped is not None else ""
         output = case.findtext("system-out") or ""
@@ -42,9 +61,30 @@ def reason_of(output):
     return next((line for line in reversed(lines) if not line.startswith("[")), "")
 
 
+def tried(file):
+    """(what, number) for all that the tests of a JUnit file say they tried."""
+    for case in cases_of(file):
+        name, output = case.get("name"), case.findtext("system-out") or ""
+        for key, number in TOLD.findall(output):
+            if key in ("steps", "recovery_steps"):
+                yield "single steps", int(number)
+            elif key == "deaths":
+                yield "deaths in front of stores", int(number)
+            elif key in ("schedules", "schedules_with_a_death"):
+                yield "schedules", int(number)
+            elif key == "kills":
+                yield "kills", int(number)
+                of = next((of for of, pattern in CONTAINERS.items() if re.search(pattern, name)), None)
+                if of:
+                    yield f"kills of {of}", int(number)
+        for number, how in EXECUTIONS.findall(output):
+            over = "segments and saved files" if name.partition(".")[2] in OVER_SEGMENTS else "other bytes"
+            yield f"executions over {over} {'guided by coverage' if how.startswith('guided') else 'mutated blindly'}", int(number)
+
+
 def run(name, results, build, arguments):
     file = (results / f"{name}.xml").resolve()
-    command = ["ctest", "--test-dir", str(build), "--output-on-failure", "--output-junit", str(file), *arguments]
+    command = ["ctest", "--test-dir", str(build), "--output-on-failure", "--test-output-size-passed", "10000000", "--output-junit", str(file), *arguments]
     started = shown = time.monotonic()
     terminal, last = sys.stdout.isatty(), ""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
@@ -76,7 +116,7 @@ def fail(name, results):
     print(f"{name}: FAILED", flush=True)
 
 
-def total(results):
+def total(results, complete):
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     skipped, failed = {}, []
     for file in sorted(results.glob("*.xml")):
@@ -89,6 +129,21 @@ def total(results):
                 skipped.setdefault(why, []).append(label)
     for why, names in sorted(skipped.items()):
         print(f"skipped, {why}: {len(names)} ({names[0]}{', ...' if len(names) > 1 else ''})")
+    numbers = collections.Counter()
+    for file in results.glob("*.xml"):
+        for what, number in tried(file):
+            numbers[what] += number
+    for what in sorted(numbers):
+        print(f"tried, {what}: {numbers[what]:,}")
+    if complete and float(os.environ.get("HOLDFAST_TEST_SCALE") or 1) >= 1:
+        for what, floor in FLOORS.items():
+            if numbers[what] >= floor:
+                continue
+            if any("ptrace" in why for why in skipped):  # and the skips are told above
+                print(f"too little, {what}: {numbers[what]:,} of {floor:,}, where tests that need ptrace are skipped")
+                continue
+            failed.append(f"total: {what}: {numbers[what]:,}, which is less than {floor:,}")
+            counts["failed"] += 1
     for label in failed:
         print(f"FAILED {label}")
     if not sum(counts.values()):
@@ -104,6 +159,7 @@ def main():
     parser.add_argument("name", nargs="?", default="")
     parser.add_argument("--results", type=pathlib.Path, required=True)
     parser.add_argument("--build", type=pathlib.Path)
+    parser.add_argument("--complete", action="store_true")
     split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     arguments = parser.parse_args(sys.argv[1:split])
     if arguments.command == "run":
@@ -111,7 +167,7 @@ def main():
     if arguments.command == "fail":
         fail(arguments.name, arguments.results)
         return 0
-    return total(arguments.results)
+    return total(arguments.results, arguments.complete)
 
 
 if __name__ == "__main__":

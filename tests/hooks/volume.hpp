@@ -18,6 +18,7 @@
 #include "hooks/weak_interleaving.hpp"
 #include "support/scale.hpp"
 #include "support/seed.hpp"
+#include "support/told_numbers.hpp"
 
 namespace holdfast::test {
 

@@ -72,6 +72,39 @@ class Report(unittest.TestCase):
         code, lines = self.total(one=[PASSED])
         self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
 
+    def complete(self, **suites):
+        """What a complete run says and answers, with the numbers of one that tries enough but for what is given."""
+        told = {"crash.ArrayStep.All": "told: steps = 700000\ntold: recovery_steps = 300000", "hooks.QueueStoreDeaths.All": "told: deaths = 10000000",
+                "fuzz.array": "9 inputs replayed, 100000 executions of mutated ones\n1000000 executions guided by coverage",
+                "fuzz.uri": "500 executions guided by coverage", "crash.QueueKill.KilledProducersOfRecordsPublish": "told: kills = 10000 kills, 3 of them",
+                **{f"crash.{name}Kill.All": "told: kills = 10000" for name in
+                   ("Queue", "Broadcast", "Snapshot", "SortedIndex", "BlockStore", "HashMap", "HashTable")},
+                "crash.Memory/ArraySegmentKill.All/file": "told: kills = 4000", "crash.Containers/ImageKill.All/array": "told: kills = 6000", **suites}
+        cases = [f'<testcase name="{name}" status="run"><system-out>{text.replace("<", "&lt;")}</system-out></testcase>' for name, text in told.items()]
+        (self.results / "release.xml").write_text(f"<testsuite>{''.join(cases)}</testsuite>")
+        done = self.tool("total", "--results", str(self.results), "--complete")
+        return done.returncode, done.stdout.splitlines()
+
+    def test_what_was_tried_is_added_up(self):
+        code, lines = self.complete()
+        self.assertEqual((code, lines[-1]), (0, "14 passed, 0 failed, 0 skipped"), lines)
+        for line in ("tried, single steps: 1,000,000", "tried, kills: 90,000", "tried, kills of queue<T>: 10,000", "tried, kills of array: 10,000",
+                     "tried, executions over segments and saved files guided by coverage: 1,000,000",
+                     "tried, executions over segments and saved files mutated blindly: 100,000",
+                     "tried, executions over other bytes guided by coverage: 500"):
+            self.assertIn(line, lines)
+
+    def test_a_complete_run_that_tried_too_little_fails(self):
+        for name, text, what in (("crash.ArrayStep.All", "told: steps = 999999", "single steps: 999,999"),
+                                 ("hooks.QueueStoreDeaths.All", "", "deaths in front of stores: 0"),
+                                 ("crash.QueueKill.KilledProducersOfRecordsPublish", "told: kills = 500", "kills of queue<T>: 500")):
+            code, lines = self.complete(**{name: text})
+            self.assertEqual((code, lines[-1]), (1, "14 passed, 1 failed, 0 skipped"))
+            self.assertTrue(any(line.startswith("FAILED total: ") and what in line for line in lines), lines)
+
+    def test_a_part_of_the_tests_may_try_less(self):
+        self.assertEqual(self.total(one=[PASSED]), (0, ["1 passed, 0 failed, 0 skipped"]))
+
     def test_a_ctest_that_breaks_off_is_a_failure(self):
         self.assertEqual(self.ctest("exit 8")[1:], (1, "0 passed, 1 failed, 0 skipped"))
 

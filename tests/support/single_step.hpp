@@ -43,6 +43,8 @@
 #include <utility>
 #include <vector>
 
+#include "support/told_numbers.hpp"
+
 namespace holdfast::test {
 
 /// Page-aligned, zeroed bytes that a forked child shares with its parent.
