@@ -6,7 +6,7 @@
 //
 //     // in any other process, with read permission only
 //     auto view = holdfast::block_store_reader::attach("texts");
-//     if (auto got = view.read(handle, buffer)) use(buffer.data(), got.bytes);
+//     if (auto got = view.read(handle, buffer)) use(buffer.data(), got.count);
 //
 // Shape:   equal units of 64 bytes or more. A value takes neighbouring ones where it can and scattered ones where it
 //          must, so whatever fits into the free units is never refused for fragmentation. Beside the value: 24 bytes,

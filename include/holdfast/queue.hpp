@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // queue.hpp - a bounded first-in first-out queue from one producer process to one consumer process.
 //
+//     auto producer = holdfast::queue_producer::create("log");
+//     producer.try_push(std::as_bytes(std::span(line)));                       // full: nothing was changed
+//
+//     // in one other process
+//     auto consumer = holdfast::queue_consumer::attach("log");
+//     while (consumer.wait(1s)) { use(consumer.front().bytes); consumer.pop(); }
+//
 //   queue_producer, queue_consumer           messages of any size, filled and read in place: try_claim -> commit,
 //                                            front -> pop; a batch is a transaction of many messages
 //   queue<T>::producer, queue<T>::consumer   records of one type, by copy, many at a time

@@ -4,6 +4,13 @@
 // For what is replaced rather than changed: configuration, a model, an index rebuilt from a file. One writer process,
 // any number of readers.
 //
+//     auto writer = holdfast::snapshot<limits>::create("limits");
+//     writer.publish({.requests_per_s = 100});
+//
+//     // in any other process, with read permission only
+//     auto reader = holdfast::snapshot<limits>::reader::attach("limits");
+//     if (auto now = reader.read()) use(now.value.requests_per_s);
+//
 //   snapshot_writer          publish(bytes), or prepare -> fill in place -> commit
 //   snapshot_reader          needs nothing but read permission: copies or visits, and is told exactly if it was overrun
 //   snapshot_pinned_reader   registered: holds one version in place while it works, at one load and a compare per read
