@@ -29,7 +29,8 @@ CONTAINERS = {  # by the names of their tests; the first that fits
     "block_store": r"BlockStore|/block_store$", "hash_map": r"HashMap|/hash_map$", "hash_table": r"HashTable|/hash_table$"}
 OVER_SEGMENTS = {"array", "block_store", "broadcast", "hash_map", "hash_table", "queue", "saved", "segment", "snapshot", "sorted_index"}
 # What a complete run at a scale of 1 has to try (docs/design/0010).
-FLOORS = {"single steps": 10**6, "deaths in front of stores": 10**7, **{f"kills of {name}": 10**4 for name in CONTAINERS}}
+FLOORS = {"single steps": 10**6, "deaths in front of stores": 10**7, "executions over segments and saved files guided by coverage": 10**6,
+          **{f"kills of {name}": 10**4 for name in CONTAINERS}}
 
 
 def cases_of(file):

@@ -97,7 +97,8 @@ class Report(unittest.TestCase):
     def test_a_complete_run_that_tried_too_little_fails(self):
         for name, text, what in (("crash.ArrayStep.All", "told: steps = 999999", "single steps: 999,999"),
                                  ("hooks.QueueStoreDeaths.All", "", "deaths in front of stores: 0"),
-                                 ("crash.QueueKill.KilledProducersOfRecordsPublish", "told: kills = 500", "kills of queue<T>: 500")):
+                                 ("crash.QueueKill.KilledProducersOfRecordsPublish", "told: kills = 500", "kills of queue<T>: 500"),
+                                 ("fuzz.array", "2000000 executions of mutated ones", "guided by coverage: 0")):
             code, lines = self.complete(**{name: text})
             self.assertEqual((code, lines[-1]), (1, "14 passed, 1 failed, 0 skipped"))
             self.assertTrue(any(line.startswith("FAILED total: ") and what in line for line in lines), lines)
