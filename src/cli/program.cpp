@@ -48,6 +48,7 @@ int run(int argc, char** argv) {
     add_save(line);
     add_restore(line);
     add_verify(line);
+    add_repair(line);
     add_who(line);
     add_top(line);
     add_rm(line);

@@ -19,6 +19,7 @@ void add_tail(command_line& line);
 void add_load(command_line& line);
 void add_dump(command_line& line);
 void add_save(command_line& line);
+void add_repair(command_line& line);
 void add_restore(command_line& line);
 void add_verify(command_line& line);
 #ifdef HOLDFAST_WITH_SERVE

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every system call of `holdfast save` and `holdfast restore` fails, once or from there on for good. Attacked: the
-// saved file is the old one or all of the new one, the restored segment is not there or whole, an exit code of 0 means
-// that it was done, and whatever fails, the program comes to an end by itself.
+// Every system call of `holdfast save`, `restore` and `repair` fails, once or from there on for good. Attacked: the
+// saved file is the old one or all of the new one, the restored segment is not there or whole, the repaired one is the
+// damaged one or whole, an exit code of 0 means that it was done, and whatever fails, the program comes to an end by
+// itself. Repair is also killed in front of each.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -160,6 +163,84 @@ TEST_P(ProgramFaults, InRestoreLeaveNothingOrAWholeSegment) {
         });
     report("restore", done, refused);
 }
+
+class RepairFaults : public ProgramFaults {
+ protected:
+    void SetUp() override {
+        ProgramFaults::SetUp();
+        if (IsSkipped()) return;
+        damaged_ = content_of(disk_.file("s"));
+        // A word of an entry's, so that its region's checksum puts it right.
+        const u64 key = 7, value = 49;
+        std::string entry(16, '\0');
+        std::memcpy(entry.data(), &key, 8);
+        std::memcpy(entry.data() + 8, &value, 8);
+        const std::size_t at = damaged_.find(entry);
+        ASSERT_NE(at, std::string::npos);
+        damaged_[at + 8] ^= 0x11;
+    }
+    void damage() const {
+        for (const std::string& entry : disk_.entries()) ::unlink(disk_.file(entry).c_str());
+        std::ofstream(disk_.file("s"), std::ios::binary) << damaged_;
+        std::ofstream(disk_.file("s.lease"), std::ios::binary);
+        for (const char* name : {"s", "s.lease"}) ::chmod(disk_.file(name).c_str(), 0600);
+    }
+    void repair() const { become_program({"repair", "-q", disk_.file_uri("s")}, {}); }
+    // "" where the name leads to the damaged segment as it was, or to the repaired one; a repair without faults then
+    // ends with the repaired one, and with the damaged one aside.
+    [[nodiscard]] std::string judged(bool must_be_repaired) const {
+        const bool untouched = content_of(disk_.file("s")) == damaged_;
+        if (untouched && must_be_repaired) return "exit code 0, and the segment is the damaged one";
+        if (!untouched && !is_restored("s")) return "the segment is neither the damaged one nor the repaired one";
+        if (!run_program({"repair", "-q", disk_.file_uri("s")}).end.success()) return "the next repair fails";
+        if (!is_restored("s")) return "the next repair leaves another segment";
+        if (content_of(disk_.file("s.damaged")) != damaged_) return "the damaged segment is not kept";
+        if (::access(disk_.file("s.repairing").c_str(), F_OK) == 0) return "s.repairing is not settled";
+        return {};
+    }
+
+    std::string damaged_;
+};
+
+TEST_P(RepairFaults, InRepairLeaveTheDamagedSegmentOrTheRepairedOne) {
+    own_calls calls;
+    u64 refused = 0;
+    const step_report done = fail_each_call_of_program(
+        GetParam().error, GetParam().span,
+        [&] {
+            calls.begin();
+            damage();
+        },
+        [&] { repair(); }, [&](const system_call& call) { return calls(call); },
+        [&](const faulted_run& run) -> std::string {
+            if (!run.uncaught.empty()) return run.uncaught;
+            refused += run.result != 0 ? 1 : 0;
+            if (run.number < 0 && run.result != 0) return "fails without a fault";
+            return judged(run.result == 0);
+        });
+    report("repair", done, refused);
+}
+
+class RepairKilled : public RepairFaults {};
+
+TEST_P(RepairKilled, LeavesTheDamagedSegmentOrTheRepairedOne) {
+    own_calls calls;
+    const step_report done = kill_program_at_each_call(
+        [&] {
+            calls.begin();
+            damage();
+        },
+        [&] { repair(); }, [&](const system_call& call) { return calls(call); },
+        [&](const faulted_run& run) { return judged(run.number < 0); });
+    EXPECT_EQ(done.failure, "");
+    EXPECT_GT(done.steps, 30U);
+    std::printf("repair was killed in front of %llu system calls\n", static_cast<unsigned long long>(done.steps));
+}
+
+INSTANTIATE_TEST_SUITE_P(Errno, RepairFaults,
+                         ::testing::Values(fault{EIO, fault_span::once}, fault{ENOSPC, fault_span::for_good}),
+                         [](const auto& value) { return "errno_" + std::to_string(value.param.error); });
+INSTANTIATE_TEST_SUITE_P(Sigkill, RepairKilled, ::testing::Values(fault{0, fault_span::once}));
 
 INSTANTIATE_TEST_SUITE_P(Errno, ProgramFaults,
                          ::testing::Values(fault{EIO, fault_span::once}, fault{EIO, fault_span::for_good},

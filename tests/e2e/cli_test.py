@@ -86,9 +86,9 @@ class Usage(Program):
 
     def test_help_names_every_subcommand_and_the_exit_codes(self):
         text = self.expect(OK, "--help").stdout
-        for word in ("ls", "stat", "get", "put", "del", "scan", "tail", "load", "dump", "save", "restore", "verify", "who", "top", "rm", "version", "Exit codes"):
+        for word in ("ls", "stat", "get", "put", "del", "scan", "tail", "load", "dump", "save", "restore", "repair", "verify", "who", "top", "rm", "version", "Exit codes"):
             self.assertIn(word, text)
-        for word in ("ls", "stat", "get", "put", "del", "scan", "tail", "load", "dump", "save", "restore", "verify", "who", "top", "rm", "version"):
+        for word in ("ls", "stat", "get", "put", "del", "scan", "tail", "load", "dump", "save", "restore", "repair", "verify", "who", "top", "rm", "version"):
             self.assertIn("Usage: holdfast " + word, self.expect(OK, word, "--help").stdout)
 
     def test_version(self):

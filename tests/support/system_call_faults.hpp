@@ -5,6 +5,7 @@
 //                           answers an errno of our choice (by ptrace, on the binary as it is)
 //   fail_each_call_of_program   the same for a child that becomes another program; there also with all calls from the
 //                           n-th on failing, for good
+//   kill_program_at_each_call   kills such a program in front of each of its calls in turn
 //   refuse_unnamed_files    makes O_TMPFILE unsupported in the calling process, as on a file system that lacks it
 //                           (by seccomp; works without privileges and cannot be undone: call it in a child)
 #pragma once
@@ -221,6 +222,39 @@ template <class Prepare, class Become, class Eligible, class Judge>
     }
     return report;
 }
+
+/// As fail_each_call_of_program, but the program is killed at the entry of its n-th call that eligible() admits.
+/// judge() is given that call's ordinal and number, and, last, the run that came to its end.
+template <class Prepare, class Become, class Eligible, class Judge>
+[[nodiscard]] step_report kill_program_at_each_call(Prepare&& prepare, Become&& become, Eligible&& eligible,
+                                                    Judge&& judge) {
+    step_report report;
+    for (bool reached = true; reached && report.failure.empty();) {
+        prepare();
+        faulted_run run{.ordinal = report.steps + 1, .number = -1, .result = 0, .uncaught = {}};
+        std::uint64_t seen = 0;
+        reached = false;
+        {
+            rig::traced_program program(become);
+            while (!reached && program.to_call()) {
+                const system_call call = program.call();
+                if (eligible(call) && ++seen == run.ordinal) {
+                    run.number = call.number;
+                    reached = true;
+                } else if (!program.to_call()) {
+                    break;
+                }
+            }
+            if (!reached && WIFEXITED(program.status())) run.result = WEXITSTATUS(program.status());
+        }  // killed here
+        if (reached) ++report.steps;
+        report.failure = judge(static_cast<const faulted_run&>(run));
+        if (!report.failure.empty())
+            report.failure = "killed at system call " + std::to_string(run.number) + ", the " +
+                             std::to_string(run.ordinal) + ". of the program: " + report.failure;
+    }
+    return report;
+}
 #else
 inline constexpr bool can_fail_system_calls = false;
 enum class fault_span : std::uint8_t { once, for_good };
@@ -231,6 +265,11 @@ struct system_call {
 
 template <class Prepare, class Become, class Eligible, class Judge>
 [[nodiscard]] step_report fail_each_call_of_program(int, fault_span, Prepare&&, Become&&, Eligible&&, Judge&&) {
+    return {.steps = 0, .images = 0, .seconds = 0, .failure = "needs: x86-64"};
+}
+
+template <class Prepare, class Become, class Eligible, class Judge>
+[[nodiscard]] step_report kill_program_at_each_call(Prepare&&, Become&&, Eligible&&, Judge&&) {
     return {.steps = 0, .images = 0, .seconds = 0, .failure = "needs: x86-64"};
 }
 

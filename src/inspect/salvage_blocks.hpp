@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// salvage_blocks.hpp - the values of a block store whose checksums hold, by themselves and below a hash map.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "holdfast/block_store.hpp"
+#include "inspect/salvage_log.hpp"
+
+namespace holdfast::inspect {
+
+/// Makes a copy of a damaged store sound, in place. Only the unit words, the counts and single words that a checksum
+/// tells are stored to: a value stays in its units, under its handle.
+class block_mender {
+ public:
+    /// Requires: nobody else has the bytes.
+    block_mender(const detail::block_view<std::byte>& view, salvage_log& log);
+
+    /// Finishes what a killed writer left, and takes out every value that no checksum vouches for.
+    void run();
+    [[nodiscard]] std::vector<std::uint64_t> handles() const;
+    void retire(std::uint64_t handle) { detail::retire(view_, handle); }
+    /// Makes words and counts fit the values that stand. Nothing is retired afterwards.
+    void finish();
+
+ private:
+    enum class found : std::uint8_t { sound, mended, damaged };
+    [[nodiscard]] bool is_head(std::uint64_t unit) const {
+        const std::uint64_t word = view_.word(unit);
+        return view_.is_handle(word) && view_.index_of(word) == unit;
+    }
+    [[nodiscard]] bool sum_holds(std::uint64_t handle);
+    [[nodiscard]] found check(std::uint64_t handle);
+    bool find_handle(std::uint64_t unit);
+    /// Runs visit(unit) over the units of a value. Requires: its checksum holds.
+    template <class Visit>
+    void for_each_unit(std::uint64_t handle, Visit&& visit) const {
+        (void)view_.for_each_run(view_.index_of(handle), [&](const detail::block_run<std::byte>& run) {
+            for (std::uint64_t i = run.first; i < run.first + run.units; ++i) visit(i);
+        });
+    }
+
+    detail::block_view<std::byte> view_;
+    salvage_log& log_;
+    std::uint64_t serial_ = 0;
+    std::uint64_t values_ = 0;  // that the counts say there are
+    bool counted_ = false;
+    std::uint64_t budget_;  // units that runs of damaged values may still lead over
+};
+
+}  // namespace holdfast::inspect

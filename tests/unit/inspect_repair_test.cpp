@@ -1,0 +1,559 @@
+// SPDX-License-Identifier: Apache-2.0
+// repair, over segments of every kind whose bytes were damaged at every sort of place: it comes to an end, what it
+// makes verifies, holds everything that the damage did not touch and nothing that was not there before; and the damaged
+// one keeps its bytes under another name.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "holdfast/array.hpp"
+#include "holdfast/block_store.hpp"
+#include "holdfast/broadcast.hpp"
+#include "holdfast/hash_map.hpp"
+#include "holdfast/hash_table.hpp"
+#include "holdfast/hash_table/many.hpp"
+#include "holdfast/metrics/counter_set.hpp"
+#include "holdfast/metrics/latency_histogram.hpp"
+#include "holdfast/queue.hpp"
+#include "holdfast/snapshot.hpp"
+#include "holdfast/sorted_index.hpp"
+#include "inspect/repair.hpp"
+#include "inspect/verification.hpp"
+#include "support/scale.hpp"
+#include "support/seed.hpp"
+#include "support/segment_tools.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::test;
+using inspect::repair_report;
+using u64 = std::uint64_t;
+using bytes = std::string;
+using items = std::vector<std::string>;
+
+[[nodiscard]] std::span<const std::byte> span_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+[[nodiscard]] std::string text_of(std::span<const std::byte> from) {
+    return {reinterpret_cast<const char*>(from.data()), from.size()};
+}
+[[nodiscard]] std::string content_of(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+/// Where an image was damaged, and how far.
+struct damaged_range {
+    std::size_t at = 0;
+    std::size_t length = 0;
+    [[nodiscard]] std::string text() const { return std::to_string(length) + " bytes at " + std::to_string(at); }
+};
+
+class Repair : public segment_test {
+ protected:
+    [[nodiscard]] std::string uri(const std::string& name = "s") const { return folder.file_uri(name); }
+
+    /// Keeps all files of the folder as they are now: the sound segment.
+    void remember() {
+        for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+            sound_[entry.path().filename()] = content_of(entry.path());
+        data_ = sound_.at("s");
+    }
+    /// Puts the remembered files back, with other data.
+    void put_back(const bytes& data) const {
+        for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+            std::filesystem::remove(entry.path());
+        for (const auto& [name, content] : sound_) {
+            std::ofstream(folder.file(name), std::ios::binary) << (name == "s" ? data : content);
+            std::filesystem::permissions(folder.file(name), std::filesystem::perms(0600));
+        }
+    }
+    [[nodiscard]] const bytes& data() const { return data_; }
+
+    /// Repairs the image and judges what comes of it, but for its contents. Returns: nothing where it was refused.
+    [[nodiscard]] std::optional<repair_report> repaired(const bytes& image, const std::string& what,
+                                                        const inspect::repair_options& options = {}) const {
+        put_back(image);
+        std::optional<repair_report> report;
+        const auto refused = refusal_of([&] { report = inspect::repair(uri(), options); });
+        if (refused) {
+            EXPECT_TRUE(refused->code == errc::corrupt || refused->code == errc::no_space) << what << ": " << *refused;
+            EXPECT_EQ(content_of(folder.file("s")), image) << what << ": refused, and yet changed";
+            EXPECT_FALSE(std::filesystem::exists(folder.file("s.repairing"))) << what;
+            return std::nullopt;
+        }
+        const inspect::verification found = inspect::verify(uri());
+        EXPECT_TRUE(found.intact()) << what << ": " << (found.findings.empty() ? "" : found.findings[0].what);
+        if (report->intact) return report;
+        EXPECT_EQ(content_of(folder.file("s.damaged")), image) << what << ": the damaged one did not keep its bytes";
+        EXPECT_FALSE(std::filesystem::exists(folder.file("s.repairing"))) << what;
+        return report;
+    }
+
+    /// A kind under attack: `contents` gives each item of a segment as a text, `may_lose` how many may be missing after
+    /// so many bytes of the body were damaged in one place.
+    struct subject {
+        std::function<items(const std::string&)> contents;
+        std::function<std::size_t(const damaged_range&)> may_lose;
+    };
+    void attack(const subject& kind, u64 rounds);
+
+    unique_directory folder{"repair", "/dev/shm"};
+    seeded_random random_{};
+
+ private:
+    [[nodiscard]] bytes damage(damaged_range& where, std::size_t from);
+    std::map<std::string, bytes> sound_;
+    bytes data_;
+};
+
+bytes Repair::damage(damaged_range& where, std::size_t from) {
+    bytes image = data_;
+    constexpr std::size_t lengths[] = {1, 1, 1, 1, 2, 8, 64, 512};
+    where.length = std::min(lengths[random_.below(std::size(lengths))], image.size() - from);
+    where.at = from + random_.below(image.size() - from - where.length + 1);
+    const u64 how = random_.below(4);
+    for (std::size_t i = 0; i < where.length; ++i) {
+        char& byte = image[where.at + i];
+        byte = how == 0 ? '\0' : how == 1 ? '\xff' : static_cast<char>(random_());
+    }
+    if (where.length == 1 && how > 1) image[where.at] = data_[where.at] ^ static_cast<char>(1U << random_.below(8));
+    return image;
+}
+
+void Repair::attack(const subject& kind, u64 rounds) {
+    remember();
+    const items before = kind.contents(uri());
+    const std::multiset<std::string> known(before.begin(), before.end());
+    u64 mended = 0, refused = 0, complete = 0;
+    for (u64 round = 0; round < scaled(rounds); ++round) {
+        damaged_range where;
+        const bytes image = damage(where, header_bytes);
+        const std::string what = where.text();
+        const auto report = repaired(image, what);
+        if (!report) {
+            ++refused;
+            EXPECT_GE(kind.may_lose(where), before.size()) << what << ": all was given up";
+            continue;
+        }
+        if (report->intact) continue;
+        const items after = kind.contents(uri());
+        for (const std::string& item : after)
+            ASSERT_GE(known.count(item), static_cast<std::size_t>(std::ranges::count(after, item)))
+                << what << ": invented: " << ::testing::PrintToString(item);
+        const std::size_t missing = before.size() - std::min(before.size(), after.size());
+        ASSERT_LE(missing, kind.may_lose(where)) << what << ", " << ::testing::PrintToString(report->sums.size());
+        if (missing != 0) {
+            EXPECT_GT(report->lost, 0U) << what << ": lost in silence";
+        }
+        ++mended;
+        complete += missing == 0 ? 1 : 0;
+    }
+    std::printf("%llu repaired, %llu of them with all that was in it; %llu refused\n",
+                static_cast<unsigned long long>(mended), static_cast<unsigned long long>(complete),
+                static_cast<unsigned long long>(refused));
+    EXPECT_GT(mended, scaled(rounds) / 20);
+
+    // The header: any one byte of it, or two neighbours, and the file cut short.
+    for (u64 round = 0; round < scaled(rounds / 4); ++round) {
+        bytes image = data_;
+        const std::size_t at = random_.below(3144);
+        image[at] ^= static_cast<char>(1 + random_.below(255));
+        if (round % 3 == 0) image[at + 1] ^= static_cast<char>(1 + random_.below(255));
+        const std::string what = "header byte " + std::to_string(at);
+        const auto report = repaired(image, what);
+        ASSERT_TRUE(report) << what;
+        ASSERT_EQ(kind.contents(uri()), before) << what;
+    }
+    bytes cut = data_.substr(0, data_.size() - 100);
+    if (const auto report = repaired(cut, "cut")) {
+        for (const std::string& item : kind.contents(uri())) EXPECT_TRUE(known.contains(item)) << "cut: invented";
+        EXPECT_EQ(content_of(folder.file("s.damaged")), cut);
+    }
+}
+
+/// What damage of more than a byte may take away: up to 8 bytes so many items; more may hit all checksums.
+[[nodiscard]] std::size_t limit(const damaged_range& where, std::size_t most) {
+    return where.length <= 8 ? most : ~std::size_t{0};
+}
+
+TEST_F(Repair, AHashTableKeepsWhatItsChecksumsVouchFor) {
+    using table = hash_table<u64, std::array<u64, 2>>;
+    {
+        auto made = table::create(uri(), {.capacity = 3000});
+        for (u64 n = 0; n < 2500; ++n) (void)made.try_insert(n * n, {n, ~n});
+        for (u64 n = 0; n < 2500; n += 7) (void)made.erase(n * n);
+    }
+    const auto contents = [](const std::string& name) {
+        items all;
+        for (const auto& entry : hash_table_reader<u64, std::array<u64, 2>>::attach(name))
+            all.push_back(std::to_string(entry.key) + "=" + std::to_string(entry.value[0]) + "," +
+                          std::to_string(entry.value[1]));
+        std::ranges::sort(all);
+        return all;
+    };
+    // A single byte is found and put right, wherever it lies; more cost their regions of 416 slots at worst.
+    attack({contents, [](const damaged_range& d) { return d.length <= 1 ? 0 : limit(d, 2 * 416); }}, 160);
+}
+
+TEST_F(Repair, AHashMapKeepsEveryEntryWhoseChecksumHolds) {
+    {
+        auto made = hash_map<std::string_view>::create(uri(), {.capacity = 400, .entry_bytes = 40});
+        for (u64 n = 0; n < 300; ++n)
+            (void)made.set("key number " + std::to_string(n), span_of(std::string(n % 150, static_cast<char>(n))));
+        for (u64 n = 0; n < 300; n += 5) (void)made.erase("key number " + std::to_string(n));
+        for (u64 n = 1; n < 300; n += 5)
+            (void)made.set("key number " + std::to_string(n), span_of(std::string(90, 'u')));
+    }
+    const auto contents = [](const std::string& name) {
+        const auto map = hash_map_reader<std::string_view>::attach(name);
+        items all;
+        hash_map_entry entry;
+        u64 cursor = 0;
+        while (map.next_entry(cursor, entry) == outcome::ok)
+            all.push_back(text_of(entry.key) + "=" + text_of(entry.value));
+        std::ranges::sort(all);
+        return all;
+    };
+    attack({contents, [](const damaged_range& d) { return limit(d, d.length <= 1 ? 1 : 3); }}, 200);
+}
+
+TEST_F(Repair, ABlockStoreKeepsValuesUnderTheirHandles) {
+    std::vector<u64> handles;
+    {
+        auto made = block_store::create(uri(), {.bytes = 64 << 10, .unit_bytes = 64});
+        for (u64 n = 0; n < 200; ++n)
+            handles.push_back(made.allocate(span_of(std::string(random_.below(300), static_cast<char>(n)))).handle);
+        for (u64 n = 0; n < 200; n += 3) (void)made.free(handles[n]);
+        for (u64 n = 0; n < 40; ++n)
+            handles.push_back(made.allocate(span_of(std::string(random_.below(500), static_cast<char>(n)))).handle);
+    }
+    const auto contents = [&](const std::string& name) {
+        const auto store = block_store_reader::attach(name);
+        items all;
+        std::vector<std::byte> value;
+        for (const u64 handle : handles)
+            if (store.read(handle, value)) all.push_back(std::to_string(handle) + "=" + text_of(value));
+        return all;
+    };
+    attack({contents, [](const damaged_range& d) { return limit(d, d.length <= 1 ? 1 : 3); }}, 200);
+    // What comes next gets a handle that nobody had.
+    put_back(data());
+    bytes image = data();
+    image[header_bytes] ^= 1;
+    ASSERT_TRUE(repaired(image, "selector"));
+    const u64 fresh = block_store::attach(uri()).allocate(span_of("new")).handle;
+    EXPECT_FALSE(std::ranges::count(handles, fresh));
+}
+
+TEST_F(Repair, AnArrayKeepsElementsWhoseGroupsHold) {
+    struct wide {
+        u64 a, b, c;
+    };
+    {
+        auto made = array<wide>::create(uri(), {.size = 1000});
+        for (u64 n = 0; n < 1000; ++n) made.store(n, {n + 1, n * n, ~n});
+    }
+    const auto contents = [](const std::string& name) {
+        const auto elements = array_reader<wide>::attach(name);
+        items all;
+        for (u64 n = 0; n < elements.size(); ++n)
+            if (const wide e = elements[n]; e.a != 0)
+                all.push_back(std::to_string(n) + ":" + std::to_string(e.a) + "," + std::to_string(e.b) + "," +
+                              std::to_string(e.c));
+        return all;
+    };
+    attack({contents, [](const damaged_range& d) { return d.length <= 1 ? 0 : limit(d, 2 * 42); }}, 120);
+}
+
+TEST_F(Repair, NarrowElementsToo) {
+    {
+        auto made = array<std::uint16_t>::create(uri(), {.size = 3000});
+        for (u64 n = 0; n < 3000; ++n) made.store(n, static_cast<std::uint16_t>(n + 1));
+    }
+    const auto contents = [](const std::string& name) {
+        const auto elements = array_reader<std::uint16_t>::attach(name);
+        items all;
+        for (u64 n = 0; n < elements.size(); ++n)
+            if (elements[n] != 0) all.push_back(std::to_string(n) + ":" + std::to_string(elements[n]));
+        return all;
+    };
+    attack({contents, [](const damaged_range& d) { return d.length <= 1 ? 0 : limit(d, 2 * 512); }}, 60);
+}
+
+TEST_F(Repair, ASnapshotKeepsItsNewestSoundObject) {
+    {
+        auto made = snapshot_writer::create(uri(), {.slot_bytes = 5000, .pinned_readers = 1});
+        for (char c = 'a'; c < 'j'; ++c) (void)made.publish(span_of(std::string(4000 + static_cast<u64>(c), c)));
+    }
+    std::vector<std::byte> object;
+    const auto contents = [&](const std::string& name) {
+        (void)snapshot_reader::attach(name).read(object);
+        return items{text_of(object)};
+    };
+    const std::string newest = contents(uri()).front();
+    remember();
+    u64 older = 0, made = 0;
+    for (u64 round = 0; round < scaled(120); ++round) {
+        bytes image = data();
+        const std::size_t at = header_bytes + random_.below(round % 2 == 0 ? 600 : image.size() - header_bytes - 64);
+        const std::size_t length = round % 3 == 0 ? 64 : 1;
+        for (std::size_t i = 0; i < length; ++i) image[at + i] ^= static_cast<char>(1 + random_.below(255));
+        const auto report = repaired(image, std::to_string(at));
+        ASSERT_TRUE(report);
+        if (report->intact) continue;
+        ++made;
+        const std::string now = contents(uri()).front();
+        ASSERT_GE(now.size(), 4000U);
+        ASSERT_EQ(now, std::string(4000 + static_cast<u64>(now[0]), now[0])) << "an object that nobody published";
+        if (now == newest) continue;
+        ++older;
+        EXPECT_GT(report->lost, 0U);
+        EXPECT_GT(snapshot_reader::attach(uri()).version(), 9U)
+            << "an older object under a number that others had seen";
+    }
+    EXPECT_GT(older, 0U);
+    EXPECT_GT(made, older);
+}
+
+TEST_F(Repair, ASortedIndexIsPutRightByItsChecksum) {
+    {
+        sorted_index_builder<u64, u64> records;
+        for (u64 n = 0; n < 700; ++n) (void)records.add(n * 3, n);
+        (void)create_sorted_index(uri(), records);
+    }
+    const auto contents = [](const std::string& name) {
+        auto index = sorted_index_reader<u64, u64>::attach(name);
+        items all;
+        for (u64 n = 0; n < 700; ++n)
+            if (const auto found = index.find(n * 3))
+                all.push_back(std::to_string(n) + "=" + std::to_string(found.entry.value));
+        return all;
+    };
+    // Of two neighbours either may be the damaged one, where the order of keys does not tell.
+    attack({contents, [](const damaged_range& d) { return limit(d, 700); }}, 100);
+}
+
+TEST_F(Repair, AQueueKeepsMessagesWhoseRecordsHold) {
+    {
+        auto producer = queue_producer::create(uri(), {.capacity_bytes = 8192});
+        auto consumer = queue_consumer::attach(uri());
+        for (u64 n = 0; n < 400; ++n) {
+            while (!producer.try_push(span_of(std::to_string(n) + std::string(random_.below(60), 'm')),
+                                      static_cast<std::uint16_t>(n))) {
+                ASSERT_TRUE(consumer.front());
+                ASSERT_TRUE(consumer.pop());
+            }
+        }
+    }
+    const auto contents = [](const std::string& name) {
+        auto consumer = queue_consumer::attach(name);
+        items all;
+        for (queue_message m = consumer.front(); m; m = consumer.front()) {
+            all.push_back(std::to_string(m.type) + ":" + std::to_string(m.bytes.size()));  // bytes have no checksum
+            (void)consumer.pop();
+        }
+        return all;
+    };
+    remember();
+    const items before = contents(uri());
+    u64 made = 0, complete = 0;
+    for (u64 round = 0; round < scaled(300); ++round) {
+        bytes image = data();
+        const std::size_t at =
+            round % 3 == 0 ? header_bytes + random_.below(64) : header_bytes + 4096 + random_.below(8192);
+        image[at] =
+            round % 2 == 0 ? static_cast<char>(random_()) : image[at] ^ static_cast<char>(1U << random_.below(8));
+        const auto report = repaired(image, std::to_string(at));
+        ASSERT_TRUE(report);
+        if (report->intact) continue;
+        ++made;
+        const items after = contents(uri());
+        auto from = before.begin();
+        for (const std::string& message : after) {  // in order, and of those that were there
+            from = std::find(from, before.end(), message);
+            ASSERT_NE(from, before.end()) << at << ": invented " << message;
+            ++from;
+        }
+        complete += after == before ? 1 : 0;
+        if (after != before) {
+            EXPECT_GT(report->lost, 0U) << at;
+        }
+    }
+    std::printf("%llu repaired, %llu with all messages\n", static_cast<unsigned long long>(made),
+                static_cast<unsigned long long>(complete));
+    EXPECT_GT(made, scaled(300) / 10);
+    EXPECT_GT(complete, made / 2);
+}
+
+TEST_F(Repair, ABroadcastKeepsTheNewestStretchUnderItsNumbers) {
+    constexpr u64 last = 1000;
+    {
+        auto ring = broadcast_writer::create(uri(), {.capacity_bytes = 16384});
+        for (u64 n = 1; n <= last; ++n) (void)ring.publish(span_of(std::to_string(n) + std::string(n % 40, 'm')));
+    }
+    const auto contents = [](const std::string& name) {
+        auto reader = broadcast_reader::attach(name);
+        items all;
+        std::vector<std::byte> message;
+        for (u64 number = reader.sequence(); reader.read(message).status == outcome::ok; number = reader.sequence())
+            all.push_back(std::to_string(number) + "=" + text_of(message));
+        return all;
+    };
+    remember();
+    const items before = contents(uri());
+    ASSERT_GT(before.size(), 300U);
+    u64 made = 0, to_the_end = 0;
+    for (u64 round = 0; round < scaled(300); ++round) {
+        bytes image = data();
+        const std::size_t ring = image.size() - 16384;
+        const std::size_t at =
+            round % 2 == 0 ? header_bytes + random_.below(ring - header_bytes) : ring + random_.below(16384);
+        image[at] ^= static_cast<char>(1 + random_.below(255));
+        const auto report = repaired(image, std::to_string(at));
+        ASSERT_TRUE(report);
+        if (report->intact) continue;
+        ++made;
+        const items after = contents(uri());
+        if (!after.empty()) {
+            // A stretch of what there was, but for the one message whose bytes may be those that were damaged.
+            const auto number = [](const std::string& item) { return item.substr(0, item.find('=')); };
+            const auto from = std::ranges::find(before, number(after.front()), number);
+            ASSERT_NE(from, before.end()) << at << ": " << after.front();
+            ASSERT_LE(after.size(), static_cast<std::size_t>(before.end() - from)) << at;
+            u64 other = 0;
+            for (std::size_t i = 0; i < after.size(); ++i)
+                other += after[i] != from[static_cast<std::ptrdiff_t>(i)] ? 1 : 0;
+            ASSERT_LE(other, 1U) << at << ": invented";
+            to_the_end += number(after.back()) == std::to_string(last) ? 1 : 0;
+        }
+        if (after.size() + 40 < before.size()) {
+            EXPECT_GT(report->lost, 0U) << at;
+        }
+    }
+    std::printf("%llu repaired, %llu up to the newest message\n", static_cast<unsigned long long>(made),
+                static_cast<unsigned long long>(to_the_end));
+    EXPECT_GT(made, scaled(300) / 10);
+    EXPECT_GT(to_the_end, made * 3 / 4);
+}
+
+TEST_F(Repair, ACounterSetKeepsCountersWhoseNamesHold) {
+    {
+        const auto set = counter_set::create(uri(), {.capacity = 64});
+        for (u64 n = 0; n < 40; ++n) set.get("requests_total", "path=\"" + std::to_string(n) + "\"").add(n + 1);
+    }
+    const auto contents = [](const std::string& name) {
+        items all;
+        counter_set_reader::attach(name).for_each([&](std::string_view family, std::string_view labels, u64 value) {
+            all.push_back(std::string(family).append(labels).append("=").append(std::to_string(value)));
+        });
+        std::ranges::sort(all);
+        return all;
+    };
+    remember();
+    const items before = contents(uri());
+    u64 made = 0;
+    for (u64 round = 0; round < scaled(200); ++round) {
+        bytes image = data();
+        const std::size_t slot = random_.below(40), at = header_bytes + slot * 256 + 64 + random_.below(48);
+        image[at] = round % 2 == 0 ? '\0' : static_cast<char>(random_());
+        const auto report = repaired(image, std::to_string(at));
+        ASSERT_TRUE(report);
+        if (report->intact) continue;
+        ++made;
+        const items after = contents(uri());
+        EXPECT_GE(after.size() + 1, before.size());
+        EXPECT_TRUE(std::ranges::includes(before, after)) << at << ": invented";
+    }
+    EXPECT_GT(made, scaled(200) / 10);
+}
+
+TEST_F(Repair, AHistogramKeepsItsCounts) {
+    {
+        auto all = latency_histogram::create(uri(), {.shards = 3});
+        latency_recorder recorder = all.recorder();
+        for (u64 n = 0; n < 1000; ++n) recorder.record(n * 17);
+    }
+    remember();
+    bytes image = data();
+    image[header_bytes] = 7;                          // an owner that is none
+    image[header_bytes + 9216 + 128 + 4 * 2271] = 1;  // a count behind the last bucket
+    const auto report = repaired(image, "shards");
+    ASSERT_TRUE(report && !report->intact);
+    EXPECT_EQ(report->kept, 1000U);
+    EXPECT_EQ(latency_histogram_reader::attach(uri()).merged().total(), 1000U);
+}
+
+// A writer that was killed leaves no damage: nothing is done, and damage beside it does not take its work away.
+TEST_F(Repair, WhatIsSoundIsLeftAlone) {
+    (void)hash_table<u64, u64>::create(uri(), {.capacity = 10}).try_insert(1, 2);
+    const bytes image = content_of(folder.file("s"));
+    remember();
+    const auto report = repaired(image, "sound");
+    ASSERT_TRUE(report);
+    EXPECT_TRUE(report->intact);
+    EXPECT_EQ(content_of(folder.file("s")), image);
+    EXPECT_FALSE(std::filesystem::exists(folder.file("s.damaged")));
+}
+
+TEST_F(Repair, ATableOfManyWritersIsRefused) {
+    (void)hash_table<u64, u64, writers::many>::create(uri(), {.capacity = 100});
+    remember();
+    bytes image = data();
+    image[header_bytes + 9000] ^= 1;  // in the body, or no damage at all
+    image[3000] = 1;                  // a reserved byte of the header
+    put_back(image);
+    const auto refused = refusal_of([&] { (void)inspect::repair(uri(), {}); });
+    ASSERT_TRUE(refused);
+    EXPECT_EQ(*refused, errc::unsupported);
+    EXPECT_EQ(content_of(folder.file("s")), image);
+}
+
+// What only a checksum that they share speaks against goes over when it is asked for, and is counted as such.
+TEST_F(Repair, DoubtfulEntriesAreKeptWhenTheCallerWantsThem) {
+    {
+        auto made = hash_table<u64, u64>::create(uri(), {.capacity = 300});
+        for (u64 n = 0; n < 300; ++n) (void)made.try_insert(n, n);
+    }
+    remember();
+    bytes image = data();
+    u64 hit = 0;  // both words of one entry: no single word explains the checksum
+    for (std::size_t at = header_bytes; at + 16 <= image.size() && hit == 0; at += 8) {
+        u64 pair[2];
+        std::memcpy(pair, &image[at], 16);
+        if (pair[0] != pair[1] || pair[0] < 10 || pair[0] >= 300) continue;
+        std::memset(&image[at + 8], 0x5a, 8);
+        hit = pair[0];
+    }
+    ASSERT_NE(hit, 0U);
+    const auto strict = repaired(image, "strict");
+    ASSERT_TRUE(strict);
+    EXPECT_EQ(strict->kept, 0U);
+    EXPECT_EQ(strict->lost, 300U);
+    inspect::repair_options generous;
+    generous.keep_doubtful = true;
+    u64 noted = 0;
+    generous.each = [&](const inspect::salvage_note&) { ++noted; };
+    const auto all = repaired(image, "generous", generous);
+    ASSERT_TRUE(all);
+    EXPECT_EQ(all->kept, 300U);
+    EXPECT_EQ(all->doubtful, 300U);
+    EXPECT_EQ(noted, 300U);
+    EXPECT_EQ(all->notes.size(), inspect::salvage_log::notes_max);
+    const auto table = hash_table_reader<u64, u64>::attach(uri());
+    for (u64 n = 0; n < 300; ++n) EXPECT_EQ(table.find(n) == n, n != hit);
+}
+
+}  // namespace
