@@ -42,6 +42,10 @@ class old_broadcast {
                               stored - newest.position <= 2 * g.chain_max() + 2 * g.stride;
         const std::uint64_t least = (reached + g.stride - 1) / g.stride * g.stride;
         const std::uint64_t horizon = possible ? std::max(stored, least) : least + g.chain_max() + g.stride;
+        horizon_holds_ = possible;
+        const auto oldest = std::ranges::find_if(
+            index_, [&](const boundary& entry) { return entry.position + g.capacity >= (possible ? horizon : least); });
+        if (oldest != index_.end()) oldest_ = oldest->sequence;
         std::erase_if(index_, [&](const boundary& entry) { return entry.position + g.capacity < horizon; });
         agreed_.assign(index_.size(), false);
     }
@@ -77,6 +81,11 @@ class old_broadcast {
             if (entry.sequence < layout::broadcast_position_max) newest = std::max(newest, entry.sequence);
         return newest;
     }
+
+    /// The number of the oldest message that may still have been there, as far as the index tells.
+    [[nodiscard]] std::optional<std::uint64_t> oldest() const noexcept { return oldest_; }
+    /// Whether the horizon is one of this ring's; without it, the oldest messages cannot be told from overwritten ones.
+    [[nodiscard]] bool horizon_holds() const noexcept { return horizon_holds_; }
 
     /// Runs visit(position, record) over the messages of a stretch.
     template <class Visit>
@@ -131,7 +140,9 @@ class old_broadcast {
 
     layout::broadcast_geometry g_;
     layout::broadcast_view view_;
-    std::vector<boundary> index_;                   // by position
+    std::vector<boundary> index_;  // by position
+    std::optional<std::uint64_t> oldest_;
+    bool horizon_holds_ = false;
     std::vector<bool> agreed_;                      // whether a walk met the entry, with its number
     std::uint64_t records_left_ = 2 * g_.capacity;  // that walks may still meet, whatever the index says
 };
@@ -165,13 +176,11 @@ void salvage_broadcast(const damaged_segment& from, std::span<std::byte> to, sal
     log.keep(checked.messages);
 
     // What the old ring had besides: as far as the index tells.
-    layout::findings ignored;
-    const layout::broadcast_view view(from.body(), g);
-    const auto oldest = view.boundary(view.oldest_stride(view.horizon(), 0));
-    if (kept && oldest && oldest->sequence < kept->first.sequence)
-        log.lose("messages in front of damaged records; a ring has no gaps",
-                 detail::concat("numbers ", oldest->sequence, "..", kept->first.sequence - 1),
-                 kept->first.sequence - oldest->sequence);
+    const std::optional<std::uint64_t> oldest = old.oldest();
+    if (kept && oldest && *oldest < kept->first.sequence)
+        log.lose(old.horizon_holds() ? "messages in front of damaged records; a ring has no gaps"
+                                     : "the oldest messages: what tells whether they were overwritten is damaged",
+                 detail::concat("numbers ", *oldest, "..", kept->first.sequence - 1), kept->first.sequence - *oldest);
     if (kept && !kept->to_tail)
         log.lose("messages behind damaged records, as many as there were; numbers go on from the last that was kept",
                  detail::concat("numbers from ", kept->end.sequence), 1);
