@@ -267,10 +267,10 @@ TEST(SegmentHandle, MoveAssignmentLetsGoOfTheFormerSegment) {
 TEST(SegmentHeader, ManyWritersOfAContainerWithOneAreRefused) {
     const memory_place place("heap");
     holdfast::segment_spec spec = spec_of(100);
-    spec.kind = holdfast::container_kind::hash_table;
+    spec.kind = holdfast::container_kind::array;
     spec.policy = holdfast::writers::many;
     const segment made = segment::create(place.uri(), spec, {}, leave_zero);
-    EXPECT_EQ(reason_of([&] { made.require(holdfast::container_kind::hash_table, 1); }), errc::geometry_mismatch);
+    EXPECT_EQ(reason_of([&] { made.require(holdfast::container_kind::array, 1); }), errc::geometry_mismatch);
 }
 
 TEST(TruncationGuard, ACutOffFileIsAnAnswerInsteadOfASignal) {
