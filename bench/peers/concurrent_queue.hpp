@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // concurrent_queue.hpp - moodycamel::ConcurrentQueue between two threads: made for many of each, here with one producer
 // that has a token, a consumer that takes from that producer alone, all blocks made at once, and its operations for
-// many elements, which never allocate.
+// many elements, which never allocate. The index of its blocks, which only operations that allocate could enlarge, has
+// room for those of the suites' largest ring from the start: with the 32 that it has else it would hold 1024 messages.
 #pragma once
 
-#include <concurrentqueue.h>
+#include <concurrentqueue/concurrentqueue.h>
 
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -19,9 +21,13 @@ namespace holdfast::bench {
 template <std::size_t Bytes>
 class concurrent_queue {
     using message = workload::fixed_message<Bytes>;
+    struct traits : moodycamel::ConcurrentQueueDefaultTraits {
+        static const std::size_t EXPLICIT_INITIAL_INDEX_SIZE =
+            std::bit_ceil(2 * (std::size_t{4} << 20) / Bytes / ConcurrentQueueDefaultTraits::BLOCK_SIZE);
+    };
     struct shared {
         explicit shared(std::size_t capacity) : queue(capacity, 1, 0), token(queue) {}
-        moodycamel::ConcurrentQueue<message> queue;
+        moodycamel::ConcurrentQueue<message, traits> queue;
         moodycamel::ProducerToken token;
     };
 
