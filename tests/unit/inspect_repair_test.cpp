@@ -61,6 +61,9 @@ struct damaged_range {
     [[nodiscard]] std::string text() const { return std::to_string(length) + " bytes at " + std::to_string(at); }
 };
 
+/// Whether a run has so many rounds that its shares mean something: a sanitizer's has a tenth.
+constexpr bool counts_shares = !sanitized;
+
 class Repair : public segment_test {
  protected:
     [[nodiscard]] std::string uri(const std::string& name = "s") const { return folder.file_uri(name); }
@@ -164,7 +167,9 @@ void Repair::attack(const subject& kind, u64 rounds) {
     std::printf("%llu repaired, %llu of them with all that was in it; %llu refused\n",
                 static_cast<unsigned long long>(mended), static_cast<unsigned long long>(complete),
                 static_cast<unsigned long long>(refused));
-    EXPECT_GT(mended, scaled(rounds) / 20);
+    if (counts_shares) {
+        EXPECT_GT(mended, scaled(rounds) / 20);
+    }
 
     // The header: any one byte of it, or two neighbours, and the file cut short.
     for (u64 round = 0; round < scaled(rounds / 4); ++round) {
@@ -324,6 +329,7 @@ TEST_F(Repair, ASnapshotKeepsItsNewestSoundObject) {
         EXPECT_GT(snapshot_reader::attach(uri()).version(), 9U)
             << "an older object under a number that others had seen";
     }
+    if (!counts_shares) return;
     EXPECT_GT(older, 0U);
     EXPECT_GT(made, older);
 }
@@ -394,6 +400,7 @@ TEST_F(Repair, AQueueKeepsMessagesWhoseRecordsHold) {
     }
     std::printf("%llu repaired, %llu with all messages\n", static_cast<unsigned long long>(made),
                 static_cast<unsigned long long>(complete));
+    if (!counts_shares) return;
     EXPECT_GT(made, scaled(300) / 10);
     EXPECT_GT(complete, made / 2);
 }
@@ -445,6 +452,7 @@ TEST_F(Repair, ABroadcastKeepsTheNewestStretchUnderItsNumbers) {
     }
     std::printf("%llu repaired, %llu up to the newest message\n", static_cast<unsigned long long>(made),
                 static_cast<unsigned long long>(to_the_end));
+    if (!counts_shares) return;
     EXPECT_GT(made, scaled(300) / 10);
     EXPECT_GT(to_the_end, made * 3 / 4);
 }
@@ -477,7 +485,9 @@ TEST_F(Repair, ACounterSetKeepsCountersWhoseNamesHold) {
         EXPECT_GE(after.size() + 1, before.size());
         EXPECT_TRUE(std::ranges::includes(before, after)) << at << ": invented";
     }
-    EXPECT_GT(made, scaled(200) / 10);
+    if (counts_shares) {
+        EXPECT_GT(made, scaled(200) / 10);
+    }
 }
 
 TEST_F(Repair, AHistogramKeepsItsCounts) {
