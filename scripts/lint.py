@@ -253,6 +253,23 @@ def umbrella(tree):
             yield whole, 1, f'"{name}" is missing: whoever includes the whole core gets less than that'
 
 
+def order_places(tree):
+    """the places that docs/memory-orders.md and tests/hooks/survivors.txt name stand in the source as they say"""
+    pages = {"docs/memory-orders.md": re.compile(r"\| [^|]+ \| (?P<file>\S+\.hpp) (?P<function>\S*).* \| `(?P<text>.*)` \| "),
+             "tests/hooks/survivors.txt": re.compile(r"[^|#]+ \| [A-F] \| (?P<file>\S+) (?P<function>\S*).*? \| (?P<text>.*) \| ")}
+    for page, row in pages.items():
+        for number, line in tree.lines(page) if page in tree.paths else ():
+            named = row.match(line)
+            if not named:
+                continue
+            path = "include/holdfast/" + named["file"]
+            lines = tree.text(path).splitlines() if path in tree.paths else []
+            text = named["text"].replace("\\|", "|")
+            if not any(re.sub(r"\s*//.*", "", each).strip() == text for each in lines) or named["function"] not in "\n".join(lines):
+                yield page, number, (f"{path} has no such line (in {named['function']}): write the line as it stands there now, or make the "
+                                     "table anew with the command above it")
+
+
 def dependencies(tree):
     """a library of others is included by one wrapper file a component, and docs/dependencies.md names both"""
     page = tree.text("docs/dependencies.md") if "docs/dependencies.md" in tree.paths else ""
@@ -299,7 +316,8 @@ def format_cpp(tree):
 RULES = {"layers": layers, "core_includes": core_includes, "memory_order": memory_order, "volatile": no_volatile, "assert": no_assert,
          "headers": headers, "license_line": license_line, "machine_paths": machine_paths, "registry_hosts": registry_hosts,
          "unfinished": unfinished, "file_names": file_names, "every_source_is_built": every_source_is_built,
-         "python_tests_run": python_tests_run, "links": links, "umbrella": umbrella, "one_version": one_version, "dependencies": dependencies,
+         "python_tests_run": python_tests_run, "links": links, "umbrella": umbrella, "one_version": one_version,
+         "order_places": order_places, "dependencies": dependencies,
          "format": format_cpp}
 
 

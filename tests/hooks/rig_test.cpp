@@ -12,9 +12,11 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 
 #include "hooks/store_rig.hpp"
+#include "hooks/survivors.hpp"
 #include "hooks/volume.hpp"
 #include "support/hash_table_image.hpp"
 
@@ -239,6 +241,25 @@ TEST(AccessHooks, LoadsAreReportedAndNothingOutside) {
     words[16] = sum + 1;
     EXPECT_EQ(told.loaded, 64U);
     EXPECT_EQ(told.stored, 0U);
+}
+
+TEST(Survivors, AnOrderThatSurvivesNeedsAReasonAndOneThatDoesNotMustHaveNone) {
+    const order_reasons reasons = reasons_in(
+        "# remark\nqueue | A | a.hpp f | x | store release\nqueue | F | a.hpp g | y || z | load acquire\narray | B | "
+        "k\n",
+        "queue");
+    EXPECT_EQ(reasons, (order_reasons{{"a.hpp f | x | store release", "A"}, {"a.hpp g | y || z | load acquire", "F"}}));
+    const std::string one = "a.hpp f | x | store release", seldom = "a.hpp g | y || z | load acquire";
+    EXPECT_TRUE(contradictions("queue", reasons, {one, seldom}, {}).empty());
+    EXPECT_TRUE(contradictions("queue", reasons, {one}, {seldom}).empty());
+    EXPECT_TRUE(contradictions("queue", reasons, {one}, {}).empty()) << "not come upon";
+    EXPECT_EQ(contradictions("queue", reasons, {one, seldom, "new"}, {}).size(), 1U);
+    EXPECT_EQ(contradictions("queue", reasons, {seldom}, {one}).size(), 1U) << "caught";
+    EXPECT_EQ(contradictions("queue", reasons, {seldom}, {}).size(), 1U) << "gone";
+    EXPECT_THROW((void)reasons_in("queue | G | a.hpp f | x | store release\n", "queue"), std::runtime_error);
+    EXPECT_THROW((void)reasons_in("queue\n", "queue"), std::runtime_error);
+    EXPECT_EQ(order_row("queue", seldom, "caught", 7),
+              "| queue | a.hpp g | `y \\|\\| z` | load acquire | caught | 7 |");
 }
 
 }  // namespace

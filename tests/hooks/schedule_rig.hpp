@@ -58,6 +58,17 @@ struct schedule {
     }
 };
 
+/// Who decides which process goes on.
+class scheduler {
+ public:
+    /// The running process waits: the other goes on. Returns: false when the other is dead or done, and the caller goes
+    /// on itself.
+    virtual bool give_way() noexcept = 0;
+
+ protected:
+    ~scheduler() = default;
+};
+
 /// What two processes do, again and again from the same beginning.
 class interleaving {
  public:
@@ -76,6 +87,8 @@ class interleaving {
     virtual std::string judge(std::optional<unsigned> dead) = 0;
 
  protected:
+    /// For an operation that waits: scheduler::give_way(). The other runs, which is no pre-emption.
+    bool give_way() const noexcept { return scheduler_ != nullptr && scheduler_->give_way(); }
     /// How many operations a process has begun and, as the other can know, ended.
     [[nodiscard]] unsigned begun(unsigned process) const noexcept { return begun_[process]; }
     [[nodiscard]] unsigned ended(unsigned process) const noexcept { return timeless_ ? 0 : ended_[process]; }
@@ -96,16 +109,10 @@ class interleaving {
         return {};
     }
 
-    /// For a process that waits for the other: the other runs, which is no pre-emption.
-    void give_way() {
-        if (give_way_ != nullptr) give_way_(rig_);
-    }
-
  private:
     friend class schedule_rig;
     friend class weak_interleaving;
-    void (*give_way_)(void*) = nullptr;
-    void* rig_ = nullptr;
+    scheduler* scheduler_ = nullptr;
     std::array<unsigned, 2> begun_{}, ended_{};
     bool timeless_ = false;  // weak memory: what is done need not be seen
     unsigned oldest_ = 0;    // state that a later look may see
@@ -119,22 +126,16 @@ struct schedule_report {
     std::string failure;          // of the first schedule that failed, with its name
 };
 
-class schedule_rig final : access_listener {
+class schedule_rig final : access_listener, scheduler {
  public:
     explicit schedule_rig(interleaving& subject)
         : subject_(subject),
           base_(subject.image().begin(), subject.image().end()),
           words_((subject.image().size() + 7) / 8, 0),
-          watch_(subject.image(), *this) {
-        subject_.rig_ = this;
-        subject_.give_way_ = [](void* rig) {
-            auto& self = *static_cast<schedule_rig*>(rig);
-            if (self.active_) self.yield(self.running_);
-        };
-    }
+          watch_(subject.image(), *this) {}
     schedule_rig(const schedule_rig&) = delete;
     schedule_rig& operator=(const schedule_rig&) = delete;
-    ~schedule_rig() { subject_.give_way_ = nullptr; }
+    ~schedule_rig() { subject_.scheduler_ = nullptr; }
 
     /// One schedule. Returns: what went wrong, or nothing.
     std::string run(const schedule& how) {
@@ -142,6 +143,7 @@ class schedule_rig final : access_listener {
             const access_unwatched rig_itself;
             std::memcpy(subject_.image().data(), base_.data(), base_.size());
         }
+        subject_.scheduler_ = this;
         subject_.begun_ = subject_.ended_ = {};
         subject_.oldest_ = 0;
         subject_.attach();
@@ -262,11 +264,13 @@ class schedule_rig final : access_listener {
         steps_.push_back({word, static_cast<std::uint8_t>(self), stores});
         note(word, self, stores);
     }
-    void yield(unsigned self) noexcept {
-        if (over(1 - self)) return;
+    bool yield(unsigned self) noexcept {
+        if (over(1 - self)) return false;
         running_ = 1 - self;
         fibers_[self].leave();
+        return true;
     }
+    bool give_way() noexcept override { return active_ && yield(running_); }
     // Bits of a word: 1 loaded by 0, 2 stored by 0, 4 loaded by 1, 8 stored by 1.
     void note(std::uint32_t word, unsigned process, bool stores) noexcept {
         const std::uint8_t before = words_[word];

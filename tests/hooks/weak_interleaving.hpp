@@ -4,7 +4,7 @@
 //
 // An order that matters makes some execution fail once it is relaxed: the mutant is caught. One that is never caught is
 // not needed by what the two processes of the test do, or only by more executions than were tried; the table of them is
-// printed, by file and line, for a reader to judge.
+// printed, by function and text, with the reason that survivors.txt gives for each.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@
 
 namespace holdfast::test {
 
-class weak_interleaving {
+class weak_interleaving final : scheduler {
  public:
     explicit weak_interleaving(interleaving& subject)
         : subject_(subject), base_(subject.image().begin(), subject.image().end()), rig_(subject.image(), 2) {}
@@ -40,6 +40,7 @@ class weak_interleaving {
     /// One execution. Returns: what went wrong, or nothing.
     std::string run(std::uint64_t seed) {
         begin_anew();
+        subject_.scheduler_ = this;
         subject_.begun_ = subject_.ended_ = {};
         subject_.oldest_ = 0;
         subject_.attach();
@@ -57,6 +58,7 @@ class weak_interleaving {
     }
 
  private:
+    bool give_way() noexcept override { return rig_.give_way(); }
     void begin_anew() {
         const access_unwatched rig_itself;
         std::memcpy(subject_.image().data(), base_.data(), base_.size());
@@ -88,13 +90,14 @@ class weak_interleaving {
 
 /// What became of one mutant.
 struct order_mutant {
-    std::string where;   // file:line, kind and order
+    std::string where;   // "FILE FUNCTION | TEXT | ORDER"
     std::string caught;  // by what failure; empty: survived
     std::uint64_t executions = 0;
 };
 
-/// The orders that the subject's processes pass in so many executions, by file:line, kind and order; one line may have
-/// several places, put into several callers. Throws: std::runtime_error when the program as it is fails.
+/// The orders that the subject's processes pass in so many executions, by where they stand (lines.hpp), kind and order;
+/// one line may have several places, put into several callers. Throws: std::runtime_error when the program as it is
+/// fails.
 [[nodiscard]] inline std::map<std::string, std::set<const void*>> orders_of(weak_interleaving& test,
                                                                             std::uint64_t executions,
                                                                             std::uint64_t seed) {
@@ -106,7 +109,7 @@ struct order_mutant {
     const auto lines = lines_of(addresses);
     std::map<std::string, std::set<const void*>> orders;
     for (const order_place& place : test.rig().places())
-        orders[lines.at(place.address) + " " + name_of(place)].insert(place.address);
+        orders[lines.at(place.address) + " | " + name_of(place)].insert(place.address);
     return orders;
 }
 

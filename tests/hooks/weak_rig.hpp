@@ -62,6 +62,18 @@ class weak_rig final : access_listener, memory_listener {
     /// Places with an order that were passed so far.
     [[nodiscard]] const std::set<order_place>& places() const noexcept { return places_; }
 
+    /// The running process waits: another goes on. Returns: false when all others are done.
+    bool give_way() noexcept {
+        for (unsigned i = 1; active_ && i < lives_.size(); ++i) {
+            const unsigned other = (running_ + i) % static_cast<unsigned>(lives_.size());
+            if (lives_[other].own->ended()) continue;
+            next_ = other;
+            lives_[running_].own->leave();
+            return true;
+        }
+        return false;
+    }
+
     /// One execution of each(context, i) for each process i, from what the image holds now. Returns: a data race, or
     /// nothing.
     std::string run(process each, void* context, std::uint64_t seed) {

@@ -122,6 +122,17 @@ CASES = {
         ({"include/holdfast/holdfast.hpp": '#include "holdfast/a.hpp"\n', "include/holdfast/a.hpp": "", "include/holdfast/net/b.hpp": ""}, 0),
         ({"include/holdfast/holdfast.hpp": '#include "holdfast/a.hpp"\n', "include/holdfast/a.hpp": "", "include/holdfast/perf_test.hpp": ""}, 0),
     ],
+    "order_places": [
+        ({"docs/memory-orders.md": "| queue | a.hpp f | `x.store(1 \\| y);` | store release | survives: A | 9 |\n",
+          "include/holdfast/a.hpp": "void f() {\n    x.store(1 | y);  // W1\n}\n"}, 0),
+        ({"docs/memory-orders.md": "| queue | a.hpp f | `x.store(2);` | store release | caught | 9 |\n",
+          "include/holdfast/a.hpp": "void f() {\n    x.store(1);\n}\n"}, 1),
+        ({"docs/memory-orders.md": "| queue | a.hpp f (2) | `x.store(1);` | store release | caught | 9 |\n"}, 1),
+        ({"tests/hooks/survivors.txt": "# why\nqueue | B | a.hpp f | x.store(1); | store release\n",
+          "include/holdfast/a.hpp": "void f() {\n    x.store(1);\n}\n"}, 0),
+        ({"tests/hooks/survivors.txt": "queue | B | a.hpp g | x.store(1); | store release\n",
+          "include/holdfast/a.hpp": "void f() {\n    x.store(1);\n}\n"}, 1),
+    ],
     "dependencies": [
         ({"src/cli/a.cpp": "#include <fmt/format.h>\n"}, 1),
         ({"src/cli/a.hpp": "#include <fmt/format.h>\n", "src/cli/b.cpp": "#include <fmt/core.h>\n", "docs/dependencies.md": "fmt `src/cli/a.hpp`"}, 1),
