@@ -8,7 +8,8 @@
 //     auto view = holdfast::hash_table_reader<std::uint64_t, session>::attach("sessions");
 //     if (auto s = view.find(42)) use(s->user);
 //
-// Shape:   the number of entries is fixed at creation. Entries never move: a slot is a handle for the life of
+// Shape:   the number of entries is fixed at creation (hash_table/growing.hpp changes it). Entries never move: a slot
+// is a handle for the life of
 //          its entry. 2.5 bytes beside each 16-byte slot; 99 % of the slots are usable, also under endless insert and
 //          erase.
 // Layout:  layout/hash_table_layout.hpp. Invariants, order of stores and crash table: hash_table/mutate.hpp.
@@ -146,6 +147,7 @@ class hash_table : public detail::hash_table_queries<hash_table<K, V>, K, V> {
     using node = detail::fixed_node<K, V>;
     using mutator = detail::hash_table_mutator<node>;
     friend detail::hash_table_queries<hash_table, K, V>;
+    friend detail::table_growth<hash_table>;
     [[nodiscard]] const auto& finder_for_queries() const noexcept { return mutator_.finder(); }
 
     explicit hash_table(std::shared_ptr<holdfast::segment> mapping)

@@ -102,6 +102,12 @@ class segment {
     /// Whether the name now leads to another segment, or to none. Always false for kinds without a name. Cost: one
     /// system call.
     [[nodiscard]] bool replaced() const;
+    /// Whether this memory's content may have moved to another segment of the same name: replaced() then tells. Whoever
+    /// has seen anything that was done there finds it true. Cost: one load.
+    [[nodiscard]] bool moved() const noexcept {
+        // Acquire: R1, pairs with the mark of segment_successor::take_place(). What was read before stays before it.
+        return std::atomic_ref(detail::header_of(storage_.map)->moved).load(std::memory_order_acquire) != 0;
+    }
 
     /// What the kernel gave for pages. Cost: reads /proc.
     [[nodiscard]] memory::page_report pages() const { return memory::report_pages(storage_.map.data()); }
@@ -124,6 +130,7 @@ class segment {
     [[nodiscard]] const memory::uri& name() const noexcept { return name_; }
 
  private:
+    friend class segment_successor;
     segment() = default;
 
     static segment create_erased(std::string_view uri, const segment_spec& spec, const create_options& options,
@@ -214,11 +221,27 @@ inline segment segment::adopt(memory::uri name, detail::storage storage, const l
     return result;
 }
 
+namespace detail {
+
+/// Finishes what a writer left that was killed while another segment was about to take the name (successor.hpp, F1 and
+/// F2): the name leads here, so it never did. Requires: the lease.
+inline void settle_succession(const memory::uri& name, const storage& held, writers policy) {
+    const std::atomic_ref moved(header_of(held.map)->moved);
+    // Relaxed: nobody else stores to it while we hold the lease.
+    if (policy != writers::one || moved.load(std::memory_order_relaxed) == 0) return;
+    ::unlink(places_of(name).growing().c_str());
+    // Release, after the unlink: without the mark there is no file.
+    moved.store(0, std::memory_order_release);
+}
+
+}  // namespace detail
+
 inline segment segment::attach(std::string_view uri, access mode, const attach_options& options) {
     memory::uri name = memory::uri::parse(uri);
     const std::string subject = name.text();
     if (name.is_path()) {
         auto [storage, header] = detail::attach_file(name, mode, options, subject);
+        if (mode == access::read_write) detail::settle_succession(name, storage, static_cast<writers>(header.policy));
         return adopt(std::move(name), std::move(storage), header, mode, options);
     }
     if (name.is_sysv()) {
@@ -359,6 +382,7 @@ inline void segment::remove(std::string_view uri, const attach_options& options)
         throw error(errc::not_found, subject, "another process removed the segment meanwhile; nothing to remove");
     }
     ::unlink(where.peers().c_str());
+    if (name.is_path()) ::unlink(where.growing().c_str());
     registry::remove(name);
     ::unlink(where.lease().c_str());  // last: until here the lock keeps other writers and removers out
 }

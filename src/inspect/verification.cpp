@@ -106,6 +106,12 @@ void check_header(const segment& s, verification& found) {
     layout::segment_header copy{};
     std::memcpy(&copy, s.bytes().data() - header_bytes, sizeof copy);
     check_reserved(copy, found);
+    if (copy.moved > 1)
+        found.add({severity::damage,
+                   "header",
+                   offsetof(layout::segment_header, moved),
+                   {},
+                   "the mark of a segment that has moved is neither 0 nor 1"});
     for (const char c : std::string_view(copy.owner_boot_id.data(), copy.owner_boot_id.size()))
         if (c != '\0' && (c < ' ' || c > '~')) {
             found.add({severity::damage,

@@ -47,8 +47,8 @@ const image_part immutable_parts[] = {
     HEADER_PART(reserved_geometry),
 };
 const image_part mutable_parts[] = {
-    HEADER_PART(reserved_checksum), HEADER_PART(epoch),          HEADER_PART(owner_pid),      HEADER_PART(owner_start),
-    HEADER_PART(owner_boot_id),     HEADER_PART(owner_since_ns), HEADER_PART(reserved_owner),
+    HEADER_PART(reserved_checksum), HEADER_PART(epoch),          HEADER_PART(owner_pid), HEADER_PART(owner_start),
+    HEADER_PART(owner_boot_id),     HEADER_PART(owner_since_ns), HEADER_PART(moved),     HEADER_PART(reserved_owner),
 };
 
 class SegmentHostile : public segment_test {

@@ -56,8 +56,8 @@ TEST_P(RefusedUri, ThrowsInvalidNameThatQuotesIt) {
 
 INSTANTIATE_TEST_SUITE_P(All, RefusedUri,
                          ::testing::Values("", "posix:", "posix:/", "posix:/a/b", "posix:/../etc", ".hidden", "-option",
-                                           "a b", "a%2e", "a\n", "x.lease", "x.peers", "file:", "file:/", "file:/a/",
-                                           "file:/a/.b", "file:/a/b.lease", "heap:x", "anon:x", "memfd:x",
+                                           "a b", "a%2e", "a\n", "x.lease", "x.peers", "x.growing", "file:", "file:/",
+                                           "file:/a/", "file:/a/.b", "file:/a/b.lease", "heap:x", "anon:x", "memfd:x",
                                            "sysv:", "sysv:0", "sysv:-1", "sysv:x", "sysv:0x", "sysv:2147483648",
                                            "sysv:99999999999999999999", "sysv+huge:0", "http://x",
                                            std::string("a\0b", 3), std::string(221, 'a'),

@@ -35,6 +35,9 @@ struct hash_table_options {
 
 namespace detail {
 
+template <class Table>
+class table_growth;  // hash_table/grow.hpp
+
 /// Throws: io where the kernel gives no random bytes (an old one, or a filter of system calls).
 [[nodiscard]] inline std::uint64_t random_seed(const std::string& subject = "the seed of a hash") {
     std::uint64_t seed = 0;

@@ -256,6 +256,7 @@ class dynamic_hash_table : public detail::dynamic_hash_table_queries<dynamic_has
  private:
     using mutator = detail::hash_table_mutator<detail::runtime_node>;
     friend detail::dynamic_hash_table_queries<dynamic_hash_table>;
+    friend detail::table_growth<dynamic_hash_table>;
     [[nodiscard]] const auto& finder_for_queries() const noexcept { return mutator_.finder(); }
 
     explicit dynamic_hash_table(std::shared_ptr<holdfast::segment> mapping)

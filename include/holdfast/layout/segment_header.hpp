@@ -25,7 +25,8 @@
 //     3088      8  owner_start        start time of the process, clock ticks since boot
 //     3096     40  owner_boot_id      text, zero-padded
 //     3136      8  owner_since_ns     when the lease was taken
-//     3144    952  reserved           zero
+//     3144      8  moved              lease holder: 1 = the name may lead to another segment by now
+//     (segment/successor.hpp) 3152    944  reserved           zero
 // (I1) The bytes up to header_checksum never change after publication; a checksum that disagrees is corruption.
 // (I2) total_bytes == 4096 + body_bytes, and the memory is exactly that long (System V: at least, since the kernel
 // rounds up). Threads: validate() works on a private copy. Mutable words are 8-byte atomics, stored by the lease holder
@@ -125,7 +126,8 @@ struct segment_header {
     std::uint64_t owner_start;
     std::array<char, 40> owner_boot_id;
     std::uint64_t owner_since_ns;
-    std::array<std::uint8_t, 952> reserved_owner;
+    std::uint64_t moved;
+    std::array<std::uint8_t, 944> reserved_owner;
 };
 
 static_assert(sizeof(segment_header) == header_bytes);
@@ -139,7 +141,7 @@ static_assert(offsetof(segment_header, schema_bytes) == 76 && offsetof(segment_h
 static_assert(offsetof(segment_header, schema) == 256 && offsetof(segment_header, header_checksum) == 2816);
 static_assert(offsetof(segment_header, epoch) == 3072 && offsetof(segment_header, owner_pid) == 3080);
 static_assert(offsetof(segment_header, owner_start) == 3088 && offsetof(segment_header, owner_boot_id) == 3096);
-static_assert(offsetof(segment_header, owner_since_ns) == 3136);
+static_assert(offsetof(segment_header, owner_since_ns) == 3136 && offsetof(segment_header, moved) == 3144);
 static_assert(std::endian::native == std::endian::little, "the layout is little-endian");
 static_assert(std::atomic_ref<std::uint64_t>::is_always_lock_free, "8-byte atomics must be lock-free across processes");
 

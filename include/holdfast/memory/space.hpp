@@ -125,24 +125,29 @@ inline void check_file_size_limit(std::uint64_t bytes, const std::string& subjec
                     std::to_string(limit.rlim_cur) + " bytes; raise the limit (ulimit -f, LimitFSIZE=)");
 }
 
+/// Reserves [at, at + length) of a file that is to have `bytes` in all, so that no store there can fail later.
+/// Throws: no_space and others.
+inline void reserve_range(int fd, std::uint64_t at, std::uint64_t length, std::uint64_t bytes,
+                          const std::string& subject) {
+    int reason = 0;
+    int tries = 0;
+    do {
+        const detail::signals_held held;
+        reason = ::posix_fallocate(fd, static_cast<off_t>(at), static_cast<off_t>(length));
+    } while (reason == EINTR && ++tries < 1000);
+    if (reason == ENOSPC || reason == EFBIG || reason == EDQUOT || reason == ENOMEM)
+        throw error(errc::no_space, subject,
+                    "the file system has no room for " + std::to_string(bytes) + " bytes (" + errno_text(reason) +
+                        "); free some, or enlarge it (df -h; for a container's /dev/shm: --shm-size)");
+    if (reason != 0) throw_errno(reason, subject, "reserving " + std::to_string(bytes) + " bytes");
+}
+
 /// Reserves the first `bytes` of a file, so that no store into them can fail later. Throws: no_space and others.
 inline void reserve_file(int fd, std::uint64_t bytes, const std::string& subject) {
     check_file_size_limit(bytes, subject);
     constexpr std::uint64_t step_bytes = std::uint64_t{64} << 20;  // signals wait at most some 15 ms for one step
-    for (std::uint64_t at = 0; at < bytes; at += step_bytes) {
-        const auto length = static_cast<off_t>(std::min(step_bytes, bytes - at));
-        int reason = 0;
-        int tries = 0;
-        do {
-            const detail::signals_held held;
-            reason = ::posix_fallocate(fd, static_cast<off_t>(at), length);
-        } while (reason == EINTR && ++tries < 1000);
-        if (reason == ENOSPC || reason == EFBIG || reason == EDQUOT || reason == ENOMEM)
-            throw error(errc::no_space, subject,
-                        "the file system has no room for " + std::to_string(bytes) + " bytes (" + errno_text(reason) +
-                            "); free some, or enlarge it (df -h; for a container's /dev/shm: --shm-size)");
-        if (reason != 0) throw_errno(reason, subject, "reserving " + std::to_string(bytes) + " bytes");
-    }
+    for (std::uint64_t at = 0; at < bytes; at += step_bytes)
+        reserve_range(fd, at, std::min(step_bytes, bytes - at), bytes, subject);
 }
 
 }  // namespace holdfast::memory

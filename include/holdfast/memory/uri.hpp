@@ -77,6 +77,7 @@ namespace detail {
 
 inline constexpr std::string_view lease_suffix = ".lease";
 inline constexpr std::string_view peers_suffix = ".peers";
+inline constexpr std::string_view growing_suffix = ".growing";
 /// Room for the longest thing we append to a file name (".lease", or "." and ".XXXXXXXX.making" around it) under
 /// NAME_MAX.
 inline constexpr std::size_t name_bytes_max = 220;
@@ -97,8 +98,9 @@ inline void check_file_name(std::string_view text, std::string_view name) {
                            c == '_' || c == '-' || c == '+' || c == '@';
         if (!plain) throw_invalid_name(text, "a name is made of letters, digits and . _ - + @ only; rename it");
     }
-    if (name.ends_with(lease_suffix) || name.ends_with(peers_suffix))
-        throw_invalid_name(text, "the endings .lease and .peers belong to companion files; name the segment itself");
+    if (name.ends_with(lease_suffix) || name.ends_with(peers_suffix) || name.ends_with(growing_suffix))
+        throw_invalid_name(
+            text, "the endings .lease, .peers and .growing belong to companion files; name the segment itself");
 }
 
 [[nodiscard]] inline std::uint32_t parse_key(std::string_view text, std::string_view digits) {

@@ -19,6 +19,9 @@ struct places {
     [[nodiscard]] std::string data() const { return directory + "/" + data_name; }
     [[nodiscard]] std::string lease() const { return directory + "/" + lease_name; }
     [[nodiscard]] std::string peers() const { return directory + "/" + peers_name; }
+    /// What is about to take the place of the data (segment/successor.hpp). Never of System V.
+    [[nodiscard]] std::string growing_name() const { return data_name + std::string(memory::detail::growing_suffix); }
+    [[nodiscard]] std::string growing() const { return directory + "/" + growing_name(); }
 };
 
 /// Where System V companions lie. Containers that share System V memory (one IPC namespace) share /dev/shm too, but

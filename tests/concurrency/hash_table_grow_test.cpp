@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// A writer grows and shrinks its table without end beside readers that follow: nothing missing, torn or older than what
+// was published. And how long the writer's operations take meanwhile.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "holdfast/hash_table/growing.hpp"
+#include "support/capability.hpp"
+#include "support/scale.hpp"
+#include "support/seed.hpp"
+#include "support/segment_tools.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::test;
+using u64 = std::uint64_t;
+using status = hash_table_status;
+
+class HashTableGrowth : public segment_test {
+ protected:
+    unique_posix_name name_{"growth"};
+};
+
+/// A value that shows whether it is whole, whose it is and which version it is.
+struct marked {
+    std::array<u64, 4> words;
+    static marked make(u64 key, u64 version) { return {{key, version, version * 0x9e3779b97f4a7c15U + key, ~version}}; }
+    [[nodiscard]] bool whole(u64 key) const { return words == make(key, words[1]).words; }
+};
+
+class failure_note {
+ public:
+    void set(const char* text) noexcept {
+        const char* none = nullptr;
+        text_.compare_exchange_strong(none, text);
+    }
+    [[nodiscard]] const char* get() const noexcept { return text_.load(); }
+
+ private:
+    std::atomic<const char*> text_{nullptr};
+};
+
+constexpr u64 stable_keys = 50;  // never erased, updated all the time
+
+struct stage {
+    std::atomic<bool> done{false};
+    std::array<std::atomic<u64>, stable_keys> published{};
+    std::atomic<u64> followed{0}, finds{0};
+    failure_note failure;
+
+    void write(growing_hash_table<u64, marked>& table, u64 seed, u64 generations) {
+        const u64 smallest = table.capacity();
+        u64 newest = 1000, oldest = 1000, i = 0;
+        for (u64 g = 0; g < generations && failure.get() == nullptr; ++g) {
+            table.grow(smallest + random_at(seed, 0, g) % (4 * smallest));
+            while (table.growing() && failure.get() == nullptr) {
+                const u64 key = random_at(seed, 1, ++i) % stable_keys;
+                if (!(table.update(key, marked::make(key, i)) == status::updated)) failure.set("an update was refused");
+                // Release, pairs with the readers' acquire: who sees the number must see the update.
+                published[key].store(i, std::memory_order_release);
+                if (!(table.try_insert(newest, marked::make(newest, i)) == status::inserted))
+                    failure.set("an insert was refused");
+                if (++newest - oldest > smallest / 2 && table.erase(oldest++) != status::erased)
+                    failure.set("an erase was refused");
+            }
+            if (table.growth_failure()) failure.set("a growth was given up");
+        }
+        done.store(true, std::memory_order_release);
+    }
+
+    void read(growing_hash_table_reader<u64, marked> reader, u64 seed) {
+        std::array<u64, stable_keys> last{};
+        std::vector<u64> keys(stable_keys);
+        std::vector<std::optional<marked>> values(stable_keys);
+        for (u64 n = 0; n < stable_keys; ++n) keys[n] = n;
+        std::array<u64, stable_keys> known{};
+        u64 capacity = reader.capacity();
+        for (u64 i = 0; !done.load(std::memory_order_acquire) && failure.get() == nullptr; ++i) {
+            const u64 key = random_at(seed, 2, i) % stable_keys;
+            known[key] = published[key].load(std::memory_order_acquire);
+            check(key, reader.find(key), known[key], last);
+            if (i % 32 == 0) {
+                for (u64 n = 0; n < stable_keys; ++n) known[n] = published[n].load(std::memory_order_acquire);
+                if (reader.find_many(keys, values) != stable_keys) failure.set("a batch misses a key that is there");
+                for (u64 n = 0; n < stable_keys; ++n) check(n, values[n], known[n], last);
+            }
+            if (i % 1024 == 0) {
+                u64 stable = 0;
+                for (const auto& entry : reader.current()) {
+                    if (!entry.value.whole(entry.key)) failure.set("a scan shows a torn entry");
+                    stable += entry.key < stable_keys ? 1 : 0;
+                }
+                if (stable != stable_keys) failure.set("a scan missed or repeated an entry that was there");
+            }
+            const u64 now = reader.capacity();
+            followed.fetch_add(now != capacity ? 1 : 0, std::memory_order_relaxed);  // a count
+            capacity = now;
+            finds.fetch_add(1, std::memory_order_relaxed);  // a count
+        }
+        if (reader.fault()) failure.set("a reader latched a fault");
+    }
+    void check(u64 key, const std::optional<marked>& value, u64 known, std::array<u64, stable_keys>& last) {
+        if (!value) return failure.set("a key that is there was not found");
+        if (!value->whole(key)) return failure.set("a torn value");
+        if (value->words[1] < known) return failure.set("an update that was published is not visible");
+        if (value->words[1] < last[key]) return failure.set("a value went back in time");
+        last[key] = value->words[1];
+    }
+};
+
+TEST_F(HashTableGrowth, ReadersNeverMissAKeyWhileItGrowsAndShrinks) {
+    const u64 seed = choose_seed();
+    SCOPED_TRACE("HOLDFAST_TEST_SEED=" + std::to_string(seed));
+    auto table = growing_hash_table<u64, marked>::create(name_.uri(), {.capacity = 400});
+    for (u64 n = 0; n < stable_keys; ++n) ASSERT_EQ(table.try_insert(n, marked::make(n, 0)), status::inserted);
+    stage all;
+    std::vector<std::thread> readers;
+    for (u64 n = 0; n < 2; ++n)
+        readers.emplace_back(
+            [&, n] { all.read(growing_hash_table_reader<u64, marked>::attach(name_.uri()), seed + n); });
+    all.write(table, seed, sanitized ? scaled(100) : scaled(800));
+    for (std::thread& reader : readers) reader.join();
+    EXPECT_EQ(all.failure.get(), nullptr) << all.failure.get();
+    EXPECT_GT(all.followed.load(), 5U);
+    EXPECT_EQ(name_.entries().size(), 2U);
+    std::printf("%llu finds, %llu generations followed\n", static_cast<unsigned long long>(all.finds.load()),
+                static_cast<unsigned long long>(all.followed.load()));
+}
+
+u64 now_in_ns() {
+    return static_cast<u64>(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+}
+
+/// What tells that somebody else had this processor: our involuntary switches, and the steal of all processors.
+struct taken_away {
+    long switches = 0;
+    u64 steal = 0;
+    [[nodiscard]] static taken_away now() {
+        taken_away seen;
+        rusage usage{};
+        if (::getrusage(RUSAGE_THREAD, &usage) == 0) seen.switches = usage.ru_nivcsw;
+        std::ifstream stat("/proc/stat");
+        std::string word;
+        stat >> word;
+        for (int column = 0; column < 8; ++column)
+            stat >> seen.steal;  // user nice system idle iowait irq softirq steal
+        return seen;
+    }
+    friend bool operator==(const taken_away&, const taken_away&) = default;
+};
+
+struct quantiles {
+    std::vector<u64> ns;
+    [[nodiscard]] double at(double q) {
+        if (ns.empty()) return 0;
+        const auto n = static_cast<std::size_t>(q * static_cast<double>(ns.size() - 1));
+        std::nth_element(ns.begin(), ns.begin() + static_cast<std::ptrdiff_t>(n), ns.end());
+        return static_cast<double>(ns[n]) / 1000;
+    }
+};
+
+// The promise: p99.9 of a writer's operations during growth, of those that nobody else disturbed, is 200 us at most.
+TEST_F(HashTableGrowth, PausesOfTheWriterAreBounded) {
+    if (sanitized) GTEST_SKIP() << "needs: a build without sanitizers";
+    constexpr u64 entries = 300'000, batch = 500;
+    auto table = growing_hash_table<u64, u64>::create(name_.uri(), {.capacity = entries});
+    for (u64 n = 0; n < entries; ++n) ASSERT_EQ(table.try_insert(n, n), status::inserted);
+    const u64 seed = choose_seed();
+    quantiles all, quiet, begins;
+    std::vector<u64> pending;
+    u64 i = 0;
+    for (const u64 capacity : {2 * entries, 4 * entries, entries, 2 * entries}) {
+        const u64 begin = now_in_ns();
+        table.grow(capacity);
+        begins.ns.push_back(now_in_ns() - begin);
+        while (table.growing()) {
+            const taken_away before = taken_away::now();
+            pending.clear();
+            for (u64 n = 0; n < batch && table.growing(); ++n) {
+                const u64 key = random_at(seed, 0, ++i) % entries, start = now_in_ns();
+                const hash_table_result done = table.update(key, i);
+                pending.push_back(now_in_ns() - start);
+                ASSERT_EQ(done, status::updated);
+            }
+            all.ns.insert(all.ns.end(), pending.begin(), pending.end());
+            if (taken_away::now() == before) quiet.ns.insert(quiet.ns.end(), pending.begin(), pending.end());
+        }
+        ASSERT_FALSE(table.growth_failure().has_value()) << table.growth_failure()->what();
+        ASSERT_EQ(table.capacity(), capacity);
+    }
+    std::printf("%zu operations during growth and shrinking, us: p50 %.2f, p99 %.2f, p99.9 %.2f, most %.0f\n",
+                all.ns.size(), all.at(0.5), all.at(0.99), all.at(0.999), all.at(1));
+    std::printf("%zu of them undisturbed: p50 %.2f, p99 %.2f, p99.9 %.2f, most %.0f; grow() took %.0f at most\n",
+                quiet.ns.size(), quiet.at(0.5), quiet.at(0.99), quiet.at(0.999), quiet.at(1), begins.at(1));
+    if (quiet.ns.size() < 10'000) GTEST_SKIP() << "needs: a machine that leaves a process alone for milliseconds";
+    EXPECT_LE(quiet.at(0.999), 200);
+}
+
+}  // namespace

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// A table grows, and its writer dies. Attacked: "a growth that was not over has not happened", "readers never miss a
+// key and never see an older value", "nobody has to repair anything", "no file and no memory is left behind". The mover
+// is killed at each system call and stopped at each instruction; each of its system calls fails; writers that grow and
+// shrink by name are killed at random instants beside a reader that follows.
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+
+#include <atomic>
+#include <cerrno>
+#include <new>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "holdfast/hash_table/growing.hpp"
+#include "support/capability.hpp"
+#include "support/hash_table_model.hpp"
+#include "support/kill_rig.hpp"
+#include "support/scale.hpp"
+#include "support/segment_tools.hpp"
+#include "support/system_call_faults.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::test;
+
+using key = wide_shape::key;
+using value = wide_shape::value;
+using table = growing_hash_table<key, value>;
+using reader = growing_hash_table_reader<key, value>;
+using u64 = std::uint64_t;
+
+template <class Table>
+std::string damage_of(const Table& of) {
+    std::string text;
+    const auto seen = of.verify([&](const hash_table_finding& f) {
+        text += std::string(describe(f.what)) + " at slot " + std::to_string(f.slot) + "; ";
+        return text.size() < 1000;
+    });
+    return seen.busy == 0 ? text : text + "not all could be compared";
+}
+
+// What lies under the name is a whole table of one of two capacities, with all entries.
+class GrowthDeath : public segment_test, public ::testing::WithParamInterface<bool> {
+ protected:
+    static constexpr u64 entries = 60, old_capacity = 60, new_capacity = 200;
+
+    void make() {
+        for (const std::string& entry : disk_.entries()) ::unlink(disk_.file(entry).c_str());
+        table t = table::create(uri(), {.capacity = old_capacity});
+        for (u64 n = 0; n < entries; ++n) (void)t.try_insert(nth_key<wide_shape>(n), stamped_value<wide_shape>(n, 1));
+        reader_.emplace(reader::attach(uri()));
+    }
+    // Updates on the way: each is done in both tables once its entry was copied.
+    void grow() const {
+        if (!GetParam() && !refuse_unnamed_files()) ::_exit(2);
+        table t = table::attach(uri());
+        t.grow(new_capacity);
+        for (u64 i = 0; t.growing(); ++i)
+            (void)t.update(nth_key<wide_shape>(i % entries), stamped_value<wide_shape>(i % entries, 2));
+        if (t.growth_failure()) throw error(*t.growth_failure());
+    }
+    // `from`: any reader or writer of the table.
+    template <class From>
+    [[nodiscard]] static std::string missing_in(From& from) {
+        for (u64 n = 0; n < entries; ++n) {
+            const auto found = from.find(nth_key<wide_shape>(n));
+            if (!found) return "key " + std::to_string(n) + " is missing";
+            const auto stamp = stamp_of<wide_shape>(n, *found);
+            if (!stamp || *stamp == 0 || *stamp > 2) return "key " + std::to_string(n) + " has a torn value";
+        }
+        return from.size() == entries ? "" : "the size is " + std::to_string(from.size());
+    }
+    [[nodiscard]] std::string alive() {
+        if (std::string text = missing_in(*reader_); !text.empty()) return "a reader that follows: " + text;
+        reader fresh = reader::attach(uri());
+        if (std::string text = missing_in(fresh); !text.empty()) return "a reader that comes now: " + text;
+        return reader_->fault() || fresh.fault() ? "a reader latched a fault" : "";
+    }
+    [[nodiscard]] std::string after_death() {
+        if (std::string text = alive(); !text.empty()) return text;
+        const u64 capacity = reader_->capacity();
+        if (capacity != old_capacity && capacity != new_capacity) return "neither the old table nor the new one";
+        const ended next = in_child([&] { return next_writer(capacity); });
+        if (!next.success()) return "the next writer: " + next.text();
+        if (std::string text = missing_in(*reader_); !text.empty()) return "after the next growth: " + text;
+        if (reader_->capacity() != new_capacity + 100) return "the reader does not follow the next growth";
+        for (const std::string& entry : disk_.entries())
+            if (entry != "t" && entry != "t.lease") return "left behind: " + entry;
+        return {};
+    }
+    // Finds that generation whole, and grows again; a hidden file is swept by then.
+    [[nodiscard]] std::string next_writer(u64 capacity) const {
+        if (!GetParam() && !refuse_unnamed_files()) return "no seccomp";
+        table next = table::attach(uri());
+        if (next.capacity() != capacity) return "it has another generation than the reader";
+        if (next.segment().moved()) return "the mark is still there";
+        if (std::string text = missing_in(next); !text.empty()) return text;
+        if (std::string text = damage_of(next); !text.empty()) return "verify(): " + text;
+        for (const std::string& entry : disk_.entries())
+            if (entry.ends_with(".growing")) return "left behind: " + entry;
+        next.grow(new_capacity + 100);
+        while (next.advance()) {
+        }
+        return next.growth_failure() ? next.growth_failure()->what() : "";
+    }
+    [[nodiscard]] std::string uri() const { return disk_.file_uri("t"); }
+
+    unique_directory disk_{"growth"};
+    std::optional<reader> reader_;
+};
+
+TEST_P(GrowthDeath, AtAnySystemCallLeavesTheOldTableOrTheNew) {
+    if (!can_trace()) GTEST_SKIP() << "needs: ptrace";
+    u64 grown = 0;
+    const step_report report = kill_at_every_system_call([&] { make(); }, [&] { grow(); }, [&] { return alive(); },
+                                                         [&] {
+                                                             grown += reader_->capacity() == new_capacity ? 1 : 0;
+                                                             return after_death();
+                                                         });
+    EXPECT_EQ(report.failure, "");
+    EXPECT_GT(report.steps, 50U);
+    EXPECT_GT(grown, 0U);
+    RecordProperty("kills", std::to_string(report.steps));
+    std::printf("%llu stops at system calls, each a kill; %llu behind the commit\n",
+                static_cast<unsigned long long>(report.steps), static_cast<unsigned long long>(grown));
+}
+
+// Whatever fails, the growth is over or given up, by the writer that lives on.
+TEST_P(GrowthDeath, AnySystemCallThatFailsLeavesTheOldTableOrTheNew) {
+    if (!can_trace() || sanitized || !can_fail_system_calls)
+        GTEST_SKIP() << "needs: ptrace on x86-64 and a build without sanitizers";
+    for (const int number : {ENOSPC, EIO}) {
+        u64 given_up = 0;
+        const step_report report = fail_each_system_call(
+            number, [&] { make(); },
+            [&]() -> int {
+                if (!GetParam() && !refuse_unnamed_files()) return 2;
+                try {
+                    table t = table::attach(uri());
+                    try {
+                        t.grow(new_capacity);
+                    } catch (const error&) {
+                        return missing_in(t).empty() ? 1 : 3;
+                    }
+                    for (u64 i = 0; t.growing(); ++i)
+                        if (!(t.update(nth_key<wide_shape>(i % entries), stamped_value<wide_shape>(i % entries, 2))))
+                            return 4;
+                    if (!missing_in(t).empty() || !damage_of(t).empty()) return 5;
+                    if (t.segment().moved()) return 6;
+                    return t.growth_failure() ? 1 : t.capacity() == new_capacity ? 0 : 7;
+                } catch (const error&) {
+                    return 1;  // could not even attach
+                }
+            },
+            [](long call) {
+                // Calls whose failure no program survives or that cannot fail, and the test's own.
+                for (const long spared : {SYS_munmap, SYS_close, SYS_brk, SYS_futex, SYS_rt_sigprocmask, SYS_exit_group,
+                                          SYS_prctl, SYS_seccomp})
+                    if (call == spared) return false;
+                return true;
+            },
+            [&](const faulted_run& run) -> std::string {
+                if (!run.uncaught.empty()) return run.uncaught;
+                if (run.result > 1) return "the writer found wrong " + std::to_string(run.result);
+                given_up += run.result == 1 ? 1 : 0;
+                return after_death();
+            });
+        EXPECT_EQ(report.failure, "");
+        EXPECT_GT(report.steps, 30U);
+        EXPECT_GT(given_up, 10U);
+        std::printf("errno %d: %llu calls failed, %llu growths were not begun or given up\n", number,
+                    static_cast<unsigned long long>(report.steps), static_cast<unsigned long long>(given_up));
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, GrowthDeath, ::testing::Values(true, false),
+                         [](const auto& made) { return made.param ? "unnamed" : "fallback"; });
+
+class HashTableGrowth : public segment_test {
+ protected:
+    unique_directory disk_{"growth"};
+};
+
+// What a kill between two instructions leaves is what a reader finds between them.
+TEST_F(HashTableGrowth, SteppedThroughAGrowthAReaderFindsEveryKey) {
+    if (!can_step()) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
+    constexpr u64 entries = 30;
+    const std::string uri = disk_.file_uri("t");
+    {
+        table t = table::create(uri, {.capacity = entries});
+        for (u64 n = 0; n < entries; ++n) (void)t.try_insert(nth_key<wide_shape>(n), stamped_value<wide_shape>(n, 1));
+    }
+    reader r = reader::attach(uri);
+    std::vector<u64> last(entries, 1);
+    u64 behind_the_commit = 0;
+    const step_report report = step_through(
+        [&] {
+            table t = table::attach(uri);
+            t.grow(2 * entries);
+            for (u64 i = 0; t.growing(); ++i)
+                (void)t.update(nth_key<wide_shape>(i % entries), stamped_value<wide_shape>(i % entries, i + 2));
+            for (u64 n = 0; n < entries; ++n)
+                (void)t.update(nth_key<wide_shape>(n), stamped_value<wide_shape>(n, 1000 + n));
+        },
+        [&](u64 step) -> std::string {
+            const u64 n = step % entries;
+            const auto found = r.find(nth_key<wide_shape>(n));
+            if (!found) return "key " + std::to_string(n) + " is missing";
+            const auto stamp = stamp_of<wide_shape>(n, *found);
+            if (!stamp) return "key " + std::to_string(n) + " has a torn value";
+            if (*stamp < last[n]) return "key " + std::to_string(n) + " goes back in time";
+            last[n] = *stamp;
+            behind_the_commit += r.capacity() != entries ? 1 : 0;
+            return {};
+        });
+    EXPECT_EQ(report.failure, "");
+    EXPECT_GT(report.steps, 10'000U);
+    EXPECT_GT(behind_the_commit, 1000U);
+    EXPECT_EQ(r.fault(), std::nullopt);
+    RecordProperty("steps", std::to_string(report.steps));
+    std::printf("%llu instructions, %llu of them behind the commit, %.2f s\n",
+                static_cast<unsigned long long>(report.steps), static_cast<unsigned long long>(behind_the_commit),
+                report.seconds);
+}
+
+// The whole way in service: a writer that grows and shrinks without end, killed at random instants.
+TEST_F(HashTableGrowth, WritersThatGrowAreKilledAtRandomInstants) {
+    constexpr u64 keys = 400, stable = 40;  // the first keys are only updated: a reader must find them always
+    const u64 seed = choose_seed();
+    SCOPED_TRACE("repeat with HOLDFAST_TEST_SEED=" + std::to_string(seed));
+    const unique_posix_name name("growth");
+    hash_table_model model;
+    {
+        table first = table::create(name.uri(), {.capacity = keys});
+        for (u64 n = 0; n < stable; ++n) {
+            (void)first.try_insert(nth_key<wide_shape>(n), stamped_value<wide_shape>(n, 1));
+            model[n] = 1;
+        }
+    }
+    shared_image page(4096);
+    auto* const stop = new (page.bytes().data()) std::atomic<u64>(0);
+    child_process follower([&]() -> std::string {
+        reader view = reader::attach(name.uri());
+        std::vector<u64> last(stable, 0);
+        while (stop->load(std::memory_order_relaxed) == 0) {  // a flag that orders nothing
+            for (u64 n = 0; n < keys; ++n) {
+                const auto found = view.find(nth_key<wide_shape>(n));
+                if (!found) {
+                    if (n < stable) return "key " + std::to_string(n) + " is missing";
+                    continue;
+                }
+                const auto stamp = stamp_of<wide_shape>(n, *found);
+                if (!stamp) return "key " + std::to_string(n) + " has a torn or foreign value";
+                if (n >= stable) continue;
+                if (*stamp < last[n]) return "key " + std::to_string(n) + " goes back in time";
+                last[n] = *stamp;
+            }
+            if (view.fault()) return "the reader latched a fault";
+        }
+        return {};
+    });
+    struct operation {
+        table_operation what;
+        u64 n, stamp;
+    };
+    const auto plan = [&](u64 round, u64 i) -> operation {
+        const u64 random = random_at(seed, round, i), n = (random >> 8) % keys;
+        const auto what = static_cast<table_operation>(random % 4);
+        return {n < stable ? table_operation::update : what, n, (round << 20) + i + 2};
+    };
+    u64 generations = 0, last_generation = 0;
+    const kill_report report = run_kill_rounds(
+        {.rounds = scaled(600), .delay_ns_max = 2'000'000, .seed = seed},
+        [&](kill_progress& progress, u64 round) {
+            progress.ready();
+            table writer = table::attach(name.uri());
+            for (u64 i = 0;; ++i) {
+                if (!writer.growing()) writer.grow(keys + random_at(seed, ~round, i) % (3 * keys));
+                const operation op = plan(round, i);
+                progress.begin();
+                (void)apply<wide_shape>(writer, op.what, op.n, op.stamp);
+                progress.end();
+            }
+        },
+        [&](const kill_progress& progress, u64 round) -> std::string {
+            for (u64 i = 0; i < progress.completed(); ++i) {
+                const operation op = plan(round, i);
+                apply(model, op.what, op.n, op.stamp);
+            }
+            hash_table_model after = model;
+            if (progress.in_flight()) {
+                const operation op = plan(round, progress.completed());
+                apply(after, op.what, op.n, op.stamp);
+            }
+            const auto compare = [&](auto& with, const hash_table_model& wanted) {
+                return difference<wide_shape>(
+                    [&](const key& k, value& v) {
+                        const auto found = with.find(k);
+                        if (found) v = *found;
+                        return found.has_value();
+                    },
+                    wanted, keys);
+            };
+            if (round % 2 == 0) {
+                reader view = reader::attach(name.uri());
+                if (!compare(view, model).empty() && !compare(view, after).empty())
+                    return "a reader: " + compare(view, after);
+            }
+            table next = table::attach(name.uri());
+            const u64 generation = next.place_of(nth_key<wide_shape>(0))->generation;
+            generations += generation != last_generation ? 1 : 0;
+            last_generation = generation;
+            if (std::string text = damage_of(next); !text.empty()) return "verify() by the successor: " + text;
+            if (name.entries().size() != 2) return "left behind: " + name.entries().front();
+            if (compare(next, after).empty()) model = std::move(after);
+            if (next.size() != model.size()) return "the size is " + std::to_string(next.size());
+            return compare(next, model);
+        });
+    stop->store(1, std::memory_order_relaxed);
+    EXPECT_EQ(report.failure, "");
+    EXPECT_TRUE(follower.wait().success()) << follower.wait().text();
+    EXPECT_GT(report.operations, 0U);
+    EXPECT_GT(generations, report.kills / 10);
+    RecordProperty("kills", std::to_string(report.kills));
+    std::printf("%s; %llu kills found another generation than the kill before\n", report.text().c_str(),
+                static_cast<unsigned long long>(generations));
+}
+
+}  // namespace

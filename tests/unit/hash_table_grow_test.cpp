@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "holdfast/hash_table/growing.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "holdfast/hash_table/dynamic.hpp"
+#include "support/capability.hpp"
+#include "support/process.hpp"
+#include "support/segment_tools.hpp"
+#include "support/unique_name.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::test;
+using ::testing::UnorderedElementsAre;
+using u64 = std::uint64_t;
+using status = hash_table_status;
+using table = growing_hash_table<u64, u64>;
+using reader = growing_hash_table_reader<u64, u64>;
+using wide_value = std::array<u64, 5>;
+using wide = growing_hash_table<u64, wide_value>;
+
+class HashTableGrow : public segment_test {
+ protected:
+    [[nodiscard]] std::string uri() const { return place_.file_uri("t"); }
+    [[nodiscard]] std::vector<std::string> files() const { return place_.entries(); }
+    static void fill(table& t, u64 count) {
+        for (u64 n = 0; n < count; ++n) ASSERT_EQ(t.try_insert(n, n * n), status::inserted);
+    }
+    static void finish(table& t) {
+        while (t.advance()) {
+        }
+        EXPECT_FALSE(t.growth_failure().has_value()) << t.growth_failure()->what();
+    }
+    unique_directory place_{"grow"};
+};
+
+template <class Table>
+std::string damage_of(const Table& of) {
+    std::string text;
+    const hash_table_verification seen = of.verify([&](const hash_table_finding& f) {
+        text += std::string(describe(f.what)) + "; ";
+        return true;
+    });
+    return seen.busy == 0 ? text : text + "busy";
+}
+
+template <class Table>
+std::string difference(Table& from, const std::map<u64, u64>& model, u64 keys) {
+    for (u64 n = 0; n < keys; ++n) {
+        const auto found = from.find(n);
+        const auto wanted = model.find(n);
+        if (found.has_value() != (wanted != model.end()))
+            return "key " + std::to_string(n) + (found ? " came" : " went");
+        if (found && *found != wanted->second) return "key " + std::to_string(n) + " has another value";
+    }
+    return from.size() == model.size() ? "" : "the size is " + std::to_string(from.size());
+}
+
+TEST_F(HashTableGrow, GrownTableHoldsEveryEntryUnderTheName) {
+    const unique_posix_name posix("grow");
+    for (const std::string& name : {uri(), posix.uri()}) {
+        std::optional<table> t = table::create(name, {.capacity = 1000});
+        fill(*t, 1000);
+        const u64 slots = t->slots(), epoch = t->segment().epoch();
+        t->grow(5000);
+        EXPECT_TRUE(t->growing());
+        EXPECT_EQ(t->capacity(), 1000U);
+        finish(*t);
+        EXPECT_EQ(t->capacity(), 5000U);
+        EXPECT_GT(t->slots(), slots);
+        EXPECT_EQ(t->size(), 1000U);
+        EXPECT_EQ(t->segment().epoch(), epoch);
+        for (u64 n = 0; n < 1000; ++n) ASSERT_EQ(t->find(n), n * n);
+        EXPECT_EQ(damage_of(*t), "");
+        EXPECT_EQ(t->fault(), std::nullopt);
+        for (u64 n = 1000; n < 5000; ++n) ASSERT_EQ(t->try_insert(n, n), status::inserted);
+        // Whoever comes by name comes to the new one; the lease is where it was, and held.
+        EXPECT_EQ((hash_table_reader<u64, u64>::attach(name).size()), 5000U);
+        EXPECT_EQ(refusal_of([&] { (void)table::attach(name); }), errc::writer_alive);
+        t.reset();
+        const table next = table::attach(name);
+        EXPECT_EQ(next.size(), 5000U);
+        EXPECT_EQ(next.segment().epoch(), epoch + 1);
+    }
+    EXPECT_THAT(files(), UnorderedElementsAre("t", "t.lease"));
+    EXPECT_EQ(posix.entries().size(), 2U);
+}
+
+TEST_F(HashTableGrow, ShrunkTableHoldsEveryEntryInLessMemory) {
+    table t = table::create(uri(), {.capacity = 20'000});
+    fill(t, 300);
+    const u64 before = t.segment().info().total_bytes;
+    t.grow(300);
+    finish(t);
+    EXPECT_EQ(t.capacity(), 300U);
+    EXPECT_LT(t.segment().info().total_bytes * 20, before);
+    for (u64 n = 0; n < 300; ++n) ASSERT_EQ(t.find(n), n * n);
+    EXPECT_EQ(damage_of(t), "");
+    struct stat file{};
+    ASSERT_EQ(::stat(place_.file("t").c_str(), &file), 0);
+    EXPECT_EQ(static_cast<u64>(file.st_size), t.segment().info().total_bytes);
+    EXPECT_GE(static_cast<u64>(file.st_blocks) * 512, t.segment().info().total_bytes) << "pages are not reserved";
+}
+
+// Each operation beside a model, while the table grows and shrinks all the time: G1 at every position of the cursor.
+TEST_F(HashTableGrow, OperationsGoOnDuringGrowthAndShrinking) {
+    constexpr u64 keys = 3000;
+    const u64 seed = choose_seed();
+    SCOPED_TRACE("HOLDFAST_TEST_SEED=" + std::to_string(seed));
+    table t = table::create(uri(), {.capacity = keys});
+    reader r = reader::attach(uri());
+    std::map<u64, u64> model;
+    u64 generations = 0;
+    for (u64 i = 0; i < 60'000; ++i) {
+        if (!t.growing()) {
+            ASSERT_FALSE(t.growth_failure().has_value()) << t.growth_failure()->what();
+            if (i != 0) {
+                ++generations;
+                ASSERT_EQ(difference(t, model, keys), "") << "at " << i;
+                ASSERT_EQ(damage_of(t), "") << "at " << i;
+            }
+            t.grow(keys + random_at(seed, 1, i) % (3 * keys));
+        }
+        const u64 random = random_at(seed, 0, i), key = (random >> 8) % keys;
+        const bool there = model.contains(key);
+        switch (random % 5) {
+            case 0: ASSERT_EQ(t.try_insert(key, i), there ? status::exists : status::inserted); break;
+            case 1: ASSERT_EQ(t.insert_or_assign(key, i), there ? status::updated : status::inserted); break;
+            case 2: ASSERT_EQ(t.update(key, i), there ? status::updated : status::not_found); break;
+            case 3:
+                ASSERT_EQ(t.modify(key, [&](u64& v) { v = i; }), there ? status::updated : status::not_found);
+                break;
+            default: ASSERT_EQ(t.erase(key), there ? status::erased : status::not_found);
+        }
+        if (random % 5 == 4)
+            model.erase(key);
+        else if (random % 5 == 1 || there == (random % 5 != 0))
+            model[key] = i;
+        const auto found = r.find(key);
+        ASSERT_EQ(found.has_value(), model.contains(key)) << "at " << i;
+        if (found) {
+            ASSERT_EQ(*found, model[key]) << "at " << i;
+        }
+    }
+    EXPECT_GT(generations, 50U);
+    finish(t);
+    EXPECT_EQ(difference(t, model, keys), "");
+    EXPECT_EQ(difference(r, model, keys), "");
+    EXPECT_EQ(r.fault(), std::nullopt);
+    EXPECT_THAT(files(), UnorderedElementsAre("t", "t.lease"));
+}
+
+TEST_F(HashTableGrow, WideAndLargeValuesAreMovedWhole) {
+    wide t = wide::create(uri(), {.capacity = 500});
+    for (u64 n = 0; n < 400; ++n) ASSERT_EQ(t.try_insert(n, {n, n + 1, n + 2, n + 3, n + 4}), status::inserted);
+    t.grow(900);
+    for (u64 n = 0; t.growing(); n = (n + 1) % 400) ASSERT_EQ(t.update(n, {n, 1, 2, 3, n}), status::updated);
+    for (u64 n = 0; n < 400; ++n) {
+        const auto found = t.find(n);
+        ASSERT_TRUE(found.has_value());
+        ASSERT_TRUE((*found == wide_value{n, 1, 2, 3, n} || *found == wide_value{n, n + 1, n + 2, n + 3, n + 4}));
+    }
+    EXPECT_EQ(damage_of(t), "");
+
+    using page = std::array<u64, 1024>;  // two to a step
+    auto large = growing_hash_table<u64, page>::create(place_.file_uri("large"), {.capacity = 60});
+    page value{};
+    for (u64 n = 0; n < 60; ++n) {
+        value.fill(n);
+        ASSERT_EQ(large.try_insert(n, value), status::inserted);
+    }
+    large.grow(100);
+    for (u64 n = 0; large.growing(); n = (n + 7) % 60) {
+        value.fill(n + 1000);
+        ASSERT_EQ(large.update(n, value), status::updated);
+    }
+    EXPECT_EQ(large.capacity(), 100U);
+    for (u64 n = 0; n < 60; ++n) {
+        value.fill((*large.find(n))[0]);
+        ASSERT_EQ(large.find(n), value);
+        ASSERT_EQ(value[0] % 1000, n);
+    }
+    EXPECT_EQ(damage_of(large), "");
+}
+
+TEST_F(HashTableGrow, ReaderFollowsToTheNewGeneration) {
+    table t = table::create(uri(), {.capacity = 100});
+    fill(t, 50);
+    reader r = reader::attach(uri());
+    const auto plain = hash_table_reader<u64, u64>::attach(uri());
+    EXPECT_EQ(r.find(7), 49U);
+    t.grow(1000);
+    EXPECT_FALSE(plain.segment().moved());
+    finish(t);
+    EXPECT_TRUE(plain.segment().moved());
+    EXPECT_TRUE(plain.segment().replaced());
+    EXPECT_EQ(t.update(7, 1), status::updated);
+    EXPECT_EQ(t.erase(8), status::erased);
+    EXPECT_EQ(t.try_insert(500, 5), status::inserted);
+    // A hit, a miss and a batch: none is older than the question.
+    reader other = r, third = r;
+    EXPECT_EQ(r.find(7), 1U);
+    EXPECT_FALSE(other.contains(8));
+    const std::vector<u64> keys = {7, 8, 9, 500};
+    std::vector<std::optional<u64>> values(4);
+    EXPECT_EQ(third.find_many(keys, values), 3U);
+    EXPECT_EQ(values, (std::vector<std::optional<u64>>{1, std::nullopt, 81, 5}));
+    EXPECT_EQ(r.size(), 50U);
+    EXPECT_EQ(r.capacity(), 1000U);
+    EXPECT_EQ(r.fault(), std::nullopt);
+    u64 entries = 0;
+    for ([[maybe_unused]] const auto& entry : r.current()) ++entries;
+    EXPECT_EQ(entries, 50U);
+    // A plain reader goes on over the old generation as it was.
+    EXPECT_EQ(plain.find(7), 49U);
+    EXPECT_EQ(plain.find(500), std::nullopt);
+    EXPECT_EQ(damage_of(plain), "");
+}
+
+TEST_F(HashTableGrow, SlotsAreGoodWithinAGenerationAndSaySoAfter) {
+    table t = table::create(uri(), {.capacity = 100});
+    fill(t, 50);
+    reader r = reader::attach(uri());
+    const auto place = r.place_of(7), erased = r.place_of(8);
+    ASSERT_TRUE(place && erased);
+    EXPECT_EQ(t.place_of(7), place);
+    EXPECT_EQ(r.place_of(1234), std::nullopt);
+    EXPECT_EQ(t.erase(8), status::erased);
+    reader::value_type entry{};
+    EXPECT_EQ(r.entry_at(*place, entry), outcome::ok);
+    EXPECT_EQ(entry.key, 7U);
+    EXPECT_EQ(entry.value, 49U);
+    EXPECT_EQ(r.entry_at(*erased, entry), outcome::not_found);
+    t.grow(1000);
+    while (t.growing()) {
+        EXPECT_EQ(r.entry_at(*place, entry), outcome::ok);
+        EXPECT_EQ(t.entry_at(*place, entry), outcome::ok);
+        (void)t.advance();
+    }
+    EXPECT_EQ(r.entry_at(*place, entry), outcome::stale);
+    EXPECT_EQ(t.entry_at(*place, entry), outcome::stale);
+    const auto now = r.place_of(7);
+    ASSERT_TRUE(now.has_value());
+    EXPECT_EQ(r.entry_at(*now, entry), outcome::ok);
+    EXPECT_EQ(entry.value, 49U);
+    EXPECT_EQ(t.entry_at(*now, entry), outcome::ok);
+}
+
+TEST_F(HashTableGrow, WhatCannotBeDoneIsRefusedAndChangesNothing) {
+    table t = table::create(uri(), {.capacity = 100});
+    fill(t, 80);
+    EXPECT_EQ(refusal_of([&] { t.grow(0); }), errc::invalid_argument);
+    EXPECT_EQ(refusal_of([&] { t.grow(79); }), errc::invalid_argument);
+    EXPECT_EQ(refusal_of([&] { t.grow(~u64{0}); }), errc::invalid_argument);
+    EXPECT_FALSE(t.growing());
+    t.grow(200);
+    EXPECT_EQ(refusal_of([&] { t.grow(300); }), errc::invalid_argument);
+    EXPECT_TRUE(t.growing());
+    t.stop_growing();
+    EXPECT_FALSE(t.growing());
+    for (const char* kind : {"heap:", "anon:", "memfd:"}) {
+        table unnamed = table::create(kind, {.capacity = 100});
+        EXPECT_EQ(refusal_of([&] { unnamed.grow(200); }), errc::unsupported) << kind;
+        EXPECT_EQ(unnamed.try_insert(1, 1), status::inserted);
+    }
+    EXPECT_THAT(files(), UnorderedElementsAre("t", "t.lease"));
+    EXPECT_EQ(t.size(), 80U);
+    EXPECT_EQ(damage_of(t), "");
+}
+
+TEST_F(HashTableGrow, TooMuchForASmallerTableGivesTheGrowthUp) {
+    table t = table::create(uri(), {.capacity = 2000});
+    fill(t, 100);
+    t.grow(100);
+    u64 key = 100;
+    for (; t.growing() && key < 2000; ++key) ASSERT_EQ(t.try_insert(key, key * key), status::inserted);
+    ASSERT_TRUE(t.growth_failure().has_value());
+    EXPECT_EQ(t.growth_failure()->reason(), errc::no_space);
+    EXPECT_EQ(t.capacity(), 2000U);
+    EXPECT_EQ(t.size(), key);
+    for (u64 n = 0; n < key; ++n) ASSERT_EQ(t.find(n), n * n);
+    EXPECT_EQ(damage_of(t), "");
+    EXPECT_FALSE(t.segment().moved());
+    t.grow(4000);
+    finish(t);
+    EXPECT_EQ(t.size(), key);
+}
+
+TEST_F(HashTableGrow, FullFileSystemGivesTheGrowthUp) {
+    if (!can_mount_tmpfs()) GTEST_SKIP() << "needs: mounting a tmpfs in a private mount namespace";
+    const ended end = in_child([&]() -> std::string {
+        if (!enter_private_mounts() || !mount_tmpfs(place_.path(), "size=2m")) return "no tmpfs";
+        table t = table::create(uri(), {.capacity = 30'000});  // some 700 KB
+        for (u64 n = 0; n < 30'000; ++n) (void)t.try_insert(n, n);
+        reader r = reader::attach(uri());
+        t.grow(100'000);
+        for (u64 n = 0; t.growing(); ++n)
+            if (!(t.update(n, n) == status::updated)) return "an update was refused";
+        if (!t.growth_failure() || t.growth_failure()->reason() != errc::no_space) return "not given up";
+        if (t.capacity() != 30'000 || t.size() != 30'000 || !damage_of(t).empty()) return "the table has changed";
+        for (u64 n = 0; n < 30'000; ++n)
+            if (r.find(n) != n) return "an entry is lost";
+        if (files().size() != 2) return "left behind";
+        t.grow(50'000);  // what was reserved is free again
+        while (t.advance()) {
+        }
+        return t.capacity() == 50'000 && r.size() == 30'000 ? "" : "does not grow where there is room";
+    });
+    EXPECT_TRUE(end.success()) << end.text();
+}
+
+// A new table would put a right checksum over what is wrong.
+TEST_F(HashTableGrow, DamageIsNotCarriedOver) {
+    std::optional<table> t = table::create(uri(), {.capacity = 1000});
+    fill(*t, 900);
+    const layout::hash_table_geometry g = t->geometry();
+    const u64 slot = static_cast<u64>(*t->slot_of(777));
+    t.reset();
+    for (const u64 at : {g.nodes_offset + slot * g.node_bytes + g.value_offset + 3,
+                         g.lines_offset + slot / 26 * 64 + layout::line_tags_offset + 2 * (slot % 26)}) {
+        std::fstream file(place_.file("t"), std::ios::in | std::ios::out | std::ios::binary);
+        const auto offset = static_cast<std::streamoff>(header_bytes + at);
+        file.seekg(offset);
+        const char sound = static_cast<char>(file.get());
+        file.seekp(offset);
+        file.put(static_cast<char>(sound ^ 0x10));
+        file.flush();
+        table damaged = table::attach(uri());
+        damaged.grow(2000);
+        while (damaged.advance()) {
+        }
+        ASSERT_TRUE(damaged.growth_failure().has_value());
+        EXPECT_EQ(damaged.growth_failure()->reason(), errc::corrupt);
+        EXPECT_EQ(damaged.capacity(), 1000U);
+        EXPECT_NE(damage_of(damaged), "");
+        file.seekp(offset);
+        file.put(sound);
+        file.flush();
+        EXPECT_EQ(damage_of(damaged), "");
+    }
+}
+
+// What a writer leaves that was killed between the mark and the commit.
+TEST_F(HashTableGrow, MarkWithoutACommitIsClearedByTheNextWriter) {
+    {
+        table t = table::create(uri(), {.capacity = 100});
+        fill(t, 50);
+    }
+    reader r = reader::attach(uri());
+    std::fstream file(place_.file("t"), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(offsetof(layout::segment_header, moved)));
+    file.put('\1');
+    file.close();
+    std::ofstream(place_.file("t.growing")) << "half";
+    EXPECT_EQ(r.find(7), 49U);
+    EXPECT_TRUE(r.current().segment().moved());
+    EXPECT_FALSE(r.contains(70));
+    const auto t = hash_table<u64, u64>::attach(uri());
+    EXPECT_FALSE(t.segment().moved());
+    EXPECT_THAT(files(), UnorderedElementsAre("t", "t.lease"));
+    EXPECT_EQ(r.find(7), 49U);
+    EXPECT_EQ(r.fault(), std::nullopt);
+}
+
+TEST_F(HashTableGrow, RemovalTakesHalfAGrowthAlong) {
+    (void)table::create(uri(), {.capacity = 100});
+    std::ofstream(place_.file("t.growing")) << "half";
+    segment::remove(uri());
+    EXPECT_THAT(files(), UnorderedElementsAre());
+}
+
+TEST_F(HashTableGrow, ReaderSaysThatTheNewGenerationIsGone) {
+    std::optional<table> t = table::create(uri(), {.capacity = 100});
+    fill(*t, 50);
+    reader r = reader::attach(uri());
+    t->grow(200);
+    finish(*t);
+    t.reset();
+    segment::remove(uri());
+    EXPECT_EQ(r.find(7), std::nullopt);
+    EXPECT_EQ(r.fault(), errc::not_found);
+    EXPECT_EQ(r.size(), 0U);
+    t = table::create(uri(), {.capacity = 10});
+    EXPECT_EQ(t->try_insert(7, 1), status::inserted);
+    EXPECT_EQ(r.find(7), 1U);
+    EXPECT_EQ(r.fault(), std::nullopt);
+    // Made anew without a mark: only who asks the name learns of it.
+    t.reset();
+    segment::remove(uri());
+    t = table::create(uri(), {.capacity = 10});
+    EXPECT_EQ(r.find(7), 1U);
+    EXPECT_TRUE(r.refresh());
+    EXPECT_EQ(r.find(7), std::nullopt);
+    EXPECT_FALSE(r.refresh());
+}
+
+TEST_F(HashTableGrow, ModeAndGroupGoOn) {
+    hash_table_options options{.capacity = 100};
+    options.segment.mode = 0640;
+    table t = table::create(uri(), options);
+    t.grow(200);
+    finish(t);
+    struct stat file{};
+    ASSERT_EQ(::stat(place_.file("t").c_str(), &file), 0);
+    EXPECT_EQ(file.st_mode & 0777U, 0640U);
+}
+
+TEST_F(HashTableGrow, ForkedChildLeavesTheGrowthAlone) {
+    table t = table::create(uri(), {.capacity = 100});
+    fill(t, 50);
+    t.grow(200);
+    const ended end = in_child([&]() -> std::string {
+        if (t.advance(1000)) return "a child goes on with it";
+        if (!(t.try_insert(1000, 1) == status::read_only)) return "a child writes";
+        return {};
+    });
+    EXPECT_TRUE(end.success()) << end.text();
+    EXPECT_EQ(t.capacity(), 100U);
+    finish(t);
+    EXPECT_EQ(t.capacity(), 200U);
+    EXPECT_EQ(t.size(), 50U);
+    EXPECT_EQ(damage_of(t), "");
+}
+
+// The program grows tables of any type through this.
+TEST_F(HashTableGrow, TablesWithoutATypeGrowToo) {
+    {
+        table t = table::create(uri(), {.capacity = 300});
+        fill(t, 300);
+    }
+    auto t = dynamic_hash_table::attach(uri());
+    detail::table_growth<dynamic_hash_table> growth(t, 1000);
+    while (!growth.advance(t)) {
+    }
+    EXPECT_EQ(t.capacity(), 1000U);
+    EXPECT_EQ(damage_of(t), "");
+    auto r = reader::attach(uri());
+    for (u64 n = 0; n < 300; ++n) ASSERT_EQ(r.find(n), n * n);
+}
+
+}  // namespace
