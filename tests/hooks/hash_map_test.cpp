@@ -2,6 +2,7 @@
 // A death at every store of random histories of a hash map (store_rig.hpp), and all interleavings of two operations of
 // each side with few pre-emptions and a death anywhere (schedule_rig.hpp); and
 // which of its memory orders they need (weak_interleaving.hpp).
+#include "hooks/hash_map_clock_interleaving.hpp"
 #include "hooks/hash_map_feed_interleaving.hpp"
 #include "hooks/hash_map_interleaving.hpp"
 #include "hooks/hash_map_subject.hpp"
@@ -75,6 +76,15 @@ TEST(Interleavings, HashMapReckoning) {
     interleave("hash_map: erase, set in its place | reckon, reckon", subject, 2'000);
 }
 
+TEST(Interleavings, HashMapClock) {
+    clock_interleaving subject;
+    interleave("hash_map: take over from elsewhere, then from here | ask for the time, twice", subject, 40'000);
+}
+
+TEST(Orders, HashMapClock) {
+    clock_interleaving subject;
+    expect_orders_matter("hash_map's clock", {&subject});
+}
 TEST(Orders, HashMap) {
     hash_map_interleaving same(false, 1), other(false, 0), erased(true, 1);
     expect_orders_matter("hash_map", {&same, &other, &erased}, 500);

@@ -10,6 +10,12 @@
 // A process that cannot tell its zone (no /proc) is taken to be in the writer's. Only what has an expiry asks for the
 // time.
 //
+// Word of the zone: its low half is the zone, which the kernel numbers with 32 bits; its high half counts how often
+// base began to change and had changed, odd = base is nobody's.
+// (I1) Base changes only while the count is odd, and the count never comes back (but after 2^31 take-overs during one
+//      look): a base between two looks at one and the same word with an even count is that zone's.
+// Killed after the odd count, or after base: nobody's, so all take `last` alone, and the next writer begins from it.
+//
 // Any words may be met here: they can only make entries expire early or late.
 #pragma once
 
@@ -26,7 +32,7 @@ namespace holdfast {
 /// Where a map takes its time from; tests give their own.
 struct hash_map_clock {
     std::uint64_t (*boot_seconds)() noexcept = nullptr;  ///< nullptr: CLOCK_BOOTTIME
-    std::uint64_t (*zone)() noexcept = nullptr;          ///< nullptr: the number of this process's time namespace
+    std::uint64_t (*zone)() noexcept = nullptr;          ///< below 2^32; nullptr: that of this process's time namespace
 };
 
 namespace detail {
@@ -50,18 +56,19 @@ class map_time {
  public:
     map_time() = default;
     /// Cost: a system call.
-    explicit map_time(const hash_map_clock& clock) noexcept : clock_(clock), zone_(zone_of(clock)) {}
+    explicit map_time(const hash_map_clock& clock) noexcept : clock_(clock), zone_(zone_in(zone_of(clock))) {}
 
     template <class Byte>
     [[nodiscard]] std::uint64_t now(const map_view<Byte>& view) const noexcept {
         const auto word = [&](std::size_t offset) {
-            // R2, pairs with W2 in take_over(): the zone is no writer's while base moves from one to the other.
+            // R2, pairs with W2 in take_over(): with a zone comes its base, or a later one; with a base its odd count,
+            // or a later word, so that the second look at the zone finds another than the first (I1).
             return load_acquire<std::uint64_t>(view.control(offset));
         };
         const std::uint64_t zone = word(layout::map_clock_zone_offset);
         const std::uint64_t base = word(layout::map_clock_base_offset);
         const std::uint64_t last = word(layout::map_clock_last_offset);
-        if (!is_same_zone(zone, zone_) || word(layout::map_clock_zone_offset) != zone) return last;
+        if (!is_own(zone) || word(layout::map_clock_zone_offset) != zone) return last;
         return later(last, boot_seconds_of(clock_) + base);
     }
 
@@ -72,31 +79,38 @@ class map_time {
         const auto base = load_relaxed<std::uint64_t>(view.control(layout::map_clock_base_offset));
         const auto last = load_relaxed<std::uint64_t>(view.control(layout::map_clock_last_offset));
         const std::uint64_t boot = boot_seconds_of(clock_);
-        const bool known = is_same_zone(zone, zone_);
-        const std::uint64_t next = known && !is_earlier(boot + base, last) ? base : last - boot;
-        const std::uint64_t own = zone_ != 0 || !known ? zone_ : zone;
-        if (zone == own && next == base) return;
-        // W2, pairs with R2: nobody's zone, base, own zone. Weaker would let a reader add another's base.
-        store_release<std::uint64_t>(view.control(layout::map_clock_zone_offset), nobodys);
-        store_release<std::uint64_t>(view.control(layout::map_clock_base_offset), next);
-        store_release<std::uint64_t>(view.control(layout::map_clock_zone_offset), own);
+        const std::uint64_t next = is_own(zone) && !is_earlier(boot + base, last) ? base : last - boot;
+        const std::uint64_t own = zone_ == 0 && is_own(zone) ? zone_in(zone) : zone_;
+        std::uint64_t count = zone >> 32;
+        // W2, pairs with R2: odd count, base, even count. Weaker would let a reader add another's base.
+        if (!is_settled(zone) || next != base) {
+            count |= 1;
+            store_release<std::uint64_t>(view.control(layout::map_clock_zone_offset), count << 32);
+            store_release<std::uint64_t>(view.control(layout::map_clock_base_offset), next);
+            ++count;
+        }
+        if ((count << 32 | own) != zone)
+            store_release<std::uint64_t>(view.control(layout::map_clock_zone_offset), count << 32 | own);
     }
 
     /// Writer: the time, noted for those who come later.
     [[nodiscard]] std::uint64_t tick(const map_view<std::byte>& view) const noexcept {
         const std::uint64_t at = now(view);
-        // Relaxed: nobody else stores to it.
+        // Relaxed load: nobody else stores to it. Release only as all words are: any time that was noted will do.
         if (load_relaxed<std::uint64_t>(view.control(layout::map_clock_last_offset)) != at)
-            store_release<std::uint64_t>(view.control(layout::map_clock_last_offset), at);  // W2
+            store_release<std::uint64_t>(view.control(layout::map_clock_last_offset), at);
         return at;
     }
 
  private:
-    static constexpr std::uint64_t nobodys = ~std::uint64_t{0};
-
-    // 0 is one that could not be told.
-    [[nodiscard]] static constexpr bool is_same_zone(std::uint64_t a, std::uint64_t b) noexcept {
-        return a == b || (a == 0 && b != nobodys) || (b == 0 && a != nobodys);
+    // Of a word of the zone.
+    [[nodiscard]] static constexpr std::uint64_t zone_in(std::uint64_t word) noexcept {
+        return static_cast<std::uint32_t>(word);
+    }
+    [[nodiscard]] static constexpr bool is_settled(std::uint64_t word) noexcept { return (word >> 32) % 2 == 0; }
+    // Whether base is that of this process's zone. 0 is one that could not be told.
+    [[nodiscard]] constexpr bool is_own(std::uint64_t word) const noexcept {
+        return is_settled(word) && (zone_in(word) == zone_ || zone_in(word) == 0 || zone_ == 0);
     }
     // base may be "negative", so times are compared by their difference.
     [[nodiscard]] static constexpr bool is_earlier(std::uint64_t a, std::uint64_t b) noexcept {

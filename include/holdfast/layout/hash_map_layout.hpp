@@ -14,8 +14,9 @@
 //   128  64  record of odd operations              32  8  take  handle of the entry it takes, or 0
 //   192   8  clock: base, seconds                  40  8  change: how many changes there are when it is done
 //   200   8  clock: last, seconds                  48  8  zero
-//   208   8  clock: zone, the writer's time        56  8  sum   of the words above and n
+//   208   4  clock: zone, the writer's time        56  8  sum   of the words above and n
 //            namespace; 0 = unknown
+//   212   4  clock: changes of base, odd = in one
 //   216   8  1 once an entry was stored that expires
 //   224   8  unit at which the sweep goes on
 //   232   8  entries evicted                     Entry, the value of the store under a handle
