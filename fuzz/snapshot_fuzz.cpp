@@ -14,7 +14,7 @@
 namespace {
 
 using namespace holdfast::layout;
-using holdfast::snapshot_status;
+using holdfast::outcome;
 
 constexpr std::uint64_t slot_bytes = 64;
 
@@ -39,7 +39,7 @@ void use_any_bytes(std::span<std::byte> body, const snapshot_geometry& geometry,
     const snapshot_read_core reader(body, geometry);
     std::vector<std::byte> out(slot_bytes);
     const auto got = reader.read(out);
-    require(got.bytes <= slot_bytes && got.status != snapshot_status::contended);
+    require(got.bytes <= slot_bytes && got.status != outcome::contended);
     one_hazard hazards;
     snapshot_pin_core pin(reader, hazards.word);
     require(pin.pin().status == got.status);
@@ -47,7 +47,7 @@ void use_any_bytes(std::span<std::byte> body, const snapshot_geometry& geometry,
     hazards.word.store(hazard);
     findings found;
     verify_snapshot(body, geometry, found);
-    if (got.status == snapshot_status::corrupt) require(!found.empty());
+    if (got.status == outcome::corrupt) require(!found.empty());
     try {
         snapshot_write_core writer(body, geometry, "fuzz");
         const auto next = writer.publish(std::span(out).first(7), hazards, 0);
@@ -76,7 +76,7 @@ void run_script(std::span<std::byte> body, const snapshot_geometry& geometry, st
                 break;
             }
             case 1:
-                if (pin.pin().status == snapshot_status::ok) held = current;
+                if (pin.pin().status == outcome::ok) held = current;
                 break;
             case 2: pin.release(); break;
             default:
@@ -87,7 +87,7 @@ void run_script(std::span<std::byte> body, const snapshot_geometry& geometry, st
         const auto got = reader.read(out);
         require(got.version == version && (version == 0 || got.bytes == current.size()));
         require(current.empty() || std::memcmp(out.data(), current.data(), current.size()) == 0);
-        if (pin.held().status == snapshot_status::ok)
+        if (pin.held().status == outcome::ok)
             require(pin.held().bytes == held.size() &&
                     (held.empty() || std::memcmp(reader.payload(pin.held().word), held.data(), held.size()) == 0));
     }

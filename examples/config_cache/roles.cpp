@@ -87,7 +87,7 @@ void run_loader(const std::string& name) {
         tariff sheet = current.read().value;
         if (!is_whole(sheet)) count.torn.add(1);
         update(sheet, random);
-        if (published.publish(sheet).status == publish_status::published) count.editions.add(1);
+        if (published.publish(sheet).status == outcome::ok) count.editions.add(1);
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
 }

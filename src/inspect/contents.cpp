@@ -63,7 +63,7 @@ namespace {
     } else {
         got = core.visit([&](std::span<const std::byte> bytes, std::uint64_t) { c.size = bytes.size(); });
     }
-    if (got.status == snapshot_status::corrupt)
+    if (got.status == outcome::corrupt)
         throw error(errc::corrupt, s.uri(),
                     "the word that names the current version is damaged; holdfast verify says more");
     c.payload = index ? container_kind::sorted_index : container_kind::raw;

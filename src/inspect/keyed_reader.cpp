@@ -129,9 +129,9 @@ class index_reader final : public keyed_reader {
             image.resize(bytes.size());
             detail::copy_from_shared(image.data(), bytes.data(), bytes.size());
         });
-        if (got.status == snapshot_status::empty) return;
+        if (got.status == outcome::empty) return;
         const std::string& uri = reader_.underlying().uri();
-        if (got.status == snapshot_status::contended)
+        if (got.status == outcome::contended)
             throw error(errc::io, uri, "it is published anew faster than it can be copied; try again");
         if (!got) throw error(errc::corrupt, uri, "what is published is no index; holdfast verify says where");
         const auto shape = std::make_shared<const index_shape>(reader_.shape());

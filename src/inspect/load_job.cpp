@@ -68,12 +68,12 @@ namespace {
 
 void require_published(const load_job& job, const publish_result& result, std::uint64_t bytes, std::uint64_t room) {
     switch (result.status) {
-        case publish_status::published: return;
-        case publish_status::too_large:
+        case outcome::ok: return;
+        case outcome::too_large:
             throw error(errc::no_space, job.uri,
                         detail::concat("the new index has ", bytes, " bytes, a version of this snapshot at most ", room,
                                        "; remove it (holdfast rm) and load with a greater --capacity"));
-        case publish_status::no_free_slot:
+        case outcome::full:
             throw error(errc::no_space, job.uri,
                         "registered readers hold every old version; try again when one has moved on (holdfast who)");
         default: throw error(errc::io, job.uri, "the snapshot took no new version; try again");

@@ -10,11 +10,11 @@ namespace holdfast::inspect {
 
 namespace {
 
-[[nodiscard]] lookup lookup_of(snapshot_status status) noexcept {
+[[nodiscard]] lookup lookup_of(outcome status) noexcept {
     switch (status) {
-        case snapshot_status::ok: return lookup::found;
-        case snapshot_status::empty: return lookup::empty;
-        case snapshot_status::contended: return lookup::contended;
+        case outcome::ok: return lookup::found;
+        case outcome::empty: return lookup::empty;
+        case outcome::contended: return lookup::contended;
         default: return lookup::damaged;
     }
 }

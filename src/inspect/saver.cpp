@@ -103,11 +103,11 @@ saved_writer save_snapshot(const std::shared_ptr<const segment>& s, const saved_
     snapshot_reader reader(s);
     std::vector<std::byte> object;
     const snapshot_read_result result = reader.read(object);
-    if (result.status != snapshot_status::ok && result.status != snapshot_status::empty)
-        require_no_fault(*s, result.status == snapshot_status::contended ? errc::contended : errc::corrupt);
+    if (result.status != outcome::ok && result.status != outcome::empty)
+        require_no_fault(*s, result.status == outcome::contended ? errc::contended : errc::corrupt);
     saved_header header = header_of(*s);
     header.parameters = {g.slots, g.slot_bytes, g.format,
-                         result.status == snapshot_status::ok ? object.size() + 1 : std::uint64_t{0}};
+                         result.status == outcome::ok ? object.size() + 1 : std::uint64_t{0}};
     std::copy(s->info().geometry.begin() + 4, s->info().geometry.end(), header.parameters.begin() + 4);
     saved_writer file(out, header, s->info().schema);
     if (!object.empty()) file.add(object, 1);

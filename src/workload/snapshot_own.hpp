@@ -56,7 +56,7 @@ class own_snapshot {
     template <class Read>
     static bool again(Read&& attempt) {
         for (int tries = 0; tries < 1000; ++tries)
-            if (const snapshot_read_result got = attempt(); got.status != snapshot_status::contended) return bool(got);
+            if (const snapshot_read_result got = attempt(); got.status != outcome::contended) return bool(got);
         return false;
     }
     snapshot_writer writer_;

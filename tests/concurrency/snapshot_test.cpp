@@ -13,7 +13,7 @@
 
 namespace {
 
-using holdfast::snapshot_status;
+using holdfast::outcome;
 using holdfast::layout::snapshot_pin_core;
 using holdfast::test::hazard_bench;
 using holdfast::test::scaled;
@@ -48,13 +48,13 @@ void read_until(const std::atomic<bool>& stop, tally& totals, Read read) {
     while (!stop.load(std::memory_order_relaxed)) {
         std::uint64_t version = 0;
         switch (read(version)) {
-            case snapshot_status::ok:
+            case outcome::ok:
                 count(totals.read);
                 if (version < last) count(totals.wrong);
                 last = version;
                 break;
-            case snapshot_status::empty: break;
-            case snapshot_status::contended: count(totals.contended); break;
+            case outcome::empty: break;
+            case outcome::contended: count(totals.contended); break;
             default: count(totals.wrong);
         }
     }
@@ -106,7 +106,7 @@ TEST(SnapshotConcurrency, PinnedReadersSeeTheirObjectUntouched) {
             read_until(stop, totals, [&](std::uint64_t& version) {
                 const auto held = pin.pin();
                 version = held.version();
-                if (held.status != snapshot_status::ok) return held.status;
+                if (held.status != outcome::ok) return held.status;
                 const auto* words = reinterpret_cast<const std::uint64_t*>(pin.core().payload(held.word));
                 for (int look = 0; look < 2; ++look)
                     if (!whole(words, static_cast<std::size_t>(held.bytes), version)) count(totals.wrong);

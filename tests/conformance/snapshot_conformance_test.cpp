@@ -16,13 +16,12 @@ namespace {
 
 using holdfast::access;
 using holdfast::errc;
-using holdfast::publish_status;
+using holdfast::outcome;
 using holdfast::segment;
 using holdfast::snapshot;
 using holdfast::snapshot_options;
 using holdfast::snapshot_pinned_reader;
 using holdfast::snapshot_reader;
-using holdfast::snapshot_status;
 using holdfast::snapshot_writer;
 using holdfast::test::child_process;
 using holdfast::test::is_whole;
@@ -52,16 +51,16 @@ TEST_P(Everywhere, AReaderOnTheWritersMappingSeesEachVersion) {
     auto writer = snapshot_writer::create(place.uri(), room_for(10'000));
     snapshot_reader reader = writer.reader();
     std::vector<std::byte> out;
-    EXPECT_EQ(reader.read(out).status, snapshot_status::empty);
+    EXPECT_EQ(reader.read(out).status, outcome::empty);
     for (std::uint64_t version = 1; version <= 9; ++version) {
         ASSERT_EQ(writer.publish(whole_object(version, 1000 * version)).version, version);
         const auto got = reader.read(out);
-        ASSERT_EQ(got.status, snapshot_status::ok);
+        ASSERT_EQ(got.status, outcome::ok);
         EXPECT_EQ(got.version, version);
         EXPECT_EQ(out.size(), 1000 * version);
         EXPECT_TRUE(is_whole(out, version));
     }
-    EXPECT_EQ(writer.publish(whole_object(1, 10'001)).status, publish_status::too_large);
+    EXPECT_EQ(writer.publish(whole_object(1, 10'001)).status, outcome::too_large);
     EXPECT_TRUE(reader.verify().empty());
     EXPECT_EQ(reader.fault(), std::nullopt);
 }
@@ -100,9 +99,9 @@ TEST_P(Everywhere, AForkedChildCannotPublish) {
     auto writer = snapshot_writer::create(place.uri(), room_for(100));
     ASSERT_TRUE(writer.publish(whole_object(1, 100)));
     child_process child([&]() -> std::string {
-        if (writer.publish(whole_object(2, 100)).status != publish_status::read_only) return "published";
-        if (writer.prepare(100).status != publish_status::read_only) return "prepared";
-        if (writer.commit(100).status != publish_status::read_only) return "committed";
+        if (writer.publish(whole_object(2, 100)).status != outcome::read_only) return "published";
+        if (writer.prepare(100).status != outcome::read_only) return "prepared";
+        if (writer.commit(100).status != outcome::read_only) return "committed";
         return {};
     });
     EXPECT_TRUE(child.wait().success()) << child.wait().text();
@@ -131,7 +130,7 @@ TEST_P(Shareable, PinnedReadersHoldTheirVersionAndGiveItBack) {
     auto writer = snapshot_writer::create(place.uri(), room_for(100, 2));
     snapshot_pinned_reader first(again(writer)), second(again(writer));
     EXPECT_EQ(refusal_of([&] { const snapshot_pinned_reader third(again(writer)); }), errc::no_space);
-    EXPECT_EQ(first.pin().status(), snapshot_status::empty);
+    EXPECT_EQ(first.pin().status(), outcome::empty);
     ASSERT_TRUE(writer.publish(whole_object(1, 100)));
     auto held = first.pin();
     ASSERT_TRUE(held);
@@ -155,7 +154,7 @@ TEST_P(Shareable, WithoutAFreeSlotThePublishIsRefusedUntilAPinEnds) {
     auto reader = std::make_unique<snapshot_pinned_reader>(again(writer));
     ASSERT_TRUE(reader->pin());
     ASSERT_TRUE(writer.publish(whole_object(2, 100)));
-    EXPECT_EQ(writer.publish(whole_object(3, 100)).status, publish_status::no_free_slot);
+    EXPECT_EQ(writer.publish(whole_object(3, 100)).status, outcome::full);
     reader->release();
     EXPECT_TRUE(writer.publish(whole_object(3, 100)));
     ASSERT_TRUE(reader->pin());
@@ -172,7 +171,7 @@ TEST_P(Shareable, AForkedChildCannotUseItsParentsPin) {
     const auto held = reader->pin();
     ASSERT_TRUE(held);
     child_process child([&]() -> std::string {
-        if (reader->pin().status() != snapshot_status::forked) return "the child may pin";
+        if (reader->pin().status() != outcome::read_only) return "the child may pin";
         reader->release();
         reader.reset();  // must leave the parent's slot and lock alone
         return {};
@@ -201,7 +200,7 @@ struct other_settings {
 TEST_P(Everywhere, ARecordIsReadWhole) {
     auto writer = snapshot<settings>::create(place.uri());
     auto reader = writer.make_reader();
-    EXPECT_EQ(reader.read().status, snapshot_status::empty);
+    EXPECT_EQ(reader.read().status, outcome::empty);
     for (std::uint64_t i = 1; i < 50; ++i) {
         ASSERT_EQ(writer.publish({i, 0.5 * static_cast<double>(i), "nine let"}).version, i);
         const auto got = reader.read();

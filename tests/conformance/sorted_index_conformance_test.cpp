@@ -21,7 +21,7 @@ using holdfast::dynamic_sorted_index_reader;
 using holdfast::errc;
 using holdfast::ipv4;
 using holdfast::lookup_status;
-using holdfast::publish_status;
+using holdfast::outcome;
 using holdfast::record_schema;
 using holdfast::segment;
 using holdfast::sorted_index;
@@ -79,19 +79,18 @@ TEST_P(Everywhere, PublishingReplacesTheIndexUnderItsReaders) {
     for (char generation = 'A'; generation <= 'J'; ++generation) {
         auto records = filled(100 + static_cast<std::uint32_t>(generation), 20, generation);
         const auto published = publisher.publish(records);
-        ASSERT_EQ(published.status, publish_status::published);
+        ASSERT_EQ(published.status, outcome::ok);
         const auto hit = reader.find_covering({47});
         ASSERT_EQ(hit.status, lookup_status::found);
         EXPECT_EQ(hit->value.country[0], generation);
         EXPECT_EQ(hit.version, published.version);
         std::uint64_t size = 0;
-        ASSERT_EQ(reader.read([&](const geo::view& index) { size = index.size(); }).status,
-                  holdfast::snapshot_status::ok);
+        ASSERT_EQ(reader.read([&](const geo::view& index) { size = index.size(); }).status, holdfast::outcome::ok);
         EXPECT_EQ(size, 100U + static_cast<std::uint32_t>(generation));
     }
     EXPECT_TRUE(verify_sorted_index(publisher.underlying()).empty());
     auto large = filled(2001, 20, 'Z');
-    EXPECT_EQ(publisher.publish(large).status, publish_status::too_large);
+    EXPECT_EQ(publisher.publish(large).status, outcome::too_large);
     geo::builder bad = filled(3, 20, 'Z');
     bad.add({20}, {{25}, {}});
     EXPECT_THROW((void)publisher.publish(bad), holdfast::sorted_index_error);

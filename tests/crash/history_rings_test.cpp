@@ -290,11 +290,11 @@ TEST_F(SnapshotHistory, IsLinearizable) {
                 while (me.go_on()) {
                     me.log().call(read_kind, 0, 0);
                     const auto got = reader.read(out);
-                    if (got.status == snapshot_status::contended) {
+                    if (got.status == outcome::contended) {
                         me.log().cancel();
                         continue;
                     }
-                    if (!got && got.status != snapshot_status::empty) return "a read was refused";
+                    if (!got && got.status != outcome::empty) return "a read was refused";
                     if (got && number_in(out) != got.version) return "another version's object";
                     me.log().done(got ? got.version : 0);
                 }
@@ -307,7 +307,7 @@ TEST_F(SnapshotHistory, IsLinearizable) {
                 while (me.go_on()) {
                     me.log().call(read_kind, 0, 0);
                     const snapshot_view view = reader.pin();
-                    if (!view && view.status() != snapshot_status::empty) return "a pin was refused";
+                    if (!view && view.status() != outcome::empty) return "a pin was refused";
                     me.log().done(view ? view.version() : 0);
                     if (view && number_in(view.bytes()) != view.version()) return "another version's object is pinned";
                 }

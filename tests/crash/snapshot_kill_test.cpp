@@ -20,11 +20,10 @@
 namespace {
 
 using holdfast::attach_options;
-using holdfast::publish_status;
+using holdfast::outcome;
 using holdfast::snapshot_options;
 using holdfast::snapshot_pinned_reader;
 using holdfast::snapshot_reader;
-using holdfast::snapshot_status;
 using holdfast::snapshot_writer;
 using holdfast::test::child_process;
 using holdfast::test::is_whole;
@@ -74,8 +73,8 @@ TEST_F(SnapshotKill, WritersKilledAtRandomInstantsLoseNothingPublished) {
         std::vector<std::byte> out;
         const auto got = reader.read(out);
         const std::uint64_t least = version + progress.completed();
-        if (least == 0 && got.status == snapshot_status::empty) return {};
-        if (got.status != snapshot_status::ok) return "a reader gets no object";
+        if (least == 0 && got.status == outcome::empty) return {};
+        if (got.status != outcome::ok) return "a reader gets no object";
         if (got.version != least && !(progress.in_flight() && got.version == least + 1))
             return "version " + std::to_string(got.version) + " after " + std::to_string(least) + " publishes";
         if (out.size() != object_bytes || !is_whole(out, got.version % 2)) return "a mixed object";
@@ -130,7 +129,7 @@ TEST(SnapshotCoreKill, TenThousandKillsLoseNoVersionAndNoSlot) {
             return "version " + std::to_string(got.version) + " after " + std::to_string(least) + " publishes";
         version = got.version;
         out.resize(got.bytes);
-        if (version != 0 && (got.status != snapshot_status::ok || out != object_of(version))) return "a mixed object";
+        if (version != 0 && (got.status != outcome::ok || out != object_of(version))) return "a mixed object";
         holdfast::layout::findings found;
         holdfast::layout::verify_snapshot(bench.body(), bench.geometry(), found);
         if (!found.empty()) return "verify: " + found.list()[0].what;
@@ -164,9 +163,9 @@ TEST_F(SnapshotKill, AKilledPinnedReadersSlotIsTakenBackWhenNeeded) {
         ASSERT_TRUE(reader.talk().wait());
         ASSERT_TRUE(writer.publish(whole_object(first + 1, object_bytes)));
         // Both slots are taken: the current one, and the one held by a living process.
-        ASSERT_EQ(writer.publish(whole_object(first + 2, object_bytes)).status, publish_status::no_free_slot);
+        ASSERT_EQ(writer.publish(whole_object(first + 2, object_bytes)).status, outcome::full);
         reader.send_signal(SIGSTOP);  // stopped is not dead
-        ASSERT_EQ(writer.publish(whole_object(first + 2, object_bytes)).status, publish_status::no_free_slot);
+        ASSERT_EQ(writer.publish(whole_object(first + 2, object_bytes)).status, outcome::full);
         EXPECT_TRUE(reader.kill().signalled);
         ASSERT_EQ(writer.publish(whole_object(first + 2, object_bytes)).version, first + 2) << "round " << round;
     }

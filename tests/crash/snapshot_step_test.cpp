@@ -16,7 +16,7 @@
 
 namespace {
 
-using holdfast::snapshot_status;
+using holdfast::outcome;
 using holdfast::layout::findings;
 using holdfast::layout::no_hazards;
 using holdfast::layout::snapshot_pin_core;
@@ -47,8 +47,8 @@ std::string shows(std::span<const std::byte> image, const snapshot_bench& bench,
     std::vector<std::byte> out(object_bytes);
     const auto got = snapshot_read_core(image, bench.geometry()).read(out);
     seen = got.version;
-    if (before == 0 && got.status == snapshot_status::empty) return {};
-    if (got.status != snapshot_status::ok) return "a reader gets no object";
+    if (before == 0 && got.status == outcome::empty) return {};
+    if (got.status != outcome::ok) return "a reader gets no object";
     if (got.version != before && got.version != after) return "a reader gets version " + std::to_string(got.version);
     out.resize(static_cast<std::size_t>(got.bytes));
     return out == object_of(got.version) ? "" : "a reader gets a mixed object";

@@ -39,9 +39,9 @@ class snapshot_interleaving final : public interleaving {
         if (process == 0) {
             const publish_result done = writer_.publish(objects()[operation + refused_offset()], hazard_, 0);
             if (!done) ++refused_;
-            return done || done.status == publish_status::no_free_slot ? "" : "a publish failed";
+            return done || done.status == outcome::full ? "" : "a publish failed";
         }
-        if (pins_ && operation == 1 && pin_.held().status == snapshot_status::ok && version_pinned() == 0)
+        if (pins_ && operation == 1 && pin_.held().status == outcome::ok && version_pinned() == 0)
             return "a pinned object was changed";
         std::uint64_t version = 0;
         return look_at_writer([&] { version = pins_ ? pinned() : read(); },
@@ -49,7 +49,7 @@ class snapshot_interleaving final : public interleaving {
                               "a reader got a version that was not there at the time, or none, or a mix");
     }
     std::string judge(std::optional<unsigned> dead) override {
-        if (dead != 1U && pins_ && pin_.held().status == snapshot_status::ok && version_pinned() == 0)
+        if (dead != 1U && pins_ && pin_.held().status == outcome::ok && version_pinned() == 0)
             return "a pinned object was changed in the end";
         if (dead == 0U) writer_ = {body(), geometry_, "next"};
         if (dead == 1U) hazard_.alive_now = false;
@@ -96,11 +96,11 @@ class snapshot_interleaving final : public interleaving {
     std::uint64_t read() {
         std::byte out[object_bytes];
         const auto got = reader_.read(out);
-        return got.status == snapshot_status::ok && version_of(out) == got.version ? got.version : 0;
+        return got.status == outcome::ok && version_of(out) == got.version ? got.version : 0;
     }
     std::uint64_t pinned() {
         const layout::snapshot_located held = pin_.pin();
-        if (held.status != snapshot_status::ok) return 0;
+        if (held.status != outcome::ok) return 0;
         const std::uint64_t version = version_pinned();
         return version == layout::snapshot_version_of(held.word) ? version : 0;
     }

@@ -58,7 +58,7 @@ class snapshot_subject {
                     pins_[index].release();
             },
             [&] { return survive(rig, before_, true); });
-        const bool holds = static_cast<bool>(pins_[index].held().status == snapshot_status::ok);
+        const bool holds = static_cast<bool>(pins_[index].held().status == outcome::ok);
         if (holds != (what < 14 && before_ != 0)) return "a pin failed beside a resting writer";
         return holds && !is_object(pins_[index].held().word) ? "a pinned object is not whole" : "";
     }
@@ -120,7 +120,7 @@ class snapshot_subject {
         if (!why.empty()) return why;
         if (living && seen == after_ && after_ != before_) reached_ = true;
         for (std::uint32_t i = 0; i < readers; ++i)
-            if (i != dying_reader_ && pins_[i].held().status == snapshot_status::ok && !is_object(pins_[i].held().word))
+            if (i != dying_reader_ && pins_[i].held().status == outcome::ok && !is_object(pins_[i].held().word))
                 return "what a living reader holds was changed";
         std::optional<layout::snapshot_write_core> writer;
         if (dying_reader_ == readers) {
@@ -142,8 +142,8 @@ class snapshot_subject {
         std::byte out[object_bytes];
         const auto got = make_reader().read(out);
         seen = got.version;
-        if (least == 0 && got.status == snapshot_status::empty) return {};
-        if (got.status != snapshot_status::ok) return "a reader gets no object";
+        if (least == 0 && got.status == outcome::empty) return {};
+        if (got.status != outcome::ok) return "a reader gets no object";
         if (got.version < least || (got.version != before_ && got.version != after_))
             return "a reader gets version " + std::to_string(got.version);
         return got.bytes == length_of(seen) && is_whole({out, static_cast<std::size_t>(got.bytes)}, seen)
@@ -161,7 +161,7 @@ class snapshot_subject {
             if (!done) return {};
         }
         for (std::uint32_t i = 0; i < readers; ++i)
-            if (i != dying_reader_ && pins_[i].held().status == snapshot_status::ok && !is_object(pins_[i].held().word))
+            if (i != dying_reader_ && pins_[i].held().status == outcome::ok && !is_object(pins_[i].held().word))
                 return "the next publish changed what a living reader holds";
         layout::findings found;
         verify_snapshot(body(), geometry_, found);

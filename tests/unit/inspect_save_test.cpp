@@ -102,7 +102,7 @@ TEST_F(Save, EmptyOnesComeBackEmpty) {
     EXPECT_EQ(restore(save(folder.file_uri("s")), "s2").items, 0U);
     EXPECT_TRUE((hash_table_reader<u64, u64>::attach(folder.file_uri("t2")).empty()));
     std::vector<std::byte> object;
-    EXPECT_EQ(snapshot_reader::attach(folder.file_uri("s2")).read(object).status, snapshot_status::empty);
+    EXPECT_EQ(snapshot_reader::attach(folder.file_uri("s2")).read(object).status, outcome::empty);
 }
 
 TEST_F(Save, ASnapshotComesBackWithItsCurrentObject) {
@@ -116,7 +116,7 @@ TEST_F(Save, ASnapshotComesBackWithItsCurrentObject) {
         (void)restore(save(folder.file_uri(name)), name + "-copy");
         auto copy = snapshot_reader::attach(folder.file_uri(name + "-copy"));
         std::vector<std::byte> seen;
-        ASSERT_EQ(copy.read(seen).status, snapshot_status::ok);
+        ASSERT_EQ(copy.read(seen).status, outcome::ok);
         EXPECT_EQ(seen, object);
         EXPECT_EQ(copy.slot_bytes(), 3'000'001U);
         auto next = snapshot_writer::attach(folder.file_uri(name + "-copy"));

@@ -15,9 +15,8 @@
 namespace {
 
 using holdfast::errc;
+using holdfast::outcome;
 using holdfast::publish_result;
-using holdfast::publish_status;
-using holdfast::snapshot_status;
 using holdfast::layout::findings;
 using holdfast::layout::no_hazards;
 using holdfast::layout::snapshot_geometry;
@@ -41,7 +40,7 @@ publish_result publish_object(snapshot_write_core& writer, std::uint64_t seed, s
 std::vector<std::byte> read_all(const snapshot_read_core& reader, std::uint64_t* version = nullptr) {
     std::vector<std::byte> out(static_cast<std::size_t>(reader.geometry().slot_bytes));
     const auto got = reader.read(out);
-    EXPECT_EQ(got.status, snapshot_status::ok);
+    EXPECT_EQ(got.status, outcome::ok);
     out.resize(static_cast<std::size_t>(got.bytes));
     if (version != nullptr) *version = got.version;
     return out;
@@ -50,7 +49,7 @@ std::vector<std::byte> read_all(const snapshot_read_core& reader, std::uint64_t*
 TEST(Snapshot, NothingPublishedReadsAsEmpty) {
     snapshot_bench bench(3, 100);
     std::vector<std::byte> out(100);
-    EXPECT_EQ(bench.reader().read(out).status, snapshot_status::empty);
+    EXPECT_EQ(bench.reader().read(out).status, outcome::empty);
     EXPECT_EQ(bench.reader().current(), 0U);
 }
 
@@ -60,7 +59,7 @@ TEST(Snapshot, ReadGivesTheNewestObjectAndItsVersion) {
     for (std::uint64_t version = 1; version <= 10; ++version) {
         const std::size_t bytes = static_cast<std::size_t>(version * 97);
         const publish_result result = publish_object(writer, version, bytes);
-        ASSERT_EQ(result.status, publish_status::published);
+        ASSERT_EQ(result.status, outcome::ok);
         ASSERT_EQ(result.version, version);
         std::uint64_t seen = 0;
         const auto object = read_all(bench.reader(), &seen);
@@ -75,7 +74,7 @@ TEST(Snapshot, AnEmptyObjectIsAnObject) {
     auto writer = bench.writer();
     ASSERT_TRUE(publish_object(writer, 1, 0));
     const auto got = bench.reader().read({});
-    EXPECT_EQ(got.status, snapshot_status::ok);
+    EXPECT_EQ(got.status, outcome::ok);
     EXPECT_EQ(got.bytes, 0U);
 }
 
@@ -83,11 +82,11 @@ TEST(Snapshot, TooLargeIsRefusedAndChangesNothing) {
     snapshot_bench bench(2, 100);
     auto writer = bench.writer();
     ASSERT_TRUE(publish_object(writer, 1, 100));
-    EXPECT_EQ(publish_object(writer, 2, 101).status, publish_status::too_large);
+    EXPECT_EQ(publish_object(writer, 2, 101).status, outcome::too_large);
     EXPECT_EQ(writer.version(), 1U);
     EXPECT_TRUE(is_whole(read_all(bench.reader()), 1));
     EXPECT_TRUE(writer.prepare(100, nobody));
-    EXPECT_EQ(writer.commit(101, 0).status, publish_status::too_large);
+    EXPECT_EQ(writer.commit(101, 0).status, outcome::too_large);
 }
 
 TEST(Snapshot, TooSmallBufferIsToldTheSizeItNeeds) {
@@ -96,7 +95,7 @@ TEST(Snapshot, TooSmallBufferIsToldTheSizeItNeeds) {
     ASSERT_TRUE(publish_object(writer, 1, 60));
     std::vector<std::byte> out(59, std::byte{7});
     const auto got = bench.reader().read(out);
-    EXPECT_EQ(got.status, snapshot_status::too_small);
+    EXPECT_EQ(got.status, outcome::too_small);
     EXPECT_EQ(got.bytes, 60U);
     EXPECT_EQ(out, std::vector<std::byte>(59, std::byte{7}));
 }
@@ -112,7 +111,7 @@ TEST(Snapshot, PreparedBytesAreInvisibleUntilCommit) {
     EXPECT_TRUE(is_whole(read_all(bench.reader()), 1));
     ASSERT_EQ(writer.commit(40, 0).version, 2U);  // fewer than prepared
     EXPECT_EQ(read_all(bench.reader()).size(), 40U);
-    EXPECT_EQ(writer.commit(40, 0).status, publish_status::not_prepared);
+    EXPECT_EQ(writer.commit(40, 0).status, outcome::not_claimed);
 }
 
 TEST(Snapshot, AbortedPrepareLeavesNoTraceAndItsSlotFree) {
@@ -163,7 +162,7 @@ TEST(Snapshot, VisitRunsAgainWhenTheWriterOverranIt) {
     });
     EXPECT_EQ(runs, 2);
     EXPECT_TRUE(torn) << "the first run saw a mix, or this test proves nothing";
-    EXPECT_EQ(got.status, snapshot_status::ok);
+    EXPECT_EQ(got.status, outcome::ok);
     EXPECT_EQ(got.version, 3U);
     EXPECT_TRUE(is_whole(kept, 3));
 }
@@ -178,7 +177,7 @@ TEST(Snapshot, VisitOverrunWithoutEndIsContendedNotEndless) {
         ++runs;
         for (int i = 0; i < 2; ++i) ASSERT_TRUE(publish_object(writer, ++version, 64));
     });
-    EXPECT_EQ(got.status, snapshot_status::contended);
+    EXPECT_EQ(got.status, outcome::contended);
     EXPECT_EQ(runs, holdfast::layout::snapshot_attempts);
 }
 
@@ -189,7 +188,7 @@ TEST(SnapshotPin, PinnedObjectOutlivesAnyNumberOfPublishes) {
     ASSERT_TRUE(writer.publish(whole_object(1, 64), hazards, 0));
     snapshot_pin_core pin(bench.reader(), hazards.cell(0));
     const auto held = pin.pin();
-    ASSERT_EQ(held.status, snapshot_status::ok);
+    ASSERT_EQ(held.status, outcome::ok);
     for (std::uint64_t version = 2; version < 100; ++version) {
         ASSERT_TRUE(writer.publish(whole_object(version, 64), hazards, 0)) << version;
         ASSERT_TRUE(is_whole({bench.reader().payload(held.word), 64}, 1)) << version;
@@ -205,9 +204,9 @@ TEST(SnapshotPin, RepeatedPinOfTheSameObjectStoresNothing) {
     auto writer = bench.writer();
     ASSERT_TRUE(writer.publish(whole_object(1, 64), hazards, 0));
     snapshot_pin_core pin(bench.reader(), hazards.cell(0));
-    ASSERT_EQ(pin.pin().status, snapshot_status::ok);
+    ASSERT_EQ(pin.pin().status, outcome::ok);
     hazards.cell(0).store(77, std::memory_order_relaxed);  // would be overwritten by a store
-    EXPECT_EQ(pin.pin().status, snapshot_status::ok);
+    EXPECT_EQ(pin.pin().status, outcome::ok);
     EXPECT_EQ(hazards.cell(0).load(std::memory_order_relaxed), 77U);
 }
 
@@ -215,7 +214,7 @@ TEST(SnapshotPin, NothingPublishedPinsAsEmptyAndHoldsNothing) {
     snapshot_bench bench(3, 64);
     hazard_bench hazards(1);
     snapshot_pin_core pin(bench.reader(), hazards.cell(0));
-    EXPECT_EQ(pin.pin().status, snapshot_status::empty);
+    EXPECT_EQ(pin.pin().status, outcome::empty);
     EXPECT_EQ(hazards.cell(0).load(std::memory_order_relaxed), 0U);
 }
 
@@ -244,7 +243,7 @@ TEST(SnapshotPin, WithoutAFreeSlotPublishIsRefusedAndNothingChanges) {
     ASSERT_EQ(pin.pin().version(), 1U);
     ASSERT_TRUE(writer.publish(whole_object(2, 64), hazards, 0));  // the pinned one and the new one: full
     const std::vector<std::byte> before(bench.body().begin() + 128, bench.body().end());
-    EXPECT_EQ(writer.publish(whole_object(3, 64), hazards, 0).status, publish_status::no_free_slot);
+    EXPECT_EQ(writer.publish(whole_object(3, 64), hazards, 0).status, outcome::full);
     EXPECT_TRUE(std::equal(before.begin(), before.end(), bench.body().begin() + 128));
     EXPECT_EQ(bench.reader().control().refused.load(std::memory_order_relaxed), 1U);
     EXPECT_EQ(hazards.asked, 1U);
@@ -338,7 +337,7 @@ TEST(SnapshotRecovery, CurrentThatNamesNoObjectIsCorrupt) {
             EXPECT_EQ(e.subject(), "bench");
         }
         std::vector<std::byte> out(64);
-        EXPECT_EQ(bench.reader().read(out).status, snapshot_status::corrupt) << word;
+        EXPECT_EQ(bench.reader().read(out).status, outcome::corrupt) << word;
         findings found;
         verify_snapshot(bench.body(), bench.geometry(), found);
         EXPECT_FALSE(found.empty()) << word;
@@ -358,7 +357,7 @@ TEST(SnapshotRecovery, TheLastVersionIsReportedNotWrapped) {
     reinterpret_cast<std::atomic<std::uint64_t>*>(body)->store(
         snapshot_word(holdfast::layout::snapshot_version_max, slot), std::memory_order_relaxed);
     auto writer = bench.writer();
-    EXPECT_EQ(publish_object(writer, 2, 64).status, publish_status::version_exhausted);
+    EXPECT_EQ(publish_object(writer, 2, 64).status, outcome::corrupt);
     EXPECT_TRUE(is_whole(read_all(bench.reader()), 1));
 }
 
@@ -425,13 +424,13 @@ TEST(Snapshot, RandomOperationsAgreeWithAModel) {
                     ASSERT_EQ(result.version, ++version);
                     size_of[version] = bytes;
                 } else {
-                    ASSERT_EQ(result.status, publish_status::no_free_slot);
+                    ASSERT_EQ(result.status, outcome::full);
                     ASSERT_LT(slots, readers + 2U) << "readers + 2 slots always suffice";
                 }
             } else if (dice < 7 && readers > 0) {
                 auto& pin = pins[random.below(readers)];
                 const auto held = pin.pin();
-                ASSERT_EQ(held.status, version == 0 ? snapshot_status::empty : snapshot_status::ok);
+                ASSERT_EQ(held.status, version == 0 ? outcome::empty : outcome::ok);
                 ASSERT_EQ(held.version(), version);
             } else if (dice == 7 && readers > 0) {
                 pins[random.below(readers)].release();
@@ -442,7 +441,7 @@ TEST(Snapshot, RandomOperationsAgreeWithAModel) {
                 writer.discard();
             }
             for (const auto& pin : pins) {
-                if (pin.held().status != snapshot_status::ok) continue;
+                if (pin.held().status != outcome::ok) continue;
                 const auto& held = pin.held();
                 ASSERT_EQ(held.bytes, size_of[held.version()]);
                 ASSERT_TRUE(is_whole({bench.reader().payload(held.word), static_cast<std::size_t>(held.bytes)},

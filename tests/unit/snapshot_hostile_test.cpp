@@ -13,7 +13,7 @@
 
 namespace {
 
-using holdfast::snapshot_status;
+using holdfast::outcome;
 using holdfast::layout::findings;
 using holdfast::layout::no_hazards;
 using holdfast::layout::snapshot_geometry;
@@ -49,8 +49,7 @@ class SnapshotHostile : public ::testing::Test {
         const snapshot_read_core reader(image, geometry);
         std::vector<std::byte> out(object_bytes);
         const auto got = reader.read(out);
-        ASSERT_TRUE(got.status == snapshot_status::ok || got.status == snapshot_status::corrupt ||
-                    got.status == snapshot_status::empty);
+        ASSERT_TRUE(got.status == outcome::ok || got.status == outcome::corrupt || got.status == outcome::empty);
         ASSERT_LE(got.bytes, object_bytes);
         const auto seen = reader.visit([&](std::span<const std::byte> object, std::uint64_t) {
             ASSERT_LE(object.size(), object_bytes);
@@ -64,7 +63,7 @@ class SnapshotHostile : public ::testing::Test {
         findings found;
         verify_snapshot(image, geometry, found);
         found_ = found.count();
-        if (got.status == snapshot_status::corrupt) {
+        if (got.status == outcome::corrupt) {
             ASSERT_GT(found_, 0U);
         }
         try {
@@ -151,7 +150,7 @@ TEST_F(SnapshotHostile, ASizeBeyondTheSlotIsNeverFollowed) {
     for (const std::uint64_t bytes : {object_bytes + 1, std::size_t{4096}, std::size_t{1} << 40, ~std::size_t{0}}) {
         header.bytes.store(bytes);
         std::vector<std::byte> out(8192);
-        EXPECT_EQ(bench_.reader().read(out).status, snapshot_status::corrupt);
+        EXPECT_EQ(bench_.reader().read(out).status, outcome::corrupt);
     }
 }
 

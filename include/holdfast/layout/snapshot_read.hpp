@@ -25,25 +25,18 @@
 
 #include "holdfast/detail/shared_bytes.hpp"
 #include "holdfast/layout/snapshot_layout.hpp"
+#include "holdfast/outcome.hpp"
 
 namespace holdfast {
 
-/// The answers of a snapshot's readers.
-enum class snapshot_status : std::uint8_t {
-    ok,
-    empty,      ///< nothing was published yet
-    contended,  ///< the writer overran every attempt: too few slots for its speed, or use a pinned reader
-    too_small,  ///< the caller's buffer is smaller than the object; nothing was copied
-    corrupt,    ///< the bytes break an invariant
-    forked,     ///< a registered reader inherited by fork: it is the parent's; attach anew
-};
-
 /// Which object a read gave.
 struct snapshot_read_result {
-    snapshot_status status = snapshot_status::empty;
+    /// ok; empty: nothing was published yet; too_small: nothing was copied; corrupt; contended: the writer overran
+    /// every attempt, so there are too few slots for its speed, or take a pinned reader.
+    outcome status = outcome::empty;
     std::uint64_t version = 0;
     std::uint64_t bytes = 0;  ///< its size; with too_small the size that the buffer must have
-    [[nodiscard]] explicit operator bool() const noexcept { return status == snapshot_status::ok; }
+    [[nodiscard]] explicit operator bool() const noexcept { return status == outcome::ok; }
 };
 
 }  // namespace holdfast
@@ -54,7 +47,7 @@ inline constexpr unsigned snapshot_attempts = 16;  // reads overrun this often i
 
 /// One published object, found but not protected: believe what was read from it only after `still_there`.
 struct snapshot_located {
-    snapshot_status status = snapshot_status::empty;
+    outcome status = outcome::empty;
     std::uint64_t word = 0;   // version << 8 | slot
     std::uint64_t bytes = 0;  // <= slot_bytes once status is ok
     [[nodiscard]] std::uint64_t version() const noexcept { return snapshot_version_of(word); }
@@ -89,12 +82,12 @@ class snapshot_read_core {
         std::uint64_t word = current();
         for (unsigned attempt = 0; attempt < snapshot_attempts; ++attempt) {
             const snapshot_located found = check(word);
-            if (found.status != snapshot_status::contended) return found;
+            if (found.status != outcome::contended) return found;
             const std::uint64_t now = current();
-            if (now == word) return {snapshot_status::corrupt, word, 0};  // see "Exactness"
+            if (now == word) return {outcome::corrupt, word, 0};  // see "Exactness"
             word = now;
         }
-        return {snapshot_status::contended, word, 0};
+        return {outcome::contended, word, 0};
     }
 
     /// Whether the object is still whole, hence everything read from it before this call was.
@@ -117,14 +110,14 @@ class snapshot_read_core {
             std::uint64_t bytes = 0;
             if (!is_whole(word, bytes)) [[unlikely]] {
                 const snapshot_located found = locate();
-                if (found.status != snapshot_status::ok) return {found.status, 0, 0};
+                if (found.status != outcome::ok) return {found.status, 0, 0};
                 word = found.word;
                 bytes = found.bytes;
             }
             look(std::span(payload(word), static_cast<std::size_t>(bytes)), snapshot_version_of(word));
-            if (still_there(word)) return {snapshot_status::ok, snapshot_version_of(word), bytes};
+            if (still_there(word)) return {outcome::ok, snapshot_version_of(word), bytes};
         }
-        return {snapshot_status::contended, 0, 0};
+        return {outcome::contended, 0, 0};
     }
 
     /// Copies the current object to the front of `out`.
@@ -134,25 +127,24 @@ class snapshot_read_core {
             fits = bytes.size() <= out.size();
             if (fits) holdfast::detail::copy_from_shared(out.data(), bytes.data(), bytes.size());
         });
-        if (result && !fits) result.status = snapshot_status::too_small;
+        if (result && !fits) result.status = outcome::too_small;
         return result;
     }
 
     /// The object named by `word`, or contended when its slot carries another version by now.
     [[nodiscard]] snapshot_located check(std::uint64_t word) const noexcept {
-        if (snapshot_version_of(word) == 0)
-            return {word == 0 ? snapshot_status::empty : snapshot_status::corrupt, word, 0};
+        if (snapshot_version_of(word) == 0) return {word == 0 ? outcome::empty : outcome::corrupt, word, 0};
         const std::uint32_t index = snapshot_slot_of(word);
-        if (index >= geometry_.slots) return {snapshot_status::corrupt, word, 0};  // (I1)
+        if (index >= geometry_.slots) return {outcome::corrupt, word, 0};  // (I1)
         const snapshot_slot& header = slot(index);
         // R1, pairs with W1. Weaker would let us see the version before the payload it stands for.
         if (header.version.load(std::memory_order_acquire) != snapshot_version_of(word))
-            return {snapshot_status::contended, word, 0};
+            return {outcome::contended, word, 0};
         // Relaxed: written before W1; a value of the next object shows in the version read again below or afterwards.
         const std::uint64_t bytes = header.bytes.load(std::memory_order_relaxed);
-        const snapshot_located found{snapshot_status::ok, word, bytes};
+        const snapshot_located found{outcome::ok, word, bytes};
         if (bytes > geometry_.slot_bytes)  // (I4), or the next object's header on its way
-            return {still_there(found) ? snapshot_status::corrupt : snapshot_status::contended, word, 0};
+            return {still_there(found) ? outcome::corrupt : outcome::contended, word, 0};
         return found;
     }
 
@@ -192,7 +184,7 @@ class snapshot_pin_core {
         if (word == held_.word && held_.word != 0) return held_;
         held_ = {};
         for (unsigned attempt = 0; attempt < snapshot_attempts; ++attempt) {
-            if (word == 0) return drop(snapshot_status::empty, word);
+            if (word == 0) return drop(outcome::empty, word);
             // W4, pairs with R4 in the writer's scan. seq_cst: it must not pass R5 below, or the writer could miss the
             // hazard while we miss that current moved.
             hazard_->store(word, std::memory_order_seq_cst);
@@ -201,22 +193,22 @@ class snapshot_pin_core {
             if (now == word) {
                 const snapshot_located found = core_.check(word);
                 // The slot is current and hazarded: nothing may change it, so "contended" too is damage here.
-                if (found.status != snapshot_status::ok) return drop(snapshot_status::corrupt, word);
+                if (found.status != outcome::ok) return drop(outcome::corrupt, word);
                 return held_ = found;
             }
             word = now;
         }
-        return drop(snapshot_status::contended, word);
+        return drop(outcome::contended, word);
     }
 
     /// Gives the held object up; spans into it are invalid from here on.
-    void release() noexcept { static_cast<void>(drop(snapshot_status::empty, 0)); }
+    void release() noexcept { static_cast<void>(drop(outcome::empty, 0)); }
 
     [[nodiscard]] const snapshot_located& held() const noexcept { return held_; }
     [[nodiscard]] const snapshot_read_core& core() const noexcept { return core_; }
 
  private:
-    snapshot_located drop(snapshot_status why, std::uint64_t word) noexcept {
+    snapshot_located drop(outcome why, std::uint64_t word) noexcept {
         held_ = {};
         // W6, pairs with R4: our loads from the payload come before the writer's reuse of the slot.
         if (hazard_ != nullptr) hazard_->store(0, std::memory_order_release);

@@ -60,7 +60,7 @@ inline void verify_snapshot_slot(const snapshot_read_core& core, std::uint32_t i
 inline void verify_snapshot(std::span<const std::byte> body, const snapshot_geometry& geometry, findings& found) {
     const snapshot_read_core core(body, geometry);
     const snapshot_located current = core.locate();
-    if (current.status == snapshot_status::corrupt)
+    if (current.status == outcome::corrupt)
         found.add(0, "current word " + std::to_string(current.word) + " names no whole object");
     for (std::uint32_t i = 0; i < geometry.slots; ++i) {
         verify_snapshot_slot(core, i, found);
@@ -68,7 +68,7 @@ inline void verify_snapshot(std::span<const std::byte> body, const snapshot_geom
         for (std::uint32_t j = 0; held != 0 && j < i; ++j) {
             const std::uint64_t other = core.slot(j).version.load(std::memory_order_acquire);  // R1, as above
             // A writer gives each version to one slot. The look back rules out a slot emptied by recovery meanwhile.
-            if (other == held && core.still_there({snapshot_status::ok, snapshot_word(held, i), 0}))
+            if (other == held && core.still_there({outcome::ok, snapshot_word(held, i), 0}))
                 found.add(snapshot_geometry::header_offset(i), "slots " + std::to_string(j) + " and " +
                                                                    std::to_string(i) + " both hold version " +
                                                                    std::to_string(held));

@@ -30,30 +30,25 @@
 #include "holdfast/detail/shared_bytes.hpp"
 #include "holdfast/layout/snapshot_layout.hpp"
 #include "holdfast/layout/snapshot_read.hpp"
+#include "holdfast/outcome.hpp"
 
 namespace holdfast {
 
-/// The answers of a snapshot's writer.
-enum class publish_status : std::uint8_t {
-    published,
-    no_free_slot,       ///< every slot but the current one is pinned by a living reader; nothing was changed
-    too_large,          ///< the object exceeds the slot size fixed at creation; nothing was changed
-    not_prepared,       ///< commit without a prepare before it
-    read_only,          ///< the handle lost its right to write: it was inherited by fork, or moved from
-    version_exhausted,  ///< 2^56 - 1 objects were published (or the stored version was damaged upwards)
-};
-
+/// What a publish did.
 struct publish_result {
-    publish_status status = publish_status::not_prepared;
+    /// ok; else nothing was changed. full: living readers pin every slot but the current one; too_large: for a slot;
+    /// not_claimed: a commit without a prepare before it; read_only; corrupt: the stored version stands at its end,
+    /// where no 2^56 publishes have brought it.
+    outcome status = outcome::not_claimed;
     std::uint64_t version = 0;  ///< of the object just published
-    [[nodiscard]] explicit operator bool() const noexcept { return status == publish_status::published; }
+    [[nodiscard]] explicit operator bool() const noexcept { return status == outcome::ok; }
 };
 
 /// Where the next object may be written.
 struct prepare_result {
-    publish_status status = publish_status::not_prepared;  ///< `published` here means: ready to be filled
+    outcome status = outcome::not_claimed;  ///< as publish_result
     std::span<std::byte> bytes{};
-    [[nodiscard]] explicit operator bool() const noexcept { return status == publish_status::published; }
+    [[nodiscard]] explicit operator bool() const noexcept { return status == outcome::ok; }
 };
 
 }  // namespace holdfast
@@ -98,12 +93,12 @@ class snapshot_write_core {
     template <snapshot_hazards Hazards>
     [[nodiscard]] prepare_result prepare(std::uint64_t bytes, Hazards& hazards) {
         discard();
-        if (bytes > geometry_.slot_bytes) return {publish_status::too_large, {}};
-        if (version() >= snapshot_version_max) return {publish_status::version_exhausted, {}};
+        if (bytes > geometry_.slot_bytes) return {outcome::too_large, {}};
+        if (version() >= snapshot_version_max) return {outcome::corrupt, {}};
         const std::optional<std::uint32_t> free = choose(hazards);
         if (!free) {
             add_one(control().refused);
-            return {publish_status::no_free_slot, {}};
+            return {outcome::full, {}};
         }
         versions_[*free] = 0;
         // W3, pairs with R1: a reader that finds 0 here is sure to find that `current` has moved on (W2 came before).
@@ -112,14 +107,13 @@ class snapshot_write_core {
         // Weaker: a reader could mix in new bytes and still find the old version.
         std::atomic_thread_fence(std::memory_order_release);
         prepared_ = *free;
-        return {publish_status::published,
-                std::span(base_ + geometry_.payload_offset(*free), static_cast<std::size_t>(bytes))};
+        return {outcome::ok, std::span(base_ + geometry_.payload_offset(*free), static_cast<std::size_t>(bytes))};
     }
 
     /// Publishes the first `bytes` of the prepared slot.
     [[nodiscard]] publish_result commit(std::uint64_t bytes, std::uint64_t now_ns) noexcept {
-        if (!prepared_) return {publish_status::not_prepared, 0};
-        if (bytes > geometry_.slot_bytes) return {publish_status::too_large, 0};
+        if (!prepared_) return {outcome::not_claimed, 0};
+        if (bytes > geometry_.slot_bytes) return {outcome::too_large, 0};
         const std::uint32_t index = *prepared_;
         const std::uint64_t next = version() + 1;
         const std::byte* payload = base_ + geometry_.payload_offset(index);
@@ -138,7 +132,7 @@ class snapshot_write_core {
         current_ = snapshot_word(next, index);
         versions_[index] = next;
         prepared_.reset();
-        return {publish_status::published, next};
+        return {outcome::ok, next};
     }
 
     /// Forgets the prepared slot; its bytes were never visible.

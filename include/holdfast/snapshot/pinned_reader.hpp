@@ -72,8 +72,8 @@ class snapshot_view {
         if (state_ != nullptr) --state_->views;
     }
 
-    /// ok; empty; contended; corrupt; forked (the reader belongs to the parent process: attach anew).
-    [[nodiscard]] snapshot_status status() const noexcept { return found_.status; }
+    /// ok; empty; contended; corrupt; read_only (inherited by fork, it is the parent's: attach anew).
+    [[nodiscard]] outcome status() const noexcept { return found_.status; }
     [[nodiscard]] explicit operator bool() const noexcept { return state_ != nullptr; }
     [[nodiscard]] std::uint64_t version() const noexcept { return state_ != nullptr ? found_.version() : 0; }
     [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
@@ -131,10 +131,10 @@ class snapshot_pinned_reader {
     /// The newest version; while any view is alive, the version that view holds (one reader holds one version).
     /// Cost: one load and a compare while nothing new was published, else a store and a fence.
     [[nodiscard]] snapshot_view pin() noexcept {
-        if (!state_->guard.same_process()) return {nullptr, {snapshot_status::forked, 0, 0}};
+        if (!state_->guard.same_process()) return {nullptr, {outcome::read_only, 0, 0}};
         const layout::snapshot_located found = state_->views > 0 ? state_->core.held() : state_->core.pin();
-        if (found.status == snapshot_status::corrupt) state_->corrupt = true;
-        return {found.status == snapshot_status::ok ? state_.get() : nullptr, found};
+        if (found.status == outcome::corrupt) state_->corrupt = true;
+        return {found.status == outcome::ok ? state_.get() : nullptr, found};
     }
     /// Stops holding the version last pinned, for a reader that will be idle. Does nothing while a view is alive.
     void release() noexcept {

@@ -87,7 +87,7 @@ class snapshot_reader {
 
  private:
     snapshot_read_result keep(snapshot_read_result result) noexcept {
-        if (result.status == snapshot_status::corrupt) corrupt_ = true;
+        if (result.status == outcome::corrupt) corrupt_ = true;
         return result;
     }
 

@@ -83,10 +83,10 @@ template <record T>
 class snapshot<T>::reader {
  public:
     struct result {
-        snapshot_status status = snapshot_status::empty;
+        outcome status = outcome::empty;
         std::uint64_t version = 0;
         T value{};
-        [[nodiscard]] explicit operator bool() const noexcept { return status == snapshot_status::ok; }
+        [[nodiscard]] explicit operator bool() const noexcept { return status == outcome::ok; }
     };
 
     /// Throws: as snapshot_reader::attach; schema_mismatch.
@@ -109,7 +109,7 @@ class snapshot<T>::reader {
                 words[i] = detail::shared_load<std::uint64_t>(object.data() + 8 * i);
         });
         result out{got.status, got.version, {}};
-        if (got && !whole) out.status = snapshot_status::corrupt;
+        if (got && !whole) out.status = outcome::corrupt;
         if (out) {
             std::array<std::byte, sizeof(T)> record;
             std::memcpy(record.data(), words, sizeof(T));

@@ -66,9 +66,10 @@ class snapshot_writer {
         return snapshot_writer(segment::attach(uri, access::read_write, options), options.trust);
     }
 
-    /// Copies `object` into a free slot and makes it current. Nothing changes unless the answer is `published`.
+    /// Copies `object` into a free slot and makes it current.
+    /// Returns: ok with its version; full; too_large; read_only; corrupt. Nothing changes unless ok.
     publish_result publish(std::span<const std::byte> object) {
-        if (!writable()) return {publish_status::read_only, 0};
+        if (!writable()) return {outcome::read_only, 0};
         auto hazards = table();
         return core_.publish(object, hazards, now_ns());
     }
@@ -78,13 +79,13 @@ class snapshot_writer {
     /// Plain stores into it are fine: a reader without a pin may still be looking at the slot's former object and will
     /// find out by itself.
     [[nodiscard]] prepare_result prepare(std::uint64_t bytes) {
-        if (!writable()) return {publish_status::read_only, {}};
+        if (!writable()) return {outcome::read_only, {}};
         auto hazards = table();
         return core_.prepare(bytes, hazards);
     }
     /// Makes the first `bytes` bytes of the prepared slot current.
     publish_result commit(std::uint64_t bytes) noexcept {
-        if (!writable()) return {publish_status::read_only, 0};
+        if (!writable()) return {outcome::read_only, 0};
         return core_.commit(bytes, now_ns());
     }
     /// Drops what was prepared.

@@ -68,16 +68,14 @@ namespace detail {
     return index_shape::parse(words.subspan(is_published_index(from) ? 4 : 0, 4), from.info().schema, from.uri());
 }
 
-[[nodiscard]] constexpr lookup_status lookup_status_of(snapshot_status status, bool found) noexcept {
+[[nodiscard]] constexpr lookup_status lookup_status_of(outcome status, bool found) noexcept {
     switch (status) {
-        case snapshot_status::ok: return found ? lookup_status::found : lookup_status::absent;
-        case snapshot_status::empty: return lookup_status::empty;
-        case snapshot_status::contended: return lookup_status::contended;
-        case snapshot_status::forked: return lookup_status::forked;
-        case snapshot_status::too_small:
-        case snapshot_status::corrupt: break;
+        case outcome::ok: return found ? lookup_status::found : lookup_status::absent;
+        case outcome::empty: return lookup_status::empty;
+        case outcome::contended: return lookup_status::contended;
+        case outcome::read_only: return lookup_status::forked;
+        default: return lookup_status::corrupt;
     }
-    return lookup_status::corrupt;
 }
 
 /// Gives a View of the current index to a function, in one of the three ways above.
@@ -102,7 +100,7 @@ class index_source {
         if (core_) return read_validated(use);
         if (pinned_) return read_pinned(use);
         use(std::as_const(view_));
-        return {snapshot_status::ok, 1, view_.image().header().image_bytes};
+        return {outcome::ok, 1, view_.image().header().image_bytes};
     }
 
     /// Of the index that a read would meet now; 0 before the first publish, always 1 in a segment of its own.
@@ -123,23 +121,23 @@ class index_source {
     template <class Use>
     snapshot_read_result read_validated(Use& use) {
         for (unsigned attempt = 0; attempt < layout::snapshot_attempts; ++attempt) {
-            if (core_->current() != located_.word || located_.status != snapshot_status::ok) {
+            if (core_->current() != located_.word || located_.status != outcome::ok) {
                 located_ = core_->locate();
-                if (located_.status != snapshot_status::ok) return fail(located_.status);
+                if (located_.status != outcome::ok) return fail(located_.status);
                 const char* wrong =
                     view_.parse({core_->payload(located_.word), static_cast<std::size_t>(located_.bytes)});
                 if (wrong != nullptr) {
                     const bool whole = core_->still_there(located_);
                     located_ = {};
-                    if (whole) return fail(snapshot_status::corrupt);
+                    if (whole) return fail(outcome::corrupt);
                     continue;
                 }
             }
             use(std::as_const(view_));
-            if (core_->still_there(located_)) return {snapshot_status::ok, located_.version(), located_.bytes};
+            if (core_->still_there(located_)) return {outcome::ok, located_.version(), located_.bytes};
             located_ = {};
         }
-        return fail(snapshot_status::contended);
+        return fail(outcome::contended);
     }
 
     template <class Use>
@@ -148,15 +146,15 @@ class index_source {
         if (!pin) return fail(pin.status());
         if (pin.version() != located_version_) {
             located_version_ = 0;
-            if (view_.parse(pin.bytes()) != nullptr) return fail(snapshot_status::corrupt);
+            if (view_.parse(pin.bytes()) != nullptr) return fail(outcome::corrupt);
             located_version_ = pin.version();
         }
         use(std::as_const(view_));
-        return {snapshot_status::ok, pin.version(), pin.bytes().size()};
+        return {outcome::ok, pin.version(), pin.bytes().size()};
     }
 
-    snapshot_read_result fail(snapshot_status why) noexcept {
-        if (why == snapshot_status::corrupt) corrupt_ = true;
+    snapshot_read_result fail(outcome why) noexcept {
+        if (why == outcome::corrupt) corrupt_ = true;
         return {why, 0, 0};
     }
 
@@ -193,7 +191,7 @@ class index_source {
         // Acquire, pairs with W1 of layout/snapshot_write.hpp: the payload of that version is whole.
         const std::uint64_t version = core.slot(i).version.load(std::memory_order_acquire);
         const auto located = core.check(layout::snapshot_word(version, i));
-        if (version == 0 || located.status != snapshot_status::ok) continue;
+        if (version == 0 || located.status != outcome::ok) continue;
         layout::findings inside;
         check({core.payload(located.word), static_cast<std::size_t>(located.bytes)}, inside);
         if (!core.still_there(located)) continue;  // replaced meanwhile: says nothing
@@ -311,7 +309,7 @@ class sorted_index_reader {
                 }
             });
         });
-        if (got.status != snapshot_status::ok) {
+        if (got.status != outcome::ok) {
             for (std::size_t i = 0; i < count; ++i) out[i].reset();
             found = 0;
         }
