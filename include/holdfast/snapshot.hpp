@@ -14,7 +14,7 @@
 //   snapshot_writer          publish(bytes), or prepare -> fill in place -> commit
 //   snapshot_reader          needs nothing but read permission: copies or visits, and is told exactly if it was overrun
 //   snapshot_pinned_reader   registered: holds one version in place while it works, at one load and a compare per read
-//   snapshot<T>              the same for one plain record
+//   snapshot<T>              the same for one plain record; its pinned_reader shows it in place as a const T&
 //
 // Layout and invariants: layout/snapshot_layout.hpp. Synchronisation: layout/snapshot_read.hpp. What a death leaves
 // behind, store by store: layout/snapshot_write.hpp. The segment's geometry holds snapshot_geometry's four words, then

@@ -221,6 +221,74 @@ TEST_P(Everywhere, ARecordWithMoreFieldsServesOldReaders) {
               errc::schema_mismatch);
 }
 
+// Without holes and without a bool, which is never looked at in place.
+struct sheet {
+    std::uint64_t generation;
+    std::uint64_t prices[500];
+};
+struct longer_sheet {
+    std::uint64_t generation;
+    std::uint64_t prices[500];
+    std::uint64_t note;
+};
+
+TEST_P(Shareable, ARecordIsHeldInPlaceWhileItsWriterGoesOn) {
+    auto writer = snapshot<longer_sheet>::create(place.uri(), {.pinned_readers = 2});
+    const auto mapped = [&] {
+        return snapshot_pinned_reader(
+            std::make_shared<const segment>(place.attach_again(writer.underlying(), access::read_only)));
+    };
+    const auto publish = [&](std::uint64_t generation) {
+        longer_sheet next{generation, {}, 1};
+        for (std::uint64_t i = 0; i < std::size(next.prices); ++i) next.prices[i] = generation * 1000 + i;
+        return writer.publish(next);
+    };
+    const auto whole = [](const sheet& s) {
+        for (std::uint64_t i = 0; i < std::size(s.prices); ++i)
+            if (s.prices[i] != s.generation * 1000 + i) return false;
+        return true;
+    };
+    // A program of yesterday, whose record has fewer fields at its end, reads what today's publishes.
+    snapshot<sheet>::pinned_reader reader(mapped());
+    EXPECT_EQ(reader.pin().status(), outcome::empty);
+    ASSERT_TRUE(publish(1));
+    auto held = reader.pin();
+    ASSERT_TRUE(held);
+    const sheet& in_place = *held;
+    for (std::uint64_t generation = 2; generation <= 40; ++generation) {
+        ASSERT_EQ(publish(generation).version, generation);
+        ASSERT_EQ(in_place.generation, 1U);
+        ASSERT_TRUE(whole(in_place)) << "after version " << generation;
+    }
+    EXPECT_EQ(&*reader.pin(), &in_place) << "one reader holds one version while a view of it lives";
+    held = {};
+    EXPECT_EQ(reader.pin()->generation, 40U);
+    EXPECT_EQ(reader.pin().version(), 40U);
+    EXPECT_TRUE(whole(*reader.pin()));
+    EXPECT_EQ(reader.fault(), std::nullopt);
+    EXPECT_EQ(refusal_of([&] { const snapshot<other_settings>::pinned_reader no(mapped()); }), errc::schema_mismatch);
+}
+
+TEST_P(Shareable, WhatIsShorterThanTheRecordIsNotHeldAsOne) {
+    holdfast::snapshot_payload payload;
+    payload.schema = holdfast::container_schema{std::nullopt, holdfast::schema_of<sheet>()}.text();
+    auto writer = snapshot_writer::create(place.uri(), room_for(sizeof(sheet), 1), payload);
+    snapshot<sheet>::pinned_reader reader{snapshot_pinned_reader(again(writer))};
+    ASSERT_TRUE(writer.publish(whole_object(1, sizeof(sheet))));
+    EXPECT_EQ(reader.pin().version(), 1U);
+    ASSERT_TRUE(writer.publish(whole_object(2, sizeof(sheet) - 1)));
+    const auto cut = reader.pin();
+    EXPECT_FALSE(cut);
+    EXPECT_EQ(cut.status(), outcome::corrupt);
+    EXPECT_EQ(reader.fault(), errc::corrupt);
+}
+
+TEST_P(Shareable, BytesAreNotHeldAsARecord) {
+    auto writer = snapshot_writer::create(place.uri(), room_for(sizeof(sheet), 1));
+    EXPECT_EQ(refusal_of([&] { const snapshot<sheet>::pinned_reader no{snapshot_pinned_reader(again(writer))}; }),
+              errc::schema_mismatch);
+}
+
 INSTANTIATE_TEST_SUITE_P(Snapshot, Everywhere, ::testing::ValuesIn(holdfast::test::every_kind),
                          holdfast::test::kind_case_name);
 INSTANTIATE_TEST_SUITE_P(Snapshot, Shareable, ::testing::ValuesIn(holdfast::test::shareable_kinds),

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "holdfast/record.hpp"
+#include "holdfast/snapshot/pinned_reader.hpp"
 #include "holdfast/snapshot/reader.hpp"
 #include "holdfast/snapshot/writer.hpp"
 
@@ -40,14 +41,19 @@ void require_record(const segment& from, bool writes) {
 
 }  // namespace detail
 
-/// The writer of one record of type T. Its readers are snapshot<T>::reader.
+/// The writer of one record of type T. Its readers are snapshot<T>::reader and, for records too large to be copied each
+/// time, snapshot<T>::pinned_reader.
 template <record T>
 class snapshot {
  public:
     class reader;
+    class pinned_reader;
 
     struct options {
-        std::uint32_t slots = 8;  ///< versions kept: a reader is overrun only by slots - 1 publishes during its copy
+        std::uint32_t pinned_readers = 0;  ///< how many registered readers there may be at once
+        /// Versions kept: a reader is overrun only by slots - 1 publishes during its copy; 0 = pinned_readers + 8. With
+        /// pinned_readers + 2 or more a publish never lacks a slot.
+        std::uint32_t slots = 0;
         create_options segment{};
     };
 
@@ -55,9 +61,12 @@ class snapshot {
     [[nodiscard]] static snapshot create(std::string_view uri, const options& wanted = {}) {
         snapshot_payload payload;
         payload.schema = container_schema{std::nullopt, schema_of<T>()}.text();
-        return snapshot(snapshot_writer::create(
-            uri, {.slot_bytes = sizeof(T), .pinned_readers = 0, .slots = wanted.slots, .segment = wanted.segment},
-            payload));
+        return snapshot(snapshot_writer::create(uri,
+                                                {.slot_bytes = sizeof(T),
+                                                 .pinned_readers = wanted.pinned_readers,
+                                                 .slots = wanted.slots != 0 ? wanted.slots : wanted.pinned_readers + 8,
+                                                 .segment = wanted.segment},
+                                                payload));
     }
     /// Throws: as snapshot_writer::attach; schema_mismatch.
     [[nodiscard]] static snapshot attach(std::string_view uri, const attach_options& options = {}) {
@@ -66,11 +75,13 @@ class snapshot {
         return result;
     }
 
+    /// Makes `value` current. Returns: as snapshot_writer::publish.
     publish_result publish(const T& value) {
         return writer_.publish({reinterpret_cast<const std::byte*>(&value), sizeof(T)});
     }
     [[nodiscard]] std::uint64_t version() const noexcept { return writer_.version(); }
     [[nodiscard]] reader make_reader() const { return reader(writer_.reader()); }
+    [[nodiscard]] pinned_reader make_pinned_reader() const { return pinned_reader(writer_.pinned_reader()); }
     [[nodiscard]] const segment& underlying() const noexcept { return writer_.underlying(); }
 
  private:
@@ -122,6 +133,64 @@ class snapshot<T>::reader {
 
  private:
     snapshot_reader reader_;
+};
+
+/// Reads the record in place, where it stays whole for as long as a view of it lives.
+/// Requires: T holds no bool: in place nothing brings a byte that another process wrote to 0 or 1.
+template <record T>
+class snapshot<T>::pinned_reader {
+    static_assert(!detail::has_boolean(detail::facts_for<T>()),
+                  "a bool in a segment may be any byte, so it is never used in place: take snapshot<T>::reader, or a "
+                  "std::uint8_t instead of the bool");
+    static_assert(alignof(T) <= 64);  // slots begin with a page, of memory that is aligned at least so
+
+ public:
+    /// One version of the record. Move-only; must not outlive its reader.
+    class view {
+     public:
+        view() = default;
+        /// ok; else as snapshot_view::status().
+        [[nodiscard]] outcome status() const noexcept {
+            // Longer is right: the writer's record has more fields at its end.
+            return held_ && held_.bytes().size() < sizeof(T) ? outcome::corrupt : held_.status();
+        }
+        [[nodiscard]] explicit operator bool() const noexcept { return held_.bytes().size() >= sizeof(T); }
+        [[nodiscard]] std::uint64_t version() const noexcept { return held_.version(); }
+        /// Requires: the view is ok.
+        [[nodiscard]] const T& operator*() const noexcept { return *reinterpret_cast<const T*>(held_.bytes().data()); }
+        [[nodiscard]] const T* operator->() const noexcept { return &**this; }
+
+     private:
+        friend class pinned_reader;
+        explicit view(snapshot_view held) noexcept : held_(std::move(held)) {}
+        snapshot_view held_;
+    };
+
+    /// Throws: as snapshot_pinned_reader::attach; schema_mismatch.
+    [[nodiscard]] static pinned_reader attach(std::string_view uri, const attach_options& options = {}) {
+        return pinned_reader(snapshot_pinned_reader::attach(uri, options));
+    }
+    explicit pinned_reader(snapshot_pinned_reader from) : reader_(std::move(from)) {
+        detail::require_record<T>(reader_.underlying(), false);
+    }
+
+    /// The newest version; while any view is alive, the version that view holds. Cost: as snapshot_pinned_reader::pin.
+    [[nodiscard]] view pin() noexcept {
+        view now(reader_.pin());
+        if (now.status() == outcome::corrupt) corrupt_ = true;
+        return now;
+    }
+    /// Stops holding the version last pinned, for a reader that will be idle. Does nothing while a view is alive.
+    void release() noexcept { reader_.release(); }
+    /// The newest version published, whether held or not; 0 before the first. Cost: one load.
+    [[nodiscard]] std::uint64_t version() const noexcept { return reader_.version(); }
+    [[nodiscard]] std::optional<errc> fault() const noexcept {
+        return corrupt_ ? std::optional(errc::corrupt) : reader_.fault();
+    }
+
+ private:
+    snapshot_pinned_reader reader_;
+    bool corrupt_ = false;
 };
 
 }  // namespace holdfast
