@@ -4,6 +4,8 @@
 // its own order; layout/snapshot_write.hpp tells what each leaves.)
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -192,6 +194,139 @@ TEST_F(SnapshotStep, PinMoveAndRelease) {
         });
     EXPECT_TRUE(r.passed()) << r.failure;
     EXPECT_GE(r.images, 4U);
+}
+
+// Hazard words behind the body, so that a death shows in both.
+struct placed_hazards {
+    std::span<std::byte> at;
+    std::array<bool, 2> lives;
+
+    [[nodiscard]] static std::uint32_t size() noexcept { return 2; }
+    [[nodiscard]] std::atomic<std::uint64_t>& cell(std::uint32_t i) const noexcept {
+        return reinterpret_cast<std::atomic<std::uint64_t>*>(at.data())[i];
+    }
+    [[nodiscard]] bool alive(std::uint32_t i) const noexcept { return lives[i]; }
+};
+
+// Versions 1 and 2 with a reader on each, and what must hold wherever a publish of version 3 ends.
+struct pinned_bench {
+    pinned_bench(std::uint64_t slots, std::array<bool, 2> lives)
+        : geometry(holdfast::layout::snapshot_geometry::make(slots, object_bytes, 0, "bench")),
+          image(static_cast<std::size_t>(geometry.body_bytes()) + 64),
+          living(lives),
+          writer(body(image.bytes()), geometry, "bench") {
+        placed_hazards hazards = hazards_in(image.bytes());
+        for (std::uint32_t i = 0; i < 2; ++i) {
+            (void)writer.publish(object_of(i + 1), hazards, i);
+            (void)snapshot_pin_core({body(image.bytes()), geometry}, hazards.cell(i)).pin();
+            pins[i] = hazards.cell(i).load();
+        }
+        before.assign(image.bytes().begin(), image.bytes().end());
+    }
+
+    [[nodiscard]] std::span<std::byte> body(std::span<std::byte> of) const {
+        return of.first(static_cast<std::size_t>(geometry.body_bytes()));
+    }
+    [[nodiscard]] placed_hazards hazards_in(std::span<std::byte> of) const { return {of.last(64), living}; }
+    // Whether the writer has a slot for the next version: any that is neither current nor a living reader's.
+    [[nodiscard]] bool has_room(std::uint64_t current) const {
+        std::uint32_t taken = 1;
+        for (std::uint32_t i = 0; i < 2; ++i) taken += living[i] && i + 1 != current;
+        return taken < geometry.slots;
+    }
+
+    std::string check(std::span<std::byte> of) const {
+        const snapshot_read_core reader(body(of), geometry);
+        findings found;
+        verify_snapshot(body(of), geometry, found);
+        if (!found.empty()) return "verify: " + found.list()[0].what;
+        std::vector<std::byte> out(object_bytes);
+        const auto got = reader.read(out);
+        out.resize(static_cast<std::size_t>(got.bytes));
+        const std::uint64_t last = has_room(2) ? 3 : 2;
+        if (!got || got.version < 2 || got.version > last)
+            return "a reader gets version " + std::to_string(got.version);
+        if (out != object_of(got.version)) return "a reader gets a mixed object";
+        for (std::uint32_t i = 0; i < 2; ++i) {
+            if (!living[i]) continue;
+            if (hazards_in(of).cell(i).load() != pins[i]) return "the hazard of a living reader was changed";
+            const auto held = object_of(i + 1);
+            if (std::memcmp(reader.payload(pins[i]), held.data(), held.size()) != 0)
+                return "the writer took a slot that a living reader holds";
+        }
+        return {};
+    }
+    // As above, then a successor that publishes twice, or is refused where the living leave it no slot.
+    std::string check_and_go_on(std::span<std::byte> of) const {
+        if (std::string fault = check(of); !fault.empty()) return fault;
+        placed_hazards hazards = hazards_in(of);
+        snapshot_write_core next(body(of), geometry, "successor");
+        for (int i = 0; i < 2; ++i) {
+            const std::uint64_t current = next.version();
+            const auto done = next.publish(object_of(current + 1), hazards, 0);
+            if (done.status != (has_room(current) ? outcome::ok : outcome::full)) return "the next publish";
+            if (done && done.version != current + 1) return "the next version";
+            for (std::uint32_t r = 0; r < 2; ++r) {
+                const auto held = object_of(r + 1);
+                const snapshot_read_core reader(body(of), geometry);
+                if (living[r] && std::memcmp(reader.payload(pins[r]), held.data(), held.size()) != 0)
+                    return "the successor took a slot that a living reader holds";
+            }
+        }
+        return {};
+    }
+
+    holdfast::layout::snapshot_geometry geometry;
+    shared_image image;
+    std::array<bool, 2> living;
+    snapshot_write_core writer;
+    std::array<std::uint64_t, 2> pins{};
+    std::vector<std::byte> before;
+};
+
+// With a slot to spare, with none, and with the slot of a reader that has died: its hazard is taken back on the way.
+TEST_F(SnapshotStep, PublishBesidePinnedReaders) {
+    step_report total;
+    unsigned reclaimed = 0;
+    for (const std::uint64_t slots : {2U, 3U, 4U})
+        for (const std::array<bool, 2> lives : {std::array{true, true}, {false, true}, {true, false}, {false, false}}) {
+            pinned_bench bench(slots, lives);
+            if (!bench.has_room(2)) continue;  // the next test
+            const auto object = object_of(3);
+            placed_hazards hazards = bench.hazards_in(bench.image.bytes());
+            total += single_step(
+                bench.image, [&] { (void)bench.writer.publish(object, hazards, 99); },
+                [&](std::span<std::byte> image) {
+                    reclaimed += bench.hazards_in(image).cell(0).load() == 0;
+                    return bench.check_and_go_on(image);
+                });
+            ASSERT_TRUE(total.passed()) << slots << " slots, readers live " << lives[0] << lives[1] << ": "
+                                        << total.failure;
+        }
+    EXPECT_GT(reclaimed, 0U) << "no publish needed the slot of a dead reader";
+    report(total);
+}
+
+TEST_F(SnapshotStep, ARefusedPublishChangesNothingButItsCount) {
+    for (const bool other : {true, false}) {
+        pinned_bench bench(2, {true, other});
+        ASSERT_FALSE(bench.has_room(2));
+        const auto object = object_of(3);
+        placed_hazards hazards = bench.hazards_in(bench.image.bytes());
+        const step_report r = single_step(
+            bench.image, [&] { (void)bench.writer.publish(object, hazards, 99); },
+            [&](std::span<std::byte> image) -> std::string {
+                const auto& control = *reinterpret_cast<const holdfast::layout::snapshot_control*>(image.data());
+                if (control.refused.load() > 1) return "refused is " + std::to_string(control.refused.load());
+                std::vector<std::byte> rest(image.begin(), image.end());
+                std::memcpy(rest.data() + offsetof(holdfast::layout::snapshot_control, refused),
+                            bench.before.data() + offsetof(holdfast::layout::snapshot_control, refused), 8);
+                if (rest != bench.before) return "a refused publish changed something";
+                return bench.check_and_go_on(image);
+            });
+        EXPECT_TRUE(r.passed()) << r.failure;
+        EXPECT_EQ(r.images, 2U) << "before and after its one store";
+    }
 }
 
 struct country_range {
