@@ -21,6 +21,7 @@
 #include "holdfast/error.hpp"
 #include "holdfast/layout/segment_header.hpp"
 #include "holdfast/memory/fork_guard.hpp"
+#include "holdfast/memory/lock_listing.hpp"
 #include "holdfast/memory/truncation_guard.hpp"
 #include "holdfast/memory/uri.hpp"
 #include "holdfast/segment/file_storage.hpp"
@@ -154,17 +155,27 @@ class segment {
 enum class lease_state : std::uint8_t {
     free,     ///< nobody may write now
     held,     ///< a living process holds it
-    unknown,  ///< this user may not look at it
+    unknown,  ///< it cannot be told here
     none,     ///< the kind has no lease file (heap:), or nobody has made it yet
 };
 
-/// Asks the lock of a named segment. Cost: an open and one fcntl.
+/// Asks the lock of a named segment, also for those who may not open its lease, and on a read-only file system.
+/// Cost: an open and one fcntl; for who may not open the lease a reading of /proc/locks. Throws: std::bad_alloc.
 [[nodiscard]] inline lease_state lease_state_of(const memory::uri& name) {
     if (!name.named()) return lease_state::none;
-    const memory::descriptor file =
-        memory::open_at(AT_FDCWD, detail::places_of(name).lease().c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
-    if (!file) return errno == ENOENT ? lease_state::none : lease_state::unknown;
-    return memory::locked_elsewhere(file.get(), detail::lease_byte) ? lease_state::held : lease_state::free;
+    const std::string path = detail::places_of(name).lease();
+    // For reading: a lock is asked about through any descriptor, and a read-only file system has no other.
+    const memory::descriptor file = memory::open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    std::optional<bool> locked;
+    if (file) {
+        locked = memory::locked_elsewhere(file.get(), detail::lease_byte);
+    } else if (errno == ENOENT) {
+        return lease_state::none;
+    } else if (errno == EACCES) {
+        locked = memory::listed_as_locked(path, detail::lease_byte);
+    }
+    if (!locked) return lease_state::unknown;
+    return *locked ? lease_state::held : lease_state::free;
 }
 
 template <class Initialise>

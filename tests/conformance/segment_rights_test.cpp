@@ -3,6 +3,7 @@
 // nothing else; what is refused is refused with its own code and changes nothing.
 #include <grp.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -71,6 +72,36 @@ TEST_F(SegmentRightsOf, AReaderNeedsReadPermissionAndNothingElse) {
         << "the lease is free";
 }
 
+// The lease is closed to readers, who could lock the writer out otherwise. They learn all the same whether it is held.
+TEST_F(SegmentRightsOf, AReaderOfAnotherUserLearnsWhetherAWriterLives) {
+    if (!can_change_user()) GTEST_SKIP() << "needs: root, to play another user";
+    child_process writer([&](channel& parent) {
+        const segment held = create_pattern(name_.uri(), 1, with_mode(0644));
+        parent.signal();
+        parent.wait();
+    });
+    ASSERT_TRUE(writer.talk().wait());
+    const memory::uri name = memory::uri::parse(name_.uri());
+    const auto told = [&](lease_state wanted) {
+        return as_stranger([&]() -> std::string {
+            if (::access((name_.path() + ".lease").c_str(), R_OK) == 0) return "a reader may open the lease";
+            for (int i = 0; i < 20; ++i)
+                if (lease_state_of(name) != wanted) return "state " + std::to_string(int(lease_state_of(name)));
+            return {};
+        });
+    };
+    EXPECT_TRUE(told(lease_state::held).success()) << told(lease_state::held).text();
+    // Many locks of others: the kernel's list is longer than one reading of it.
+    const rig::descriptor many(::memfd_create("locks", MFD_CLOEXEC));
+    for (std::int64_t byte = 0; byte < 2000; byte += 2)
+        ASSERT_TRUE(memory::try_lock(many.get(), memory::lock_mode::exclusive, byte));
+    EXPECT_TRUE(told(lease_state::held).success()) << told(lease_state::held).text();
+    writer.kill();
+    EXPECT_TRUE(told(lease_state::free).success()) << told(lease_state::free).text();
+    ASSERT_EQ(::unlink((name_.path() + ".lease").c_str()), 0);
+    EXPECT_TRUE(told(lease_state::none).success()) << told(lease_state::none).text();
+}
+
 TEST_F(SegmentRightsOf, AnotherUserOfTheWritersModeMaySucceed) {
     if (!can_change_user()) GTEST_SKIP() << "needs: root, to play another user";
     (void)create_pattern(name_.uri(), 1, with_mode(0666));
@@ -119,6 +150,8 @@ TEST_F(SegmentRightsOf, OnAReadOnlyFileSystemOneReadsAndIsToldSo) {
         if (fault.empty())
             fault = expect_refusal(errc::read_only, [&] { (void)create_pattern(place.file_uri("t"), 1); });
         if (fault.empty()) fault = expect_refusal(errc::read_only, [&] { segment::remove(place.file_uri("s")); });
+        if (fault.empty() && lease_state_of(memory::uri::parse(place.file_uri("s"))) != lease_state::free)
+            return "whether a writer lives is not told";
         return fault;
     });
     EXPECT_TRUE(end.success()) << end.text();

@@ -184,7 +184,7 @@ class Rings(CommandLine):
         self.assertEqual(json.loads(tail.stdout.readline())["sequence"], first["sequence"])
         self.interrupt(tail)
 
-    def test_who_may_not_look_at_the_lease_is_told_so(self):
+    def test_another_user_notices_the_end_of_the_writer(self):
         if os.geteuid() != 0:
             self.skipTest("needs: the right to become another user")
         ring = self.owner("ring", self.name(), 65536)
@@ -193,6 +193,18 @@ class Rings(CommandLine):
         path.chmod(0o644)
         as_nobody = {"user": 65534, "group": 65534, "extra_groups": []}
         tail = self.start("tail", self.name(), **as_nobody)
+        self.assertEqual(tail.stdout.readline(), "x\n")
+        ring("put", "y")
+        self.assertEqual(tail.stdout.readline(), "y\n")
+        ring.kill()
+        self.assertEqual(tail.wait(timeout=60), OK)
+        self.assertIn("its writer is gone", tail.stderr.read())
+
+    def test_without_a_lease_the_end_of_the_writer_is_not_noticed(self):
+        ring = self.owner("ring", self.name(), 65536)
+        ring("put", "x")
+        (pathlib.Path("/dev/shm") / (self.name() + ".lease")).unlink()
+        tail = self.start("tail", self.name())
         self.assertEqual(tail.stdout.readline(), "x\n")
         self.assertIn("whether its writer lives cannot be told", tail.stderr.readline())
         ring("put", "y")

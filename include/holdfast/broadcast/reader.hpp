@@ -50,7 +50,7 @@ namespace detail {
 class broadcast_writer_watch {
  public:
     explicit broadcast_writer_watch(const segment& of) noexcept : segment_(of) {}
-    /// Whether it is known that nobody holds the lease. Without the right to ask, or a name to ask by: false.
+    /// Whether it is known that nobody holds the lease. Where that cannot be told, or without a name to ask by: false.
     [[nodiscard]] bool gone() noexcept {
         constexpr std::uint64_t pause_ns = 20'000'000;
         const std::uint64_t now = memory::deadline::now_ns();
@@ -186,7 +186,7 @@ class broadcast_reader {
     }
 
     /// Waits until read() would say something else than empty.
-    /// Returns: ok; timed_out; writer_gone (nobody holds the lease; known only where this process may open it).
+    /// Returns: ok; timed_out; writer_gone (nobody holds the lease; known only where lease_state_of() can tell).
     ///
     /// The writer does not know of this reader, so it looks by itself, each 0.05 to 1 ms; a registered one is woken.
     result wait(std::chrono::nanoseconds timeout) noexcept {
