@@ -14,10 +14,12 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "holdfast/broadcast.hpp"
+#include "holdfast/hash_map.hpp"
 #include "holdfast/hash_table.hpp"
 #include "holdfast/queue.hpp"
 #include "holdfast/snapshot.hpp"
@@ -176,6 +178,54 @@ TEST_P(ClockJump, ASnapshotsVersionsGoOn) {
         ASSERT_EQ(reader.read(out).version, n);
     }
     EXPECT_TRUE(reader.verify().empty());
+}
+
+/// The time since boot off by so much, until the end of the test.
+class boot_shift {
+ public:
+    explicit boot_shift(std::int64_t ns) { jump(ns); }
+    boot_shift(const boot_shift&) = delete;
+    boot_shift& operator=(const boot_shift&) = delete;
+    ~boot_shift() { jump(0); }
+    static void jump(std::int64_t ns) { world.boot_shift_ns = ns; }
+    static void pass(std::int64_t seconds) { world.boot_shift_ns += seconds * 1'000'000'000; }
+};
+
+using text_map = hash_map<std::string_view>;
+using text_map_reader = hash_map_reader<std::string_view>;
+
+text_map make_map(const std::string& uri) {
+    hash_map_options options;
+    options.capacity = 100;
+    return text_map::create(uri, options);
+}
+// Seconds left to a key, as a reader that attaches now sees it; nothing where it is not there.
+std::optional<std::uint64_t> seconds_left(const std::string& uri, std::string_view key) {
+    const hash_map_found got = text_map_reader::attach(uri).about(key);
+    return got ? std::optional(got.ttl_s) : std::nullopt;
+}
+
+TEST_P(ClockJump, AnEntrysTimeIsNotOfTheWallClock) {
+    const clock_shift clock(0);
+    const boot_shift boot(0);
+    std::optional<text_map> map(make_map(name_.uri()));
+    ASSERT_TRUE(map->set("k", bytes_of("v"), {.ttl_s = 100}));
+    const text_map_reader reader = text_map_reader::attach(name_.uri());
+    clock_shift::jump(GetParam());
+    EXPECT_TRUE(reader.contains("k"));
+    ASSERT_TRUE(map->set("other", bytes_of("v"), {.ttl_s = 100}));
+    map.reset();
+    map.emplace(text_map::attach(name_.uri()));
+    clock_shift::jump(-GetParam());
+    ASSERT_TRUE(map->set("third", bytes_of("v")));
+    for (const char* key : {"k", "other"}) {
+        EXPECT_GE(seconds_left(name_.uri(), key).value_or(0), 90U) << key;
+        EXPECT_LE(seconds_left(name_.uri(), key).value_or(0), 100U) << key;
+    }
+    boot_shift::pass(101);
+    EXPECT_FALSE(reader.contains("k"));
+    EXPECT_EQ(seconds_left(name_.uri(), "other"), std::nullopt);
+    EXPECT_TRUE(reader.contains("third"));
 }
 
 INSTANTIATE_TEST_SUITE_P(TenYears, ClockJump, ::testing::Values(ten_years_ns, -ten_years_ns),
@@ -358,6 +408,49 @@ TEST_F(World, SidesOfDifferentMonotonicClocksUnderstandEachOther) {
         if (std::chrono::steady_clock::now() - begun > 30s) break;
     }
     EXPECT_TRUE(other.wait().success()) << other.wait().text();
+}
+
+// The machine was up for ten years and boots anew: time goes on from where it stood, for who lives on and for the next.
+TEST_F(World, AfterTenYearsAndARebootAnEntryHasTheTimeThatItHad) {
+    const boot_shift boot(ten_years_ns);
+    {
+        text_map map = make_map(name_.uri());
+        ASSERT_TRUE(map.set("k", bytes_of("v"), {.ttl_s = 100}));
+        ASSERT_TRUE(map.set("short", bytes_of("v"), {.ttl_s = 10}));
+        boot_shift::pass(50);
+        ASSERT_TRUE(map.set("other", bytes_of("v")));
+    }
+    boot_shift::jump(0);
+    EXPECT_LE(seconds_left(name_.uri(), "k").value_or(1000), 50U) << "before any writer has come";
+    EXPECT_GE(seconds_left(name_.uri(), "k").value_or(0), 40U);
+    text_map map = text_map::attach(name_.uri());
+    EXPECT_GE(seconds_left(name_.uri(), "k").value_or(0), 40U);
+    EXPECT_EQ(seconds_left(name_.uri(), "short"), std::nullopt);
+    ASSERT_TRUE(map.set("new", bytes_of("v"), {.ttl_s = 100}));
+    boot_shift::pass(51);
+    EXPECT_EQ(seconds_left(name_.uri(), "k"), std::nullopt) << "nothing lives for ever";
+    EXPECT_GE(seconds_left(name_.uri(), "new").value_or(0), 40U);
+    boot_shift::pass(50);
+    EXPECT_EQ(seconds_left(name_.uri(), "new"), std::nullopt);
+    EXPECT_TRUE(text_map_reader::attach(name_.uri()).contains("other"));
+}
+
+// The other way: it was off, or nobody wrote, and has now been up for ten years.
+TEST_F(World, TenYearsOfUptimePassForEntriesToo) {
+    const boot_shift boot(0);
+    std::optional<text_map> map(make_map(name_.uri()));
+    ASSERT_TRUE(map->set("k", bytes_of("v"), {.ttl_s = 100}));
+    ASSERT_TRUE(map->set("long", bytes_of("v"), {.ttl_s = std::uint64_t{20} * 365 * 86400}));
+    map.reset();
+    boot_shift::jump(ten_years_ns);
+    EXPECT_EQ(seconds_left(name_.uri(), "k"), std::nullopt);
+    map.emplace(text_map::attach(name_.uri()));
+    EXPECT_EQ(seconds_left(name_.uri(), "k"), std::nullopt);
+    EXPECT_NEAR(static_cast<double>(seconds_left(name_.uri(), "long").value_or(0)), 10.0 * 365 * 86400, 100);
+    ASSERT_TRUE(map->set("new", bytes_of("v"), {.ttl_s = 100}));
+    EXPECT_GE(seconds_left(name_.uri(), "new").value_or(0), 90U);
+    boot_shift::pass(101);
+    EXPECT_EQ(seconds_left(name_.uri(), "new"), std::nullopt);
 }
 
 // A filter of system calls, or a kernel of long ago: a table without a seed is refused, not waited for.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// settable_world.hpp - the wall clock and the kernel's random bytes as a test wants them.
+// settable_world.hpp - the wall clock, the time since boot and the kernel's random bytes as a test wants them.
 //
 // Include it in one source file of a program: it defines clock_gettime() and getrandom() themselves, so everything in
-// the program that asks, the library's headers and the standard library alike, gets the test's answers. By default both
+// the program that asks, the library's headers and the standard library alike, gets the test's answers. By default all
 // are the kernel's. CLOCK_MONOTONIC is never touched: nobody can set it. A forked child has settings of its own.
 #pragma once
 
@@ -21,9 +21,10 @@
 namespace holdfast::test {
 
 struct world_settings {
-    std::atomic<std::int64_t> frozen_ns{0};     // CLOCK_REALTIME stands here; 0: it runs
-    std::atomic<std::int64_t> shift_ns{0};      // a running CLOCK_REALTIME is off by this
-    std::atomic<std::uint64_t> random_seed{0};  // getrandom() draws from this; 0: from the kernel
+    std::atomic<std::int64_t> frozen_ns{0};      // CLOCK_REALTIME stands here; 0: it runs
+    std::atomic<std::int64_t> shift_ns{0};       // a running CLOCK_REALTIME is off by this
+    std::atomic<std::int64_t> boot_shift_ns{0};  // CLOCK_BOOTTIME is off by this
+    std::atomic<std::uint64_t> random_seed{0};   // getrandom() draws from this; 0: from the kernel
     std::atomic<std::uint64_t> random_drawn{0};
     std::atomic<bool> random_refused{false};  // getrandom() answers ENOSYS
 };
@@ -55,9 +56,10 @@ inline constexpr std::int64_t ns_per_s = 1'000'000'000;
 int clock_gettime(clockid_t clock, struct timespec* now) noexcept {
     using holdfast::test::world;
     const auto answer = static_cast<int>(::syscall(SYS_clock_gettime, clock, now));
-    if (answer != 0 || clock != CLOCK_REALTIME) return answer;
-    std::int64_t ns = world.frozen_ns;
-    if (ns == 0) ns = now->tv_sec * ns_per_s + now->tv_nsec + world.shift_ns;
+    if (answer != 0 || (clock != CLOCK_REALTIME && clock != CLOCK_BOOTTIME)) return answer;
+    const bool wall = clock == CLOCK_REALTIME;
+    std::int64_t ns = wall ? world.frozen_ns.load() : 0;
+    if (ns == 0) ns = now->tv_sec * ns_per_s + now->tv_nsec + (wall ? world.shift_ns : world.boot_shift_ns);
     now->tv_sec = ns / ns_per_s;
     now->tv_nsec = ns % ns_per_s;
     return 0;
