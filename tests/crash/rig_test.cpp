@@ -223,14 +223,41 @@ TEST(SystemCallFaults, EachCallFailsOnceAndNothingElse) {
     };
     std::vector<int> results;
     const step_report report = fail_each_system_call(
-        EIO, [] {}, operate, [](long) { return true; },
+        EIO, fault_span::once, [] {}, operate, [](long) { return true; },
         [&](const faulted_run& run) {
             results.push_back(run.result);
+            EXPECT_EQ(run.left_open.empty(), run.result == 1) << run.left_open;
             return run.uncaught;
         });
     EXPECT_EQ(report.failure, "");
     EXPECT_EQ(report.steps, 3U);
     EXPECT_EQ(results, (std::vector<int>{1, 2, 3, 4})) << "the last run has no fault";
+}
+
+TEST(SystemCallFaults, ForGoodAllThatComeBehindFailTooAndWhoTriesForEverIsFound) {
+    if (!can_trace() || !can_fail_system_calls) GTEST_SKIP() << "needs: ptrace on x86-64";
+    const auto failures_of_three = []() -> int {
+        int failures = 0;
+        for (int i = 0; i < 3; ++i) failures += ::access("/", F_OK) != 0 ? 1 : 0;
+        return failures;
+    };
+    std::vector<int> results;
+    const step_report report = fail_each_system_call(
+        EIO, fault_span::for_good, [] {}, failures_of_three, [](long) { return true; },
+        [&](const faulted_run& run) {
+            results.push_back(run.result);
+            return run.uncaught;
+        });
+    EXPECT_EQ(report.failure, "");
+    EXPECT_EQ(results, (std::vector<int>{3, 2, 1, 0}));
+    const step_report endless = fail_each_system_call(
+        EIO, fault_span::for_good, [] {},
+        []() -> int {
+            while (::access("/", F_OK) != 0) continue;
+            return 0;
+        },
+        [](long) { return true; }, [](const faulted_run& run) { return run.uncaught; });
+    EXPECT_NE(endless.failure.find("for ever"), std::string::npos) << endless.failure;
 }
 
 TEST(SystemCallFaults, UnnamedFilesCanBeRefused) {

@@ -2,9 +2,9 @@
 // system_call_faults.hpp - makes system calls fail that never fail on a healthy machine.
 //
 //   fail_each_system_call   runs an operation once per system call it makes; in run n the n-th call is not executed and
-//                           answers an errno of our choice (by ptrace, on the binary as it is)
-//   fail_each_call_of_program   the same for a child that becomes another program; there also with all calls from the
-//                           n-th on failing, for good
+//                           answers an errno of our choice (by ptrace, on the binary as it is), it alone or, for good,
+//                           all that come after it, too
+//   fail_each_call_of_program   the same for a child that becomes another program
 //   kill_program_at_each_call   kills such a program in front of each of its calls in turn
 //   refuse_unnamed_files    makes O_TMPFILE unsupported in the calling process, as on a file system that lacks it
 //                           (by seccomp; works without privileges and cannot be undone: call it in a child)
@@ -21,10 +21,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
+#include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 
 #include "support/single_step.hpp"
+#include "support/unique_name.hpp"
 
 namespace holdfast::test {
 
@@ -32,9 +36,19 @@ namespace holdfast::test {
 struct faulted_run {
     std::uint64_t ordinal = 0;
     long number = 0;
-    int result = 0;        // what the operation returned
-    std::string uncaught;  // or the exception or signal that ended it
+    int result = 0;         // what the operation returned
+    std::string uncaught;   // or the exception or signal that ended it
+    std::string left_open;  // what the process has open or mapped of files behind the operation and had not before
 };
+
+/// Whether one call fails, or all that come after it too.
+enum class fault_span : std::uint8_t { once, for_good };
+[[nodiscard]] constexpr const char* name_of(fault_span span) noexcept {
+    return span == fault_span::once ? "once" : "for_good";
+}
+
+/// Of an operation or program that makes so many calls after the first that failed it is said that it never ends.
+inline constexpr std::uint64_t calls_after_fault_max = 100'000;
 
 #if defined(__x86_64__)
 inline constexpr bool can_fail_system_calls = true;
@@ -56,48 +70,80 @@ inline bool skip_with_error(traced_child& child, user_regs_struct registers, int
     return ::ptrace(PTRACE_SETREGS, child.pid(), nullptr, &registers) == 0;
 }
 
+// What a stopped process holds of files: its descriptors, and its mappings of anything that has an inode.
+inline std::multiset<std::string> files_held_by(pid_t pid) {
+    std::multiset<std::string> held;
+    const std::string folder = "/proc/" + std::to_string(pid);
+    for (const std::string& number : entries_containing(folder + "/fd", "")) {
+        char target[4096];
+        const ssize_t got = ::readlink((folder + "/fd/" + number).c_str(), target, sizeof target);
+        if (got > 0) held.insert("descriptor of " + std::string(target, static_cast<std::size_t>(got)));
+    }
+    std::ifstream maps(folder + "/maps");
+    for (std::string line; std::getline(maps, line);) {
+        std::istringstream words(line);
+        std::string range, rights, offset, device, inode, path;
+        words >> range >> rights >> offset >> device >> inode;
+        std::getline(words >> std::ws, path);
+        if (inode != "0") held.insert("mapping " + rights + " of " + path + " at " + offset);
+    }
+    return held;
+}
+inline std::string more_than(const std::multiset<std::string>& before, const std::multiset<std::string>& after) {
+    std::string more;
+    for (const std::string& one : after)
+        if (after.count(one) > before.count(one)) more += one + "; ";
+    return more;
+}
+
 }  // namespace rig
 
 /// For n = 1, 2, ... runs prepare() here and operate() in a child whose n-th system call that eligible(number) admits
-/// answers -error without being executed, then asks judge(faulted_run) for a failure text (empty: all is well). Ends
-/// with the first run that has no n-th such call.
+/// (and, for good, each such call behind it) answers -error without being executed, then asks judge(faulted_run) for a
+/// failure text (empty: all is well). Ends with the first run that has no n-th such call.
 template <class Prepare, class Operate, class Eligible, class Judge>
-[[nodiscard]] step_report fail_each_system_call(int error, Prepare&& prepare, Operate&& operate, Eligible&& eligible,
-                                                Judge&& judge) {
+[[nodiscard]] step_report fail_each_system_call(int error, fault_span span, Prepare&& prepare, Operate&& operate,
+                                                Eligible&& eligible, Judge&& judge) {
     step_report report;
     for (bool reached = true; reached && report.failure.empty();) {
         prepare();
         shared_image control(4096);
         rig::traced_child child(control, operate);
+        const std::multiset<std::string> before = rig::files_held_by(child.pid());
         user_regs_struct registers{};
-        faulted_run run{.ordinal = report.steps + 1, .number = -1, .result = 0, .uncaught = {}};
-        std::uint64_t seen = 0;
+        faulted_run run{.ordinal = report.steps + 1, .number = -1, .result = 0, .uncaught = {}, .left_open = {}};
+        std::uint64_t seen = 0, after = 0;
         reached = false;
-        while (!reached && rig::next_system_call(child, registers)) {
+        while (after < calls_after_fault_max && rig::next_system_call(child, registers)) {
             const auto number = static_cast<long>(registers.orig_rax);
-            reached = eligible(number) && ++seen == run.ordinal;
-            if (reached) {
-                run.number = number;
-                rig::skip_with_error(child, registers, error);
-            } else if (!child.resume(PTRACE_SYSCALL)) {  // to the call's exit
-                break;
-            }
+            const bool counts = eligible(number);
+            const bool first = !reached && counts && ++seen == run.ordinal;
+            if (first) run.number = number;
+            if (reached) ++after;
+            const bool fails = first || (reached && span == fault_span::for_good && counts);
+            reached = reached || first;
+            if (fails ? !rig::skip_with_error(child, registers, error) : !child.resume(PTRACE_SYSCALL)) break;
         }
-        while (child.alive() && child.resume(PTRACE_CONT)) {
+        if (after == calls_after_fault_max) {
+            run.uncaught = "it goes on for ever";
+            child.kill();
+        } else {
+            // Stopped at the call that ends it, behind the operation and all that it stood on.
+            if (child.alive()) run.left_open = rig::more_than(before, rig::files_held_by(child.pid()));
+            while (child.alive() && child.resume(PTRACE_CONT)) {
+            }
+            run.uncaught = rig::ending_text(child, 0);
         }
         run.result = child.result();
-        run.uncaught = rig::ending_text(child, 0);
         if (reached) ++report.steps;
         report.failure = judge(static_cast<const faulted_run&>(run));
         if (!report.failure.empty())
             report.failure = "system call " + std::to_string(run.number) + ", the " + std::to_string(run.ordinal) +
-                             ". of the operation, failed with errno " + std::to_string(error) + ": " + report.failure;
+                             ". of the operation, failed with errno " + std::to_string(error) +
+                             (span == fault_span::once ? " once: " : " and all behind it: ") + report.failure;
     }
     return report;
 }
-
-/// Whether one call fails, or all that come after it too.
-enum class fault_span : std::uint8_t { once, for_good };
 
 /// A call at its entry.
 struct system_call {
@@ -183,21 +229,19 @@ class traced_program {
 
 /// As fail_each_system_call, for the program that become() turns a child into by execve. eligible(system_call) is asked
 /// about each call, in order, from there on: those of the loader too, which survives few failures. judge() gets the
-/// exit code as result. A program that makes 100,000 calls after the first that failed is taken for one that never
-/// ends.
+/// exit code as result.
 template <class Prepare, class Become, class Eligible, class Judge>
 [[nodiscard]] step_report fail_each_call_of_program(int error, fault_span span, Prepare&& prepare, Become&& become,
                                                     Eligible&& eligible, Judge&& judge) {
-    constexpr std::uint64_t calls_max = 100'000;
     step_report report;
     for (bool reached = true; reached && report.failure.empty();) {
         prepare();
-        faulted_run run{.ordinal = report.steps + 1, .number = -1, .result = 0, .uncaught = {}};
+        faulted_run run{.ordinal = report.steps + 1, .number = -1, .result = 0, .uncaught = {}, .left_open = {}};
         std::uint64_t seen = 0, after = 0;
         reached = false;
         {
             rig::traced_program program(become);
-            while (after < calls_max && program.to_call()) {
+            while (after < calls_after_fault_max && program.to_call()) {
                 const system_call call = program.call();
                 const bool counts = eligible(call);
                 if (counts) ++seen;
@@ -208,7 +252,7 @@ template <class Prepare, class Become, class Eligible, class Judge>
                 reached = reached || first;
                 if (fails ? !program.fail(error) : !program.to_call()) break;
             }
-            if (after == calls_max) run.uncaught = "it goes on for ever";
+            if (after == calls_after_fault_max) run.uncaught = "it goes on for ever";
             if (WIFEXITED(program.status())) run.result = WEXITSTATUS(program.status());
             if (WIFSIGNALED(program.status()))
                 run.uncaught = "killed by signal " + std::to_string(WTERMSIG(program.status()));
@@ -231,7 +275,7 @@ template <class Prepare, class Become, class Eligible, class Judge>
     step_report report;
     for (bool reached = true; reached && report.failure.empty();) {
         prepare();
-        faulted_run run{.ordinal = report.steps + 1, .number = -1, .result = 0, .uncaught = {}};
+        faulted_run run{.ordinal = report.steps + 1, .number = -1, .result = 0, .uncaught = {}, .left_open = {}};
         std::uint64_t seen = 0;
         reached = false;
         {
@@ -257,7 +301,6 @@ template <class Prepare, class Become, class Eligible, class Judge>
 }
 #else
 inline constexpr bool can_fail_system_calls = false;
-enum class fault_span : std::uint8_t { once, for_good };
 struct system_call {
     long number = -1;
     unsigned long long first_argument = 0;
@@ -274,7 +317,7 @@ template <class Prepare, class Become, class Eligible, class Judge>
 }
 
 template <class Prepare, class Operate, class Eligible, class Judge>
-[[nodiscard]] step_report fail_each_system_call(int, Prepare&&, Operate&&, Eligible&&, Judge&&) {
+[[nodiscard]] step_report fail_each_system_call(int, fault_span, Prepare&&, Operate&&, Eligible&&, Judge&&) {
     return {.steps = 0, .images = 0, .seconds = 0, .failure = "needs: x86-64"};
 }
 #endif
