@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -123,6 +124,17 @@ inline void check_file_size_limit(std::uint64_t bytes, const std::string& subjec
     throw error(errc::no_space, subject,
                 std::to_string(bytes) + " bytes are needed and this process may make files of " +
                     std::to_string(limit.rlim_cur) + " bytes; raise the limit (ulimit -f, LimitFSIZE=)");
+}
+
+/// Throws no_space when a file system has not that much room now: who reserves little by little would fill it up first.
+inline void check_free_room(int fd, std::uint64_t bytes, const std::string& subject) {
+    struct statvfs room{};
+    // File systems without a limit of their own say 0 blocks in all.
+    if (::fstatvfs(fd, &room) != 0 || room.f_blocks == 0 || bytes / room.f_frsize < room.f_bfree) return;
+    throw error(errc::no_space, subject,
+                std::to_string(bytes) + " bytes are needed and the file system has " +
+                    std::to_string(room.f_bfree * room.f_frsize) +
+                    " free; free some, or enlarge it (df -h; for a container's /dev/shm: --shm-size)");
 }
 
 /// Reserves [at, at + length) of a file that is to have `bytes` in all, so that no store there can fail later.

@@ -113,6 +113,7 @@ class segment_successor {
         made.name_ = old.name();
         made.info_ = detail::plan(made.name_, spec, options);
         if (detail::lies_in_memory(file_.fd())) memory::check_memory_limit(made.info_.total_bytes, subject);
+        memory::check_free_room(file_.fd(), made.info_.total_bytes, subject);
         if (::ftruncate(file_.fd(), static_cast<off_t>(made.info_.total_bytes)) != 0)
             memory::throw_errno(errno, subject, "giving the new generation its size");
         memory::reserve_range(file_.fd(), 0, header_bytes, made.info_.total_bytes, subject);
