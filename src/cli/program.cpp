@@ -49,6 +49,7 @@ int run(int argc, char** argv) {
     add_restore(line);
     add_verify(line);
     add_repair(line);
+    add_grow(line);
     add_who(line);
     add_top(line);
     add_rm(line);

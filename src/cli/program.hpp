@@ -21,6 +21,7 @@ void add_dump(command_line& line);
 void add_save(command_line& line);
 void add_repair(command_line& line);
 void add_restore(command_line& line);
+void add_grow(command_line& line);
 void add_verify(command_line& line);
 #ifdef HOLDFAST_WITH_SERVE
 void add_serve(command_line& line);

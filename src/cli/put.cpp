@@ -75,7 +75,7 @@ int tell(std::string_view result, const std::string& uri, std::uint64_t size, co
 int report(hash_table_status status, const dynamic_hash_table& table, const options& chosen) {
     const std::string& uri = table.segment().uri();
     if (status == hash_table_status::full)
-        throw error(errc::no_space, uri, "the table is full; erase entries, or load it anew with a greater --capacity");
+        throw error(errc::no_space, uri, "the table is full; erase entries, or make room (holdfast grow)");
     if (status == hash_table_status::read_only || status == hash_table_status::corrupt) refuse_damaged(uri);
     return tell(name_of(status), uri, table.size(), chosen);
 }

@@ -76,7 +76,7 @@ void merge(load_job& job, const staged_records& all, dynamic_hash_table& table) 
     if (table.size() + fresh > table.capacity())
         throw error(errc::no_space, job.uri,
                     detail::concat("the table has ", table.size(), " entries of ", table.capacity(),
-                                   " and the file adds ", fresh, "; make it anew with a greater --capacity"));
+                                   " and the file adds ", fresh, "; make room first (holdfast grow)"));
     for (std::uint64_t i = 0; i < job.report.records; ++i)
         if (!table.insert_or_assign(all.key(i), all.value(i)))
             throw error(errc::corrupt, job.uri,

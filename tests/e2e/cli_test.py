@@ -86,9 +86,9 @@ class Usage(Program):
 
     def test_help_names_every_subcommand_and_the_exit_codes(self):
         text = self.expect(OK, "--help").stdout
-        for word in ("ls", "stat", "get", "put", "del", "scan", "tail", "load", "dump", "save", "restore", "repair", "verify", "who", "top", "rm", "version", "Exit codes"):
+        for word in ("ls", "stat", "get", "put", "del", "scan", "tail", "load", "dump", "save", "restore", "repair", "grow", "verify", "who", "top", "rm", "version", "Exit codes"):
             self.assertIn(word, text)
-        for word in ("ls", "stat", "get", "put", "del", "scan", "tail", "load", "dump", "save", "restore", "repair", "verify", "who", "top", "rm", "version"):
+        for word in ("ls", "stat", "get", "put", "del", "scan", "tail", "load", "dump", "save", "restore", "repair", "grow", "verify", "who", "top", "rm", "version"):
             self.assertIn("Usage: holdfast " + word, self.expect(OK, word, "--help").stdout)
 
     def test_version(self):
@@ -250,6 +250,38 @@ class Entries(Program):
         self.expect(NEGATIVE, "put", name, "9", "score=4", "--change")
         self.expect(NEGATIVE, "get", name, "9")
         self.expect(OK, "verify", name)
+
+    def test_grow_makes_room_and_shrinks_under_the_same_name(self):
+        name = self.load_table()
+        before = self.json("stat", name)
+        done = self.json("grow", name, "--capacity", "5000")
+        self.assertEqual(sorted(done), ["bytes", "capacity", "capacity_before", "entries", "uri"])
+        self.assertEqual((done["uri"], done["entries"], done["capacity"], done["capacity_before"]),
+                         ("posix:/" + name, 3, 5000, before["capacity"]))
+        after = self.json("stat", name)
+        self.assertEqual((after["capacity"], after["bytes"], after["schema"], after["mode"]),
+                         (5000, done["bytes"], before["schema"], before["mode"]))
+        self.assertEqual(self.json("get", name, "2")["name"], 'bo, "the" second')
+        self.expect(OK, "put", name, "10", "dora,1,2026-01-02T03:04:05Z")
+        self.assertIn("capacity 5 000 before and 4 now", self.expect(OK, "grow", name, "--capacity", "4").stdout)
+        self.assertEqual(self.json("get", name, "10")["name"], "dora")
+        self.expect(OK, "verify", name)
+        self.assertEqual(sorted(p.name for p in pathlib.Path("/dev/shm").glob(name + "*")), [name, name + ".lease"])
+
+    def test_grow_refuses_what_cannot_be(self):
+        name = self.load_table()
+        self.assertIn("--capacity", self.expect(USAGE, "grow", name).stderr)
+        self.assertIn("holds 3 entries", self.expect(USAGE, "grow", name, "--capacity", "2").stderr)
+        self.expect(ABSENT, "grow", self.name("none"), "--capacity", "100")
+        self.expect(UNUSABLE, "grow", self.load_geo(), "--capacity", "100")
+        with self.living_writer(name):
+            self.assertIn("living process", self.expect(REFUSED, "grow", name, "--capacity", "100").stderr)
+        with tempfile.TemporaryDirectory() as folder:
+            huge = f"file:{folder}/t"
+            self.expect(OK, "load", huge, self.file(TABLE), "--schema", TABLE_SCHEMA, "--into", "hash_table")
+            self.expect(NO_ROOM, "grow", huge, "--capacity", "90000000000")
+            self.assertEqual(sorted(os.listdir(folder)), ["t", "t.lease"])
+            self.expect(OK, "verify", huge)
 
     def test_put_refuses_what_does_not_fit(self):
         name = self.load_table()
