@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "holdfast/detail/shared_copy.hpp"
 #include "holdfast/detail/words.hpp"
 
 #if defined(__SANITIZE_THREAD__)
@@ -34,8 +35,16 @@ namespace holdfast::detail {
 enum class copy_by { words, best };
 
 #if defined(HOLDFAST_ARRAY_VECTORS)
+/// Up to here straight code of known length is fastest; longer ones go by the widest registers the processor has.
+inline constexpr std::size_t straight_bytes_max = 128;
+
 /// Copies `bytes` bytes from 8-aligned cells.
 inline void copy_by_vectors(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    if (bytes > straight_bytes_max) {
+        copy_mix_from_shared(to, from, bytes);
+        std::atomic_thread_fence(std::memory_order_acquire);  // as below
+        return;
+    }
     std::size_t at = 0;
 #if defined(__AVX__)
     for (; at + 32 <= bytes; at += 32)

@@ -72,7 +72,7 @@ class broadcast_writer_watch {
 [[nodiscard]] inline auto copying_into(std::span<std::byte> out) noexcept {
     return [out](std::span<const std::byte> message, std::uint16_t) noexcept {
         if (message.size() > out.size()) return false;
-        copy_from_shared(out.data(), message.data(), message.size());
+        copy_mix_from_shared(out.data(), message.data(), message.size());
         return true;
     };
 }
@@ -80,7 +80,7 @@ class broadcast_writer_watch {
 [[nodiscard]] inline auto copying_into(std::vector<std::byte>& out) noexcept {
     return [&out](std::span<const std::byte> message, std::uint16_t) {
         out.resize(message.size());
-        copy_from_shared(out.data(), message.data(), message.size());
+        copy_mix_from_shared(out.data(), message.data(), message.size());
         return true;
     };
 }
@@ -163,7 +163,7 @@ class broadcast_reader {
     /// Copies the next message to the front of `out` and steps behind it.
     /// Returns: ok with its bytes, type and number; empty; too_small with the bytes needed (the message stays the
     /// next); lapped with the messages lost (the reader stands behind them); corrupt (see fault()).
-    /// Cost: the copy, 8 bytes a cycle, and a load of a line that changes once a stride.
+    /// Cost: the copy, as memcpy, and a load of a line that changes once a stride.
     broadcast_read read(std::span<std::byte> out) noexcept { return keep(core_.next(detail::copying_into(out))); }
 
     /// Copies the next message into `out`, whose size becomes the message's. Allocates at most message_bytes_max().

@@ -95,13 +95,13 @@ inline void copy_opaque_by_32(std::byte* to, const std::byte* from, std::size_t 
 
 inline void copy_opaque(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     if (bytes > 128) return copy_opaque_long(to, from, bytes);
-    if (bytes >= 64) {
+    if (bytes > 64) {
         copy_opaque_64(to, from);
         copy_opaque_64(to + bytes - 64, from + bytes - 64);
-    } else if (bytes >= 32) {
+    } else if (bytes > 32) {
         copy_opaque_32(to, from);
         copy_opaque_32(to + bytes - 32, from + bytes - 32);
-    } else if (bytes >= 16) {
+    } else if (bytes > 16) {
         copy_opaque_16(to, from);
         copy_opaque_16(to + bytes - 16, from + bytes - 16);
     } else if (bytes >= 8) {

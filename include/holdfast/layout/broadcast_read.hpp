@@ -26,7 +26,7 @@
 #include <optional>
 #include <span>
 
-#include "holdfast/detail/shared_bytes.hpp"
+#include "holdfast/detail/shared_copy.hpp"
 #include "holdfast/layout/broadcast_view.hpp"
 #include "holdfast/outcome.hpp"
 
@@ -121,7 +121,7 @@ class broadcast_read_core {
     [[nodiscard]] broadcast_read read(std::span<std::byte> out) noexcept {
         return next([out](std::span<const std::byte> payload, std::uint16_t) noexcept {
             if (payload.size() > out.size()) return false;
-            holdfast::detail::copy_from_shared(out.data(), payload.data(), payload.size());
+            holdfast::detail::copy_mix_from_shared(out.data(), payload.data(), payload.size());
             return true;
         });
     }

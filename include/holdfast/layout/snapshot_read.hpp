@@ -23,7 +23,7 @@
 #include <cstdint>
 #include <span>
 
-#include "holdfast/detail/shared_bytes.hpp"
+#include "holdfast/detail/shared_copy.hpp"
 #include "holdfast/layout/snapshot_layout.hpp"
 #include "holdfast/outcome.hpp"
 
@@ -125,7 +125,7 @@ class snapshot_read_core {
         bool fits = true;
         snapshot_read_result result = visit([&](std::span<const std::byte> bytes, std::uint64_t) noexcept {
             fits = bytes.size() <= out.size();
-            if (fits) holdfast::detail::copy_from_shared(out.data(), bytes.data(), bytes.size());
+            if (fits) holdfast::detail::copy_mix_from_shared(out.data(), bytes.data(), bytes.size());
         });
         if (result && !fits) result.status = outcome::too_small;
         return result;

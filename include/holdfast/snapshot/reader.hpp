@@ -45,14 +45,14 @@ class snapshot_reader {
 
     /// Copies the current object to the front of `out`.
     /// Returns: ok with version and bytes; empty; too_small with the bytes needed; contended; corrupt (see fault()).
-    /// Cost: the copy, 8 bytes a cycle; again for each time the writer lapped it.
+    /// Cost: the copy, as memcpy; again for each time the writer lapped it.
     snapshot_read_result read(std::span<std::byte> out) noexcept { return keep(core_.read(out)); }
 
     /// Copies the current object into `out`, whose size becomes the object's. Allocates at most the slot size.
     snapshot_read_result read(std::vector<std::byte>& out) {
         return visit([&](std::span<const std::byte> object, std::uint64_t) {
             out.resize(object.size());
-            detail::copy_from_shared(out.data(), object.data(), object.size());
+            detail::copy_mix_from_shared(out.data(), object.data(), object.size());
         });
     }
 
