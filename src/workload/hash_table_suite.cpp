@@ -10,6 +10,7 @@
 
 #include "holdfast/memory/page_policy.hpp"
 #include "workload/background_writer.hpp"
+#include "workload/hash_table_writers.hpp"
 #include "workload/keys.hpp"
 #include "workload/memory_chase.hpp"
 #include "workload/room.hpp"
@@ -417,7 +418,10 @@ suite hash_table_suite(std::vector<hash_table_kind> kinds) {
     s.run = [kinds = std::move(kinds)](recorder& to) {
         for (const hash_table_kind& kind : kinds) to.version(kind.name, kind.version);
         const std::size_t count = to.options().quick ? quick_sizes : std::size(sizes);
-        for (std::size_t i = 0; i < count; ++i) data_set(kinds, sizes[i], to).run();
+        for (std::size_t i = 0; i < count; ++i) {
+            data_set(kinds, sizes[i], to).run();
+            if (sizes[i].entry_bytes == 16) measure_two_writers(sizes[i].entries, sizes[i].pages, sizes[i].text(), to);
+        }
     };
     return s;
 }
