@@ -21,6 +21,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -71,7 +72,8 @@ class segment_successor {
         try {
             publish(where, old);
         } catch (...) {
-            mark.store(0, std::memory_order_release);  // as in settle_succession()
+            // I2: as long as the file cannot be taken away the mark stays, and the next writer tries again.
+            if (::unlink(where.growing().c_str()) == 0 || errno == ENOENT) mark.store(0, std::memory_order_release);
             throw;
         }
         made_->storage_.lease = std::move(old.storage_.lease);
@@ -90,7 +92,7 @@ class segment_successor {
             throw error(errc::read_only, old.uri(), "only its one writer may replace a segment; attach read-write");
         const detail::places where = detail::places_of(old.name());
         memory::check_file_size_limit(spec.body_bytes + header_bytes, old.uri());
-        ::unlink(where.growing().c_str());  // the old one is not marked (I2): if there is one, nobody needs it
+        ::unlink(where.growing().c_str());  // nobody else has our lease, so it is nobody's
         return memory::unpublished_file::make(where.directory, where.data_name, old.uri());
     }
 
@@ -145,14 +147,9 @@ class segment_successor {
     void publish(const detail::places& where, const segment& old) {
         if (!file_.publish(where.growing_name(), old.uri()))
             throw error(errc::already_exists, old.uri(), where.growing() + " is in the way and not ours; remove it");
-        try {
-            (void)status_of(old);
-            if (::rename(where.growing().c_str(), where.data().c_str()) != 0)
-                memory::throw_errno(errno, old.uri(), "taking the name");
-        } catch (...) {
-            ::unlink(where.growing().c_str());
-            throw;
-        }
+        (void)status_of(old);
+        if (::rename(where.growing().c_str(), where.data().c_str()) != 0)
+            memory::throw_errno(errno, old.uri(), "taking the name");
     }
 
     memory::unpublished_file file_;
