@@ -52,25 +52,26 @@ class block_store_reader : public detail::block_store_queries<block_store_reader
     /// Attaches to a store by name, or by passed descriptors. Needs read permission only.
     /// Throws: what segment::attach throws, kind_mismatch, version_mismatch, geometry_mismatch.
     [[nodiscard]] static block_store_reader attach(std::string_view uri, const attach_options& options = {}) {
-        return block_store_reader(std::make_shared<const segment>(segment::attach(uri, access::read_only, options)));
+        return block_store_reader(
+            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options)));
     }
     [[nodiscard]] static block_store_reader attach(const segment_descriptors& descriptors,
                                                    const attach_options& options = {}) {
         return block_store_reader(
-            std::make_shared<const segment>(segment::attach(descriptors, access::read_only, options)));
+            std::make_shared<const holdfast::segment>(segment::attach(descriptors, access::read_only, options)));
     }
     /// Reads through a mapping that is there already, and keeps it.
-    explicit block_store_reader(std::shared_ptr<const segment> mapping)
+    explicit block_store_reader(std::shared_ptr<const holdfast::segment> mapping)
         : segment_(std::move(mapping)),
           core_(detail::block_reader_core::view(segment_->bytes(), detail::block_store_geometry_of(*segment_))) {}
 
-    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 
  private:
     friend detail::block_store_queries<block_store_reader>;
     [[nodiscard]] const detail::block_reader_core& core_for_queries() const noexcept { return core_; }
 
-    std::shared_ptr<const segment> segment_;
+    std::shared_ptr<const holdfast::segment> segment_;
     detail::block_reader_core core_;
 };
 
@@ -157,10 +158,10 @@ class block_store : public detail::block_store_queries<block_store> {
     [[nodiscard]] const block_store_recovery& recovery() const noexcept { return core_->recovery(); }
     /// A reader on this very mapping, for other threads. It keeps the mapping, and with it the lease, until it goes.
     [[nodiscard]] block_store_reader reader() const { return block_store_reader(segment_); }
-    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 
     /// Takes over a segment attached read-write by other means. Throws: as attach; read_only.
-    explicit block_store(segment from) : segment_(std::make_shared<segment>(std::move(from))) {
+    explicit block_store(holdfast::segment from) : segment_(std::make_shared<holdfast::segment>(std::move(from))) {
         if (!segment_->writable())
             throw error(errc::read_only, segment_->uri(), "a store's writer needs the segment attached read-write");
         const layout::block_store_geometry g = detail::block_store_geometry_of(*segment_);
@@ -182,7 +183,7 @@ class block_store : public detail::block_store_queries<block_store> {
         return result;
     }
 
-    std::shared_ptr<segment> segment_;
+    std::shared_ptr<holdfast::segment> segment_;
     std::unique_ptr<detail::block_writer_core> core_;
 };
 

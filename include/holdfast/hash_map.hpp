@@ -57,23 +57,23 @@ class hash_map_reader : public detail::hash_map_queries<hash_map_reader<K>, K> {
     /// Throws: what segment::attach throws, kind_mismatch, version_mismatch, geometry_mismatch, schema_mismatch.
     [[nodiscard]] static hash_map_reader attach(std::string_view uri, const attach_options& options = {},
                                                 const hash_map_clock& clock = {}) {
-        return hash_map_reader(std::make_shared<const segment>(segment::attach(uri, access::read_only, options)),
-                               clock);
+        return hash_map_reader(
+            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options)), clock);
     }
     [[nodiscard]] static hash_map_reader attach(const segment_descriptors& descriptors,
                                                 const attach_options& options = {}, const hash_map_clock& clock = {}) {
         return hash_map_reader(
-            std::make_shared<const segment>(segment::attach(descriptors, access::read_only, options)), clock);
+            std::make_shared<const holdfast::segment>(segment::attach(descriptors, access::read_only, options)), clock);
     }
     /// Reads through a mapping that is there already, and keeps it.
-    explicit hash_map_reader(std::shared_ptr<const segment> mapping, const hash_map_clock& clock = {})
+    explicit hash_map_reader(std::shared_ptr<const holdfast::segment> mapping, const hash_map_clock& clock = {})
         : segment_(std::move(mapping)),
           core_(detail::map_reader_core::view(segment_->bytes(), detail::hash_map_geometry_of(*segment_)),
                 detail::map_time(clock)) {
         detail::require_map_keys<K>(*segment_);
     }
 
-    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 
  private:
     friend detail::hash_map_queries<hash_map_reader, K>;
@@ -81,7 +81,7 @@ class hash_map_reader : public detail::hash_map_queries<hash_map_reader<K>, K> {
     [[nodiscard]] std::optional<errc> own_fault() const noexcept { return core_.fault(); }
     static void used(const hash_map_found&) noexcept {}
 
-    std::shared_ptr<const segment> segment_;
+    std::shared_ptr<const holdfast::segment> segment_;
     detail::map_reader_core core_;
 };
 
@@ -195,11 +195,11 @@ class hash_map : public detail::hash_map_queries<hash_map<K>, K> {
     [[nodiscard]] std::uint64_t changes() const noexcept { return core_->changes(); }
     /// A reader on this very mapping, for other threads. It keeps the mapping, and with it the lease, until it goes.
     [[nodiscard]] hash_map_reader<K> reader() const { return hash_map_reader<K>(segment_, clock_); }
-    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 
     /// Takes over a segment attached read-write by other means. Throws: as attach; read_only.
-    explicit hash_map(segment from, const hash_map_services& services = {}, const memory::trust& whom = {})
-        : segment_(std::make_shared<segment>(std::move(from))), clock_(services.clock) {
+    explicit hash_map(holdfast::segment from, const hash_map_services& services = {}, const memory::trust& whom = {})
+        : segment_(std::make_shared<holdfast::segment>(std::move(from))), clock_(services.clock) {
         if (!segment_->writable())
             throw error(errc::read_only, segment_->uri(), "a map's writer needs the segment attached read-write");
         const layout::hash_map_geometry g = detail::hash_map_geometry_of(*segment_);
@@ -228,7 +228,7 @@ class hash_map : public detail::hash_map_queries<hash_map<K>, K> {
         return core_->set(detail::map_key_bytes(key), value, how, when);
     }
 
-    std::shared_ptr<segment> segment_;
+    std::shared_ptr<holdfast::segment> segment_;
     hash_map_clock clock_;
     std::optional<peers> readers_;  // outlives the core, which looks into its mapping
     std::unique_ptr<detail::map_writer_core> core_;

@@ -114,7 +114,7 @@ using map_of_bytes = hash_map<std::span<const std::byte>>;  // any map's keys ar
 }
 
 int report(const hash_map_result& result, const map_of_bytes& map, const options& chosen) {
-    const std::string& uri = map.underlying().uri();
+    const std::string& uri = map.segment().uri();
     switch (result.status) {
         case outcome::ok:
         case outcome::exists:
@@ -135,8 +135,8 @@ int report(const hash_map_result& result, const map_of_bytes& map, const options
 
 [[nodiscard]] std::vector<std::byte> read_key(const map_of_bytes& map, const options& chosen) {
     std::vector<std::byte> key;
-    if (const auto reason = inspect::map_keys(map.underlying()).read(chosen.key, key))
-        throw error(errc::invalid_argument, map.underlying().uri(),
+    if (const auto reason = inspect::map_keys(map.segment()).read(chosen.key, key))
+        throw error(errc::invalid_argument, map.segment().uri(),
                     detail::concat("the key is none of this map's: ", *reason));
     return key;
 }

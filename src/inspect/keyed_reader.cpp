@@ -130,7 +130,7 @@ class index_reader final : public keyed_reader {
             detail::copy_from_shared(image.data(), bytes.data(), bytes.size());
         });
         if (got.status == outcome::empty) return;
-        const std::string& uri = reader_.underlying().uri();
+        const std::string& uri = reader_.segment().uri();
         if (got.status == outcome::contended)
             throw error(errc::io, uri, "it is published anew faster than it can be copied; try again");
         if (!got) throw error(errc::corrupt, uri, "what is published is no index; holdfast verify says where");
@@ -146,7 +146,7 @@ class index_reader final : public keyed_reader {
         return got ? count : 0;
     }
     [[nodiscard]] std::optional<errc> fault() const noexcept override { return reader_.fault(); }
-    [[nodiscard]] const segment& memory() const noexcept override { return reader_.underlying(); }
+    [[nodiscard]] const segment& memory() const noexcept override { return reader_.segment(); }
 
  private:
     dynamic_sorted_index_reader reader_;

@@ -111,7 +111,7 @@ void load_snapshot(load_job& job) {
     require_published(job, result, builder.image_bytes(), publisher->writer().slot_bytes());
     job.report.kind = container_kind::snapshot;
     job.report.version = result.version;
-    job.report.bytes = publisher->writer().underlying().info().total_bytes;
+    job.report.bytes = publisher->writer().segment().info().total_bytes;
 }
 
 }  // namespace holdfast::inspect

@@ -36,7 +36,7 @@ class map_reader {
     /// The same as a line for eyes: key, bytes, seconds left, the beginning of the value, separated by tabs.
     void append_line(std::string& out, const hash_map_entry& entry) const;
 
-    [[nodiscard]] const segment& memory() const noexcept { return reader_.underlying(); }
+    [[nodiscard]] const segment& memory() const noexcept { return reader_.segment(); }
 
  private:
     hash_map_reader<std::span<const std::byte>> reader_;

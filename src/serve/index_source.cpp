@@ -27,7 +27,7 @@ class sorted_index_source final : public index_source {
         watch_size();
     }
 
-    [[nodiscard]] const segment& memory() const override { return reader_.underlying(); }
+    [[nodiscard]] const segment& memory() const override { return reader_.segment(); }
     [[nodiscard]] bool broken() const override { return reader_.fault().has_value() || cut_off(); }
 
     [[nodiscard]] index_answer find(std::span<const std::byte> key, const visitor& visit) override {

@@ -166,7 +166,7 @@ void supervisor::make_counts() {
 
 /// Workers attach to the counts by name: without them none would ever start again.
 void supervisor::renew_counts() {
-    if (!counts_->counters.memory().replaced() && !counts_->latency.memory().replaced()) return;
+    if (!counts_->counters.segment().replaced() && !counts_->latency.segment().replaced()) return;
     counts_ = std::make_unique<shared_counts>(shared_counts::open_or_create(options_.name, options_.workers));
     std::fprintf(stderr, "holdfast serve: the counts in %s were removed; counting anew\n", options_.name.c_str());
     bind_gauges();

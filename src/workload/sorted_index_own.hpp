@@ -48,7 +48,7 @@ class own_index {
         return sum;
     }
     [[nodiscard]] memory_use memory() const {
-        const segment& s = reader_.underlying();
+        const segment& s = reader_.segment();
         return {s.info().total_bytes, s.info().total_bytes, s.pages().huge_bytes};
     }
 

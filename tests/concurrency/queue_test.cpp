@@ -190,8 +190,8 @@ TEST(QueueWaiting, ASleeperIsWokenByThePushNotByItsCap) {
     auto producer = queue_producer::create("heap:", ring_of(1024, true));
     queue_consumer consumer = producer.consumer();
     std::thread putting([&] {
-        while (consumer.underlying().bytes().empty()) std::this_thread::yield();
-        const queue_observer look(std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.underlying()));
+        while (consumer.segment().bytes().empty()) std::this_thread::yield();
+        const queue_observer look(std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.segment()));
         while (look.consumer()->parked == 0) std::this_thread::yield();  // it sleeps, or is about to
         ASSERT_TRUE(producer.try_push(message_of(1, 8)));
     });
@@ -210,7 +210,7 @@ TEST(QueueWaiting, AFullProducerIsWokenOnceAnEighthIsFree) {
         woken.store(true);
         EXPECT_GE(consumer.stats().position, 4096U / 8 - 64);
     });
-    const queue_observer look(std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.underlying()));
+    const queue_observer look(std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.segment()));
     while (look.producer().parked == 0) std::this_thread::yield();
     unsigned taken = 0;
     while (!woken.load() && taken < sent) {
@@ -256,7 +256,7 @@ TEST(QueueWaiting, SignalsDoNotHideADeath) {
 TEST(QueueStats, CountsThatAreReportedBelongTogether) {
     auto producer = queue_producer::create("heap:", ring_of(1024, false));
     queue_consumer consumer = producer.consumer();
-    const queue_observer look(std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.underlying()));
+    const queue_observer look(std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.segment()));
     std::atomic<bool> stop{false};
     std::thread working([&] {
         const std::vector<std::byte> message(24);  // with its word a divisor of the ring: no skips
@@ -290,7 +290,7 @@ TEST(QueueVerify, FindsNoDamageInAWorkingQueue) {
                         "in the letter, and is thrown away)";
     auto producer = queue_producer::create("heap:", ring_of(512, true));
     queue_consumer consumer = producer.consumer();
-    const queue_observer look(std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.underlying()));
+    const queue_observer look(std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.segment()));
     std::atomic<bool> stop{false};
     std::thread putting([&] {
         for (std::uint64_t i = 0; !stop.load(); ++i)

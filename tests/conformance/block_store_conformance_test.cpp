@@ -36,7 +36,7 @@ class BlockStoreShareable : public BlockStoreEverywhere {
  protected:
     [[nodiscard]] block_store_reader again(const block_store& store) const {
         return block_store_reader(
-            std::make_shared<const segment>(place.attach_again(store.underlying(), access::read_only)));
+            std::make_shared<const segment>(place.attach_again(store.segment(), access::read_only)));
     }
 };
 
@@ -187,10 +187,9 @@ TEST_P(BlockStoreShareable, ASecondMappingSeesEachValue) {
 TEST_P(BlockStoreShareable, ASecondWriterIsRefusedWhileTheFirstLivesAndGoesOnAfterwards) {
     auto store = std::make_unique<block_store>(make());
     const block_result kept = store->allocate(whole_object(1, 1000));
-    EXPECT_EQ(refusal_of([&] { (void)place.attach_again(store->underlying(), access::read_write); }),
-              errc::writer_alive);
-    ASSERT_EQ(store->prepare(5000), outcome::ok);       // a claim that goes with its writer
-    if (store->underlying().name().is_memfd()) return;  // the descriptors go with the handle
+    EXPECT_EQ(refusal_of([&] { (void)place.attach_again(store->segment(), access::read_write); }), errc::writer_alive);
+    ASSERT_EQ(store->prepare(5000), outcome::ok);    // a claim that goes with its writer
+    if (store->segment().name().is_memfd()) return;  // the descriptors go with the handle
     store.reset();
     block_store next = block_store::attach(place.uri());
     EXPECT_FALSE(next.recovery().replacement_finished);

@@ -69,7 +69,7 @@ class Everywhere : public ::testing::TestWithParam<std::string> {
 class Shareable : public Everywhere {
  protected:
     std::shared_ptr<const segment> again(const broadcast_writer& writer) {
-        return std::make_shared<const segment>(place.attach_again(writer.underlying(), access::read_only));
+        return std::make_shared<const segment>(place.attach_again(writer.segment(), access::read_only));
     }
 };
 
@@ -237,8 +237,7 @@ TEST_P(Shareable, ASecondMappingGetsEachMessage) {
 
 TEST_P(Shareable, ASecondWriterIsRefusedWhileTheFirstLives) {
     auto writer = broadcast_writer::create(place.uri(), ring_of(4096));
-    EXPECT_EQ(refusal_of([&] { (void)place.attach_again(writer.underlying(), access::read_write); }),
-              errc::writer_alive);
+    EXPECT_EQ(refusal_of([&] { (void)place.attach_again(writer.segment(), access::read_write); }), errc::writer_alive);
 }
 
 TEST_P(Shareable, ABlockingReaderLosesNothingAndTheWriterIsTold) {
@@ -276,7 +275,7 @@ TEST_P(Shareable, AReaderThatDropsNeverHoldsTheWriterUp) {
     ASSERT_EQ(reports.size(), 1U);
     EXPECT_EQ(reports[0].lost, got.count);
     EXPECT_EQ(reports[0].policy, broadcast_policy::drop);
-    EXPECT_EQ(holdfast::broadcast_writer_report_of(writer.underlying()).refused, 0U);
+    EXPECT_EQ(holdfast::broadcast_writer_report_of(writer.segment()).refused, 0U);
 }
 
 TEST_P(Shareable, AReaderWithoutPatienceIsEvictedAndMayComeBack) {
@@ -287,7 +286,7 @@ TEST_P(Shareable, AReaderWithoutPatienceIsEvictedAndMayComeBack) {
     for (std::uint64_t i = 0; i < 500; ++i) ASSERT_EQ(publish(writer), outcome::ok);
     EXPECT_FALSE(reader.registered());
     EXPECT_TRUE(writer.registered_readers().at(0).evicted);
-    EXPECT_EQ(holdfast::broadcast_writer_report_of(writer.underlying()).evicted, 1U);
+    EXPECT_EQ(holdfast::broadcast_writer_report_of(writer.segment()).evicted, 1U);
     EXPECT_EQ(writer.registered_readers().at(0).policy, std::nullopt);
     std::vector<std::byte> out;
     const auto got = reader.read(out);
@@ -347,7 +346,7 @@ TEST_P(Everywhere, AWaitEndsWithTheMessageOrTheTime) {
 TEST_P(Shareable, ARegisteredReaderIsWokenByEachMessage) {
     auto writer = broadcast_writer::create(place.uri(), ring_of(4096, 2));
     broadcast_reliable_reader reader(again(writer));
-    const auto board = holdfast::peers::open(writer.underlying());
+    const auto board = holdfast::peers::open(writer.segment());
     const auto& asleep = holdfast::detail::broadcast_board_in(board).asleep;
     constexpr int rounds = 100;
     std::string fault;
@@ -399,7 +398,7 @@ TEST_P(Shareable, AWriterThatWaitsIsNotHeldUpByTheDead) {
     std::thread killer([&] { EXPECT_TRUE(child.kill().signalled); });
     EXPECT_EQ(writer.wait_room(bytes_max, std::chrono::hours(1)).status, outcome::ok);
     killer.join();
-    EXPECT_EQ(holdfast::broadcast_writer_report_of(writer.underlying()).reclaimed, 1U);
+    EXPECT_EQ(holdfast::broadcast_writer_report_of(writer.segment()).reclaimed, 1U);
     broadcast_reliable_reader successor(again(writer));
     EXPECT_EQ(successor.slot(), 0U) << "the writer keeps no slot that it took back";
     EXPECT_EQ(read_one(successor), "");
@@ -421,7 +420,7 @@ TEST_P(Shareable, NobodySleepsForAWriterThatIsGone) {
     broadcast_reliable_reader reader(again(*writer));
     broadcast_reader unknown(again(*writer));
     ASSERT_EQ(publish(*writer), outcome::ok);
-    const bool named = !writer->underlying().name().is_memfd();
+    const bool named = !writer->segment().name().is_memfd();
     if (!named) return;  // the last handle of an unnamed segment cannot be found again
     writer.reset();
     EXPECT_EQ(reader.wait(std::chrono::hours(1)).status, outcome::ok) << "what is there is read first";

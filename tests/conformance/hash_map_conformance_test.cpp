@@ -43,7 +43,7 @@ class HashMapEverywhere : public ::testing::TestWithParam<std::string> {
 class HashMapShareable : public HashMapEverywhere {
  protected:
     [[nodiscard]] text_reader again(const text_map& map) const {
-        return text_reader(std::make_shared<const segment>(place.attach_again(map.underlying(), access::read_only)));
+        return text_reader(std::make_shared<const segment>(place.attach_again(map.segment(), access::read_only)));
     }
 };
 
@@ -134,7 +134,7 @@ TEST_P(HashMapEverywhere, AnotherKindOfContainerIsRefused) {
 
 TEST_P(HashMapShareable, KeysOfOneTypeAreRefusedToAnother) {
     const auto numbers = hash_map<std::uint64_t>::create(place.uri(), {.capacity = 10});
-    const auto shared = std::make_shared<const segment>(place.attach_again(numbers.underlying(), access::read_only));
+    const auto shared = std::make_shared<const segment>(place.attach_again(numbers.segment(), access::read_only));
     EXPECT_EQ(refusal_of([&] { const text_reader reader(shared); }), errc::schema_mismatch);
     EXPECT_EQ(refusal_of([&] { const hash_map_reader<std::uint32_t> reader(shared); }), errc::schema_mismatch);
     EXPECT_EQ(refusal_of([&] { const hash_map_reader<point> reader(shared); }), errc::schema_mismatch);
@@ -160,7 +160,7 @@ TEST_P(HashMapEverywhere, RecountMakesTheTablesCountersExact) {
     for (unsigned i = 0; i < 200; ++i) ASSERT_TRUE(map.set(std::to_string(i), "x"));
     // What a kill between the counters and the tag of an insert leaves.
     const layout::hash_table_geometry& g = map.geometry().table;
-    std::byte* const body = const_cast<std::byte*>(map.underlying().bytes().data());
+    std::byte* const body = const_cast<std::byte*>(map.segment().bytes().data());
     holdfast::detail::set_counter(
         body + g.lines_offset, 3,
         static_cast<std::uint8_t>(holdfast::detail::counter_of(body + g.lines_offset, 3) + 1));
@@ -257,8 +257,8 @@ TEST_P(HashMapShareable, ASecondMappingSeesEachValue) {
 TEST_P(HashMapShareable, ASecondWriterIsRefusedWhileTheFirstLivesAndGoesOnAfterwards) {
     auto map = std::make_unique<text_map>(make(true));
     ASSERT_TRUE(map->set("k", "value"));
-    EXPECT_EQ(refusal_of([&] { (void)place.attach_again(map->underlying(), access::read_write); }), errc::writer_alive);
-    if (map->underlying().name().is_memfd()) return;  // the descriptors go with the handle
+    EXPECT_EQ(refusal_of([&] { (void)place.attach_again(map->segment(), access::read_write); }), errc::writer_alive);
+    if (map->segment().name().is_memfd()) return;  // the descriptors go with the handle
     map.reset();
     text_map next = text_map::attach(place.uri());
     EXPECT_FALSE(next.recovery().operation_finished);
@@ -279,7 +279,7 @@ TEST_P(HashMapShareable, WhatARegisteredReaderReadsStaysAndWhatOthersReadGoes) {
             text_map::create(own.uri(), {.capacity = 200, .bytes = 100'000, .evict = true, .registered_readers = 2});
         ASSERT_TRUE(map.set("hot", "read all the time"));
         child_process child([&](holdfast::test::channel& parent) -> std::string {
-            const auto mapping = std::make_shared<const segment>(own.attach_again(map.underlying(), access::read_only));
+            const auto mapping = std::make_shared<const segment>(own.attach_again(map.segment(), access::read_only));
             const auto read = [&](const auto& reader) {
                 unsigned missed = 0;
                 for (unsigned round = 0; round < rounds && parent.wait(); ++round) {
@@ -306,7 +306,7 @@ TEST_P(HashMapShareable, PlacesOfRegisteredReadersAreCountedAndComeFree) {
     using registered_reader = hash_map_registered_reader<std::string_view>;
     const text_map plain = make(true);
     const auto mapping = [](const memory_place& at, const text_map& map) {
-        return std::make_shared<const segment>(at.attach_again(map.underlying(), access::read_only));
+        return std::make_shared<const segment>(at.attach_again(map.segment(), access::read_only));
     };
     const auto without = refusal_of([&] { (void)registered_reader(mapping(place, plain)); });
     ASSERT_TRUE(without);

@@ -54,7 +54,7 @@ class Everywhere : public ::testing::TestWithParam<std::string> {
 class Shareable : public Everywhere {
  protected:
     std::shared_ptr<const segment> again(const queue_producer& producer) {
-        return std::make_shared<const segment>(place.attach_again(producer.underlying(), access::read_only));
+        return std::make_shared<const segment>(place.attach_again(producer.segment(), access::read_only));
     }
 };
 
@@ -230,7 +230,7 @@ TEST_P(Everywhere, WaitingEndsByDeadlineByDeathOrAtOnce) {
 TEST_P(Everywhere, AnotherKindOrFormIsRefused) {
     {
         auto elements = queue<std::uint64_t>::producer::create(place.uri(), {.capacity = 8});
-        const auto shared = std::shared_ptr<const segment>(std::shared_ptr<void>(), &elements.underlying());
+        const auto shared = std::shared_ptr<const segment>(std::shared_ptr<void>(), &elements.segment());
         EXPECT_EQ(refusal_of([&] { const queue_consumer no(shared); }), errc::kind_mismatch);
         EXPECT_EQ(refusal_of([&] { const queue<std::uint32_t>::consumer no(shared); }), errc::schema_mismatch);
         EXPECT_EQ(refusal_of([&] { const queue<std::uint64_t>::consumer yes(shared); }), std::nullopt);
@@ -265,7 +265,7 @@ TEST_P(Everywhere, AnObserverSeesBothSides) {
     queue_consumer consumer = producer.consumer();
     for (std::uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(producer.try_push(message_of(i, 20)));
     ASSERT_TRUE(consumer.front() && consumer.pop());
-    const queue_observer observer(std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.underlying()));
+    const queue_observer observer(std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.segment()));
     EXPECT_EQ(observer.size(), 4U);
     EXPECT_EQ(observer.producer().messages, 5U);
     EXPECT_EQ(observer.consumer()->messages, 1U);
@@ -370,7 +370,7 @@ TEST_P(Everywhere, ADrainOfRecordsThatIsReenteredPassesEachOnce) {
 TEST_P(Everywhere, ARecordWithMoreFieldsServesOldConsumers) {
     auto producer = queue<longer_tick>::producer::create(place.uri(), {.capacity = 8});
     producer.push_back({7, 0.25, true, {'x'}, 9});
-    const auto shared = std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.underlying());
+    const auto shared = std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.segment());
     queue<tick>::consumer old(shared);
     EXPECT_EQ(old.front().value.sequence, 7U);
     EXPECT_EQ(old.front().value.price, 0.25);
@@ -385,7 +385,7 @@ TEST_P(Shareable, ASecondMappingTakesWhatTheFirstPuts) {
         ASSERT_TRUE(consumer.pop());
     }
     EXPECT_EQ(refusal_of([&] { const queue_consumer second(again(producer)); }), errc::no_space);
-    EXPECT_EQ(refusal_of([&] { (void)place.attach_again(producer.underlying(), access::read_write); }),
+    EXPECT_EQ(refusal_of([&] { (void)place.attach_again(producer.segment(), access::read_write); }),
               errc::writer_alive);
 }
 

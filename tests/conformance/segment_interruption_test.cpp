@@ -315,7 +315,7 @@ TEST_P(FailingCall, InJoiningARingLeavesItWholeAndItsPlacesFree) {
     const auto make = [&] {
         place_.clear();
         const broadcast_writer made = make_ring(place_.uri_to_create());
-        place_.keep(made.underlying());
+        place_.keep(made.segment());
     };
     const auto whole = [&](bool) { return ring_is_whole(place_.uri()); };
     fail_each("attach a ring's writer", make, [&] { (void)broadcast_writer::attach(place_.uri()); }, whole);

@@ -43,7 +43,7 @@ class Everywhere : public ::testing::TestWithParam<std::string> {
 class Shareable : public Everywhere {
  protected:
     std::shared_ptr<const segment> again(const snapshot_writer& writer) {
-        return std::make_shared<const segment>(place.attach_again(writer.underlying(), access::read_only));
+        return std::make_shared<const segment>(place.attach_again(writer.segment(), access::read_only));
     }
 };
 
@@ -122,8 +122,7 @@ TEST_P(Shareable, ASecondMappingSeesEachVersion) {
 TEST_P(Shareable, ASecondWriterIsRefusedWhileTheFirstLives) {
     auto writer = std::make_unique<snapshot_writer>(snapshot_writer::create(place.uri(), room_for(100)));
     ASSERT_TRUE(writer->publish(whole_object(1, 100)));
-    EXPECT_EQ(refusal_of([&] { (void)place.attach_again(writer->underlying(), access::read_write); }),
-              errc::writer_alive);
+    EXPECT_EQ(refusal_of([&] { (void)place.attach_again(writer->segment(), access::read_write); }), errc::writer_alive);
 }
 
 TEST_P(Shareable, PinnedReadersHoldTheirVersionAndGiveItBack) {
@@ -214,7 +213,7 @@ TEST_P(Everywhere, ARecordIsReadWhole) {
 TEST_P(Everywhere, ARecordWithMoreFieldsServesOldReaders) {
     auto writer = snapshot<longer_settings>::create(place.uri());
     ASSERT_TRUE(writer.publish({7, 0.25, "x", 9}));
-    const auto shared = std::shared_ptr<const segment>(std::shared_ptr<void>(), &writer.underlying());
+    const auto shared = std::shared_ptr<const segment>(std::shared_ptr<void>(), &writer.segment());
     snapshot<settings>::reader old{snapshot_reader(shared)};
     EXPECT_EQ(old.read().value.ratio, 0.25);
     EXPECT_EQ(refusal_of([&] { const snapshot<other_settings>::reader no{snapshot_reader(shared)}; }),
@@ -236,7 +235,7 @@ TEST_P(Shareable, ARecordIsHeldInPlaceWhileItsWriterGoesOn) {
     auto writer = snapshot<longer_sheet>::create(place.uri(), {.pinned_readers = 2});
     const auto mapped = [&] {
         return snapshot_pinned_reader(
-            std::make_shared<const segment>(place.attach_again(writer.underlying(), access::read_only)));
+            std::make_shared<const segment>(place.attach_again(writer.segment(), access::read_only)));
     };
     const auto publish = [&](std::uint64_t generation) {
         longer_sheet next{generation, {}, 1};

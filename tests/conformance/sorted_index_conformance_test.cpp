@@ -88,7 +88,7 @@ TEST_P(Everywhere, PublishingReplacesTheIndexUnderItsReaders) {
         ASSERT_EQ(reader.read([&](const geo::view& index) { size = index.size(); }).status, holdfast::outcome::ok);
         EXPECT_EQ(size, 100U + static_cast<std::uint32_t>(generation));
     }
-    EXPECT_TRUE(verify_sorted_index(publisher.underlying()).empty());
+    EXPECT_TRUE(verify_sorted_index(publisher.segment()).empty());
     auto large = filled(2001, 20, 'Z');
     EXPECT_EQ(publisher.publish(large).status, outcome::too_large);
     geo::builder bad = filled(3, 20, 'Z');
@@ -144,7 +144,7 @@ TEST_P(Everywhere, ASnapshotOfBytesIsNoIndex) {
 
 TEST_P(Shareable, PinnedReadersAnswerFromTheVersionTheyHold) {
     auto publisher = geo::publisher::create(place.uri(), {.records_max = 2000, .pinned_readers = 1, .segment = {}});
-    geo::reader reader(std::make_shared<const segment>(place.attach_again(publisher.underlying(), access::read_only)),
+    geo::reader reader(std::make_shared<const segment>(place.attach_again(publisher.segment(), access::read_only)),
                        {.pinned = true, .attach = {}});
     EXPECT_EQ(reader.find({0}).status, lookup_status::empty);
     auto records = filled(1000, 20, 'A');

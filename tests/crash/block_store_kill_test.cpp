@@ -279,7 +279,7 @@ TEST_F(BlockStoreSegmentKill, SuccessorsGoOnWhereTheDeadStopped) {
     seeded_random random;
     stamps model;
     const auto core_of = [](const block_store_reader& reader) {
-        return block_reader({reader.underlying().bytes(), reader.geometry()});
+        return block_reader({reader.segment().bytes(), reader.geometry()});
     };
     const kill_report report = run_kill_rounds(
         {.rounds = scaled(2'000), .delay_ns_max = 60'000, .seed = random.seed()},
@@ -308,7 +308,7 @@ TEST_F(BlockStoreSegmentKill, SuccessorsGoOnWhereTheDeadStopped) {
             for (std::uint64_t i = 0; i < progress.completed(); ++i)
                 follow(model, plan_operation(random.seed(), round, i));
             const block_store_reader reader = block_store_reader::attach(name.uri());
-            const readable_blocks view(reader.underlying().bytes(), reader.geometry());
+            const readable_blocks view(reader.segment().bytes(), reader.geometry());
             if (std::string text = damage_of(view); !text.empty()) return text;
             if (std::string text = miscounted(view); !text.empty()) return "unrepaired: " + text;
             const block_store next = block_store::attach(name.uri(), patient);

@@ -277,7 +277,7 @@ TEST_F(HashMapSegmentKill, SuccessorsGoOnWhereTheDeadStopped) {
             };
             for (std::uint64_t i = 0; i < progress.completed(); ++i) follow(model, plan(i));
             const auto reader = hash_map_reader<std::string_view>::attach(name.uri());
-            const readable_map view(reader.underlying().bytes(), reader.geometry());
+            const readable_map view(reader.segment().bytes(), reader.geometry());
             if (std::string text = damage_of(view); !text.empty()) return text;
             if (std::string text = miscounted(view.store); !text.empty()) return "unrepaired: " + text;
             const auto next = hash_map<std::string_view>::attach(name.uri(), patient);

@@ -486,7 +486,7 @@ subject index_subject() {
                     found.clear();
                     for (const auto& entry : index) found[name_of(entry.key)] = name_of(entry.value.country);
                 });
-                add_damage(found, verify_sorted_index(reader.underlying()));
+                add_damage(found, verify_sorted_index(reader.segment()));
                 return found;
             },
             {publish(4)},

@@ -80,7 +80,7 @@ TEST_F(SortedIndexKill, PublishersLeaveTheIndexBeforeOrAfterAndNoSlotIsLost) {
                 if (!got || got.version != now) return "the index cannot be read";
             }
             if (!fault.empty() || round % 16 != 0) return fault;
-            if (const auto found = verify_sorted_index(reader.underlying()); !found.empty())
+            if (const auto found = verify_sorted_index(reader.segment()); !found.empty())
                 return "verify: " + found.list()[0].what;
             publisher next = publisher::attach(name_.uri(), patient());
             for (std::uint32_t i = 0; i < 2 * slots; ++i) {
@@ -120,7 +120,7 @@ TEST_F(SortedIndexKill, MakersOfAnIndexLeaveAWholeOneOrNone) {
                 index_reader reader = index_reader::attach(name_.uri());
                 if (!reader.read([&](const index_reader::view& index) { fault = fault_of(index, 5); }))
                     fault = "the index cannot be read";
-                if (!verify_sorted_index(reader.underlying()).empty()) fault = "the index is damaged";
+                if (!verify_sorted_index(reader.segment()).empty()) fault = "the index is damaged";
             }
             name_.remove();
             return fault;

@@ -181,7 +181,7 @@ inline void make_queue(const std::string& uri) {
 }
 inline void describe_queue_sides(report& out, const std::string& uri) {
     const queue_observer observer = queue_observer::attach(uri);
-    describe_header(out, observer.underlying());
+    describe_header(out, observer.segment());
     const auto add = [&](const char* side, const queue_side_stats& s) {
         out.line(side, " at ", s.position, ", ", s.messages, " messages of ", s.bytes, " bytes");
     };
@@ -259,20 +259,20 @@ inline void make_broadcast(const std::string& uri) {
 inline std::string describe_broadcast(const std::string& uri) {
     report out;
     broadcast_reader reader = broadcast_reader::attach(uri);
-    describe_header(out, reader.underlying());
+    describe_header(out, reader.segment());
     out.line("oldest ", reader.sequence(), ", epoch ", reader.epoch());
     std::vector<std::byte> message;
     std::uint64_t seen = 0;
     for (auto got = reader.read(message); got && seen < messages_max; got = reader.read(message), ++seen)
         out.line("message ", got.sequence, " of type ", got.type, ": ", std::span<const std::byte>(message));
-    const std::uint64_t created = reader.underlying().info().created_ns;
+    const std::uint64_t created = reader.segment().info().created_ns;
     for (const std::uint64_t after : {0U, 50U, 80U, 85U, 90U, 200U}) {
         const result joined = reader.join(broadcast_start::time(created + after * static_cast<std::uint64_t>(ms)));
         out.line("joined after ", after, " ms: ", outcome_name(joined.status), " at ", reader.sequence());
     }
-    const auto counted = broadcast_writer_report_of(reader.underlying());
+    const auto counted = broadcast_writer_report_of(reader.segment());
     out.line("takeovers ", counted.takeovers, ", refused ", counted.refused, ", evicted ", counted.evicted);
-    out.line("registered ", registered_readers_of(reader.underlying()).size());
+    out.line("registered ", registered_readers_of(reader.segment()).size());
     add_findings(out, reader.verify());
     return out.text();
 }
@@ -299,7 +299,7 @@ inline void make_snapshot(const std::string& uri) {
 inline std::string describe_snapshot(const std::string& uri) {
     report out;
     snapshot_reader reader = snapshot_reader::attach(uri);
-    describe_header(out, reader.underlying());
+    describe_header(out, reader.segment());
     std::vector<std::byte> object;
     const auto got = reader.read(object);
     require(static_cast<bool>(got), "a read");
@@ -321,7 +321,7 @@ inline void make_snapshot_record(const std::string& uri) {
 inline std::string describe_snapshot_record(const std::string& uri) {
     report out;
     const snapshot_reader bytes = snapshot_reader::attach(uri);
-    describe_header(out, bytes.underlying());
+    describe_header(out, bytes.segment());
     const auto got = snapshot<session>::reader::attach(uri).read();
     require(static_cast<bool>(got), "a read");
     out.line("version ", got.version, ": ", got.value.user, " ", got.value.score, " ", got.value.visits, " ",
@@ -404,7 +404,7 @@ inline void make_block_store(const std::string& uri) {
 inline std::string describe_block_store(const std::string& uri) {
     report out;
     const block_store_reader reader = block_store_reader::attach(uri);
-    describe_header(out, reader.underlying());
+    describe_header(out, reader.segment());
     const auto usage = reader.usage();
     out.line("units ", usage.units, ", used ", usage.units_used, ", values ", usage.values);
     std::uint64_t cursor = 0;
@@ -467,7 +467,7 @@ inline void make_hash_map(const std::string& uri) {
 inline std::string describe_hash_map(const std::string& uri) {
     report out;
     const text_map_reader reader = text_map_reader::attach(uri, {}, services_at(made_at).clock);
-    describe_header(out, reader.underlying());
+    describe_header(out, reader.segment());
     const hash_map_usage usage = reader.usage();
     out.line("entries ", usage.entries, ", units ", usage.units_used, " of ", usage.units, ", expired ", usage.expired);
     std::string value;
@@ -500,7 +500,7 @@ inline void fill_index(span_index_builder& builder, std::uint32_t records, std::
 inline std::string describe_index(const std::string& uri) {
     report out;
     span_index_reader reader = span_index_reader::attach(uri);
-    describe_header(out, reader.underlying());
+    describe_header(out, reader.segment());
     const auto got = reader.read([&](const span_index_reader::view& index) {
         for (const auto& entry : index)
             out.line("from ", entry.key, " to ", entry.value.last, ": ", entry.value.country);
@@ -510,7 +510,7 @@ inline std::string describe_index(const std::string& uri) {
         const auto covering = reader.find_covering(key);
         out.line("covering ", key, ": ", covering ? covering->value.country : 0, ", exact ", bool(reader.find(key)));
     }
-    add_findings(out, verify_sorted_index(reader.underlying()));
+    add_findings(out, verify_sorted_index(reader.segment()));
     return out.text();
 }
 inline void make_sorted_index(const std::string& uri) {
@@ -550,7 +550,7 @@ inline void make_latency_histogram(const std::string& uri) {
 inline std::string describe_latency_histogram(const std::string& uri) {
     report out;
     const latency_histogram_reader reader = latency_histogram_reader::attach(uri);
-    describe_header(out, reader.memory());
+    describe_header(out, reader.segment());
     const histogram_counts all = reader.merged();
     out.line("total ", all.total(), ", sum ", all.sum(), ", least ", all.least_noted(), ", greatest ",
              all.greatest_noted());
@@ -578,7 +578,7 @@ inline void make_counter_set(const std::string& uri) {
 inline std::string describe_counter_set(const std::string& uri) {
     report out;
     const counter_set_reader reader = counter_set_reader::attach(uri);
-    describe_header(out, reader.memory());
+    describe_header(out, reader.segment());
     const auto walk = reader.for_each([&](std::string_view family, std::string_view labels, std::uint64_t value) {
         out.line(family, "{", labels, "} ", value);
     });

@@ -94,7 +94,7 @@ class reader_of final : public held_reader {
         if constexpr (requires { reader_.fault(); })
             return reader_.fault();
         else
-            return reader_.memory().fault();
+            return reader_.segment().fault();
     }
 
  private:

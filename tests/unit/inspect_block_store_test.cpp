@@ -21,9 +21,9 @@ class InspectBlockStore : public test::segment_test {
         EXPECT_EQ(store_.free(freed_), outcome::ok);
     }
     // The body as its writer maps it.
-    [[nodiscard]] std::byte* body() const { return const_cast<std::byte*>(store_.underlying().bytes().data()); }
+    [[nodiscard]] std::byte* body() const { return const_cast<std::byte*>(store_.segment().bytes().data()); }
     [[nodiscard]] detail::block_view<const std::byte> view() const {
-        return {store_.underlying().bytes(), store_.geometry()};
+        return {store_.segment().bytes(), store_.geometry()};
     }
 
     test::unique_posix_name name_{"blocks"};
@@ -76,7 +76,7 @@ TEST_F(InspectBlockStore, ADamagedRecordIsAProblemOfStatAndAFindingOfVerify) {
 TEST_F(InspectBlockStore, AnOpenReplacementIsANote) {
     const block_result next = store_.replace(kept_, std::vector<std::byte>(20, std::byte{8}));
     ASSERT_TRUE(next);
-    const detail::block_view<std::byte> blocks({body(), store_.underlying().bytes().size()}, store_.geometry());
+    const detail::block_view<std::byte> blocks({body(), store_.segment().bytes().size()}, store_.geometry());
     detail::store_release<std::uint64_t>(blocks.selector_at(), blocks.selector() - 1);
     detail::store_release<std::uint64_t>(blocks.word_at(blocks.index_of(kept_)), kept_);
     const verification found = verify(name_.uri());

@@ -40,7 +40,7 @@ class InspectHashMap : public test::segment_test {
         EXPECT_TRUE(map_.set("empty", ""));
     }
     // The body as its writer maps it.
-    [[nodiscard]] std::byte* body() const { return const_cast<std::byte*>(map_.underlying().bytes().data()); }
+    [[nodiscard]] std::byte* body() const { return const_cast<std::byte*>(map_.segment().bytes().data()); }
     [[nodiscard]] map_reader reader() const {
         return map_reader(std::make_shared<const segment>(segment::attach(name_.uri(), access::read_only)));
     }
@@ -152,7 +152,7 @@ TEST_F(InspectHashMap, ASoundMapHasNoFindings) {
 TEST_F(InspectHashMap, DamageIsShownWhereItLies) {
     const auto& g = map_.geometry();
     const detail::block_view<const std::byte> store(
-        map_.underlying().bytes().subspan(static_cast<std::size_t>(g.store_offset())), g.store);
+        map_.segment().bytes().subspan(static_cast<std::size_t>(g.store_offset())), g.store);
     const std::uint64_t handle = map_.about("large").handle;
     const std::uint64_t at = g.store_offset() + g.store.units_offset() + store.index_of(handle) * 64;
     body()[at + 100] ^= std::byte{4};
@@ -174,7 +174,7 @@ TEST_F(InspectHashMap, DamageIsShownWhereItLies) {
 
 // The writer died behind the table's word: no damage, and the next one finishes it.
 TEST_F(InspectHashMap, AnOpenOperationIsANote) {
-    const detail::map_view<std::byte> view({body(), map_.underlying().bytes().size()}, map_.geometry());
+    const detail::map_view<std::byte> view({body(), map_.segment().bytes().size()}, map_.geometry());
     detail::store_release<std::uint64_t>(view.control(layout::map_selector_offset), view.selector() - 1);
     const verification found = verify(name_.uri());
     EXPECT_TRUE(found.intact());
@@ -222,7 +222,7 @@ TEST_F(InspectHashMap, ACacheIsNotRestoredInPart) {
     EXPECT_EQ(restore(written(text), other.uri(), {}).items, 300U);
     const auto restored = hash_map<std::string_view>::attach(other.uri());
     EXPECT_EQ(restored.size(), 300U);
-    EXPECT_EQ(restored.underlying().info().peer_slots, 3U);
+    EXPECT_EQ(restored.segment().info().peer_slots, 3U);
     EXPECT_TRUE(restored.geometry().evicting);
     EXPECT_EQ(restored.usage().evicted, 0U);
 }

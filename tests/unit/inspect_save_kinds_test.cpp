@@ -236,7 +236,7 @@ TEST_F(SaveKinds, ABroadcastComesBackWithItsNumbers) {
         EXPECT_EQ(next.sequence(), i);
         EXPECT_TRUE(next.publish(bytes_of("next")));
         EXPECT_EQ(next.sequence(), i + 1);
-        EXPECT_EQ(next.underlying().info().peer_slots, 4U);
+        EXPECT_EQ(next.segment().info().peer_slots, 4U);
         expect_intact(name);
     }
     attack(save());
@@ -394,7 +394,7 @@ TEST_F(SaveKinds, ACopyBesideABusyWriterGivesNoOldHandleOut) {
         (void)restore(save(), name);
         const u64 named = inspect::saved_reader(folder.file("saved")).header().parameters[2];
         auto copy = block_store::attach(uri(name));
-        const detail::block_view<const std::byte> view(copy.underlying().bytes(), copy.geometry());
+        const detail::block_view<const std::byte> view(copy.segment().bytes(), copy.geometry());
         EXPECT_TRUE(before == 0 || named >= view.serial_of(before));
         u64 cursor = 0;
         while (const auto handle = copy.reader().next_value(cursor)) EXPECT_LE(view.serial_of(*handle), named);
@@ -589,7 +589,7 @@ TEST_F(SaveKinds, CopiesBesideAWorkingWriterAreWhole) {
 TEST_F(SaveKinds, OfAReplacementCutShortTheNewValueIsSaved) {
     auto store = block_store::create(uri(), {.bytes = 100'000});
     const u64 old = store.allocate(bytes_of("old")).handle;
-    const std::span<const std::byte> before = store.underlying().bytes();
+    const std::span<const std::byte> before = store.segment().bytes();
     std::vector<std::byte> image(before.begin(), before.end());
     const u64 fresh = store.replace(old, bytes_of("new")).handle;
     // As a kill before the old value's word is stored leaves it: the operation open, the old word standing.

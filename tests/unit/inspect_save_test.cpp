@@ -121,7 +121,7 @@ TEST_F(Save, ASnapshotComesBackWithItsCurrentObject) {
         EXPECT_EQ(copy.slot_bytes(), 3'000'001U);
         auto next = snapshot_writer::attach(folder.file_uri(name + "-copy"));
         EXPECT_TRUE(next.publish(object));
-        EXPECT_EQ(next.underlying().info().peer_slots, 2U);
+        EXPECT_EQ(next.segment().info().peer_slots, 2U);
     }
 }
 

@@ -146,7 +146,7 @@ TEST(LatencyHistogram, FullWordGoesOnInTheSharedShard) {
     const latency_histogram histogram = latency_histogram::create("anon:", {.shards = 1});
     latency_recorder recorder = histogram.recorder();
     recorder.record(5000);
-    const auto body = const_cast<holdfast::segment&>(histogram.memory()).body();
+    const auto body = const_cast<holdfast::segment&>(histogram.segment()).body();
     auto* const shard = reinterpret_cast<holdfast::layout::latency_shard*>(body.data());
     const std::size_t bucket = holdfast::log_linear::bucket_of(5000);
     shard->counts[bucket].store(0xFFFFFFFFU - 2);
@@ -168,7 +168,7 @@ TEST(LatencyHistogram, ScribbledExtremesMisplaceNothing) {
     holdfast::test::seeded_random random;
     const latency_histogram histogram = latency_histogram::create("anon:", {.shards = 1});
     latency_recorder recorder = histogram.recorder();
-    const auto body = const_cast<holdfast::segment&>(histogram.memory()).body();
+    const auto body = const_cast<holdfast::segment&>(histogram.segment()).body();
     auto* const shard = reinterpret_cast<holdfast::layout::latency_shard*>(body.data());
     holdfast::histogram_counts expected;
     for (int round = 0; round < 2000; ++round) {
@@ -186,7 +186,7 @@ TEST(LatencyHistogram, ScribbledExtremesMisplaceNothing) {
 TEST(LatencyHistogram, ShardIsNineKibibytes) {
     const latency_histogram one = latency_histogram::create("heap:", {.shards = 1});
     const latency_histogram eleven = latency_histogram::create("heap:", {.shards = 11});
-    EXPECT_EQ(eleven.memory().info().body_bytes - one.memory().info().body_bytes, 10U * 9 * 1024);
+    EXPECT_EQ(eleven.segment().info().body_bytes - one.segment().info().body_bytes, 10U * 9 * 1024);
 }
 
 TEST(LatencyHistogram, RefusesOtherSegmentsAndGeometry) {

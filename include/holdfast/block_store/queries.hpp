@@ -29,7 +29,7 @@ namespace detail {
     return g;
 }
 
-/// Queries over core(), which Self provides, as well as underlying().
+/// Queries over core(), which Self provides, as well as segment().
 template <class Self>
 class block_store_queries {
  public:
@@ -86,7 +86,7 @@ class block_store_queries {
     /// errc::corrupt once an operation met damage, errc::truncated if the file was cut under us.
     [[nodiscard]] std::optional<errc> fault() const noexcept {
         const std::optional<errc> own = core().fault().get();
-        return own ? own : self().underlying().fault();
+        return own ? own : self().segment().fault();
     }
     [[nodiscard]] const layout::block_store_geometry& geometry() const noexcept { return core().bytes().geometry(); }
 

@@ -147,11 +147,11 @@ class broadcast_reader {
     [[nodiscard]] static broadcast_reader attach(std::string_view uri,
                                                  const broadcast_start& start = broadcast_start::oldest(),
                                                  const attach_options& options = {}) {
-        return broadcast_reader(std::make_shared<const segment>(segment::attach(uri, access::read_only, options)),
-                                start);
+        return broadcast_reader(
+            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options)), start);
     }
     /// A reader of a mapping that somebody already has (heap: and anon: have no other way).
-    explicit broadcast_reader(std::shared_ptr<const segment> from,
+    explicit broadcast_reader(std::shared_ptr<const holdfast::segment> from,
                               const broadcast_start& start = broadcast_start::oldest())
         : segment_(std::move(from)), core_(segment_->bytes(), detail::broadcast_geometry_of(*segment_)) {
         joined_ = join(start);
@@ -228,8 +228,8 @@ class broadcast_reader {
         return found;
     }
 
-    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
-    [[nodiscard]] const std::shared_ptr<const segment>& shared() const noexcept { return segment_; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
+    [[nodiscard]] const std::shared_ptr<const holdfast::segment>& shared() const noexcept { return segment_; }
 
  private:
     broadcast_read keep(const broadcast_read& got) noexcept {
@@ -238,7 +238,7 @@ class broadcast_reader {
         return got;
     }
 
-    std::shared_ptr<const segment> segment_;
+    std::shared_ptr<const holdfast::segment> segment_;
     layout::broadcast_read_core core_;
     result joined_{};
     bool corrupt_ = false;

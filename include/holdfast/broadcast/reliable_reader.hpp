@@ -72,7 +72,7 @@ static_assert(layout::broadcast_slots<broadcast_peer_slots>);
 /// Reads one message after the other; under `block` it loses none from its registration on. Move-only.
 /// Its slot's lock lives as long as any process has the description: a forked child that neither executes another
 /// program nor ends keeps it, so a dead parent's registration then holds the writer up until the child ends.
-/// A handle that was moved from answers read_only; fault() and underlying() require one that was not.
+/// A handle that was moved from answers read_only; fault() and segment() require one that was not.
 class broadcast_reliable_reader {
  public:
     /// Throws: as broadcast_reader::attach; not_found (made without registered readers), no_permission (NAME.peers),
@@ -80,10 +80,11 @@ class broadcast_reliable_reader {
     [[nodiscard]] static broadcast_reliable_reader attach(std::string_view uri, const broadcast_registration& how = {},
                                                           const attach_options& options = {}) {
         return broadcast_reliable_reader(
-            std::make_shared<const segment>(segment::attach(uri, access::read_only, options)), how, options.trust);
+            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options)), how,
+            options.trust);
     }
-    explicit broadcast_reliable_reader(std::shared_ptr<const segment> from, const broadcast_registration& how = {},
-                                       const memory::trust& whom = {})
+    explicit broadcast_reliable_reader(std::shared_ptr<const holdfast::segment> from,
+                                       const broadcast_registration& how = {}, const memory::trust& whom = {})
         : segment_(std::move(from)),
           table_(std::make_unique<peers>(open(*segment_, how, whom))),
           slot_(claim(*table_, segment_->uri())),
@@ -178,10 +179,11 @@ class broadcast_reliable_reader {
     [[nodiscard]] std::optional<errc> fault() const noexcept {
         return corrupt_ ? std::optional(errc::corrupt) : segment_->fault();
     }
-    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 
  private:
-    [[nodiscard]] static peers open(const segment& from, const broadcast_registration& how, const memory::trust& whom) {
+    [[nodiscard]] static peers open(const holdfast::segment& from, const broadcast_registration& how,
+                                    const memory::trust& whom) {
         if (how.policy != broadcast_policy::block && how.policy != broadcast_policy::drop &&
             how.policy != broadcast_policy::evict)
             throw error(errc::invalid_argument, from.uri(), "a registered reader's policy is block, drop or evict");
@@ -230,7 +232,7 @@ class broadcast_reliable_reader {
         return got;
     }
 
-    std::shared_ptr<const segment> segment_;
+    std::shared_ptr<const holdfast::segment> segment_;
     std::unique_ptr<peers> table_;  // at one address: the core points into its mapping
     std::uint32_t slot_ = 0;
     memory::fork_guard guard_;

@@ -184,11 +184,11 @@ class broadcast_writer {
         return broadcast_reliable_reader(segment_, how);
     }
 
-    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 
     /// Takes over a segment attached read-write by other means (descriptors). Throws: as attach; read_only.
-    explicit broadcast_writer(segment from, const memory::trust& whom = {})
-        : segment_(std::make_shared<segment>(std::move(from))) {
+    explicit broadcast_writer(holdfast::segment from, const memory::trust& whom = {})
+        : segment_(std::make_shared<holdfast::segment>(std::move(from))) {
         if (!segment_->writable())
             throw error(errc::read_only, segment_->uri(), "a ring's writer needs the segment attached read-write");
         const auto geometry = detail::broadcast_geometry_of(*segment_);
@@ -235,7 +235,7 @@ class broadcast_writer {
     [[nodiscard]] static std::uint64_t unix_ns() noexcept { return detail::clock_ns(CLOCK_REALTIME); }
     [[nodiscard]] static std::uint64_t monotonic_ns() noexcept { return detail::clock_ns(CLOCK_MONOTONIC); }
 
-    std::shared_ptr<segment> segment_;
+    std::shared_ptr<holdfast::segment> segment_;
     std::optional<peers> peers_;
     layout::broadcast_write_core core_;
 };

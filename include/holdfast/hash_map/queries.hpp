@@ -17,7 +17,7 @@
 
 namespace holdfast::detail {
 
-/// Queries over core(), which Self provides, as well as underlying() and used().
+/// Queries over core(), which Self provides, as well as segment() and used().
 template <class Self, class K>
 class hash_map_queries {
  public:
@@ -82,7 +82,7 @@ class hash_map_queries {
     /// a scan met an entry that was written all the while.
     [[nodiscard]] std::optional<errc> fault() const noexcept {
         const std::optional<errc> own = self().own_fault();
-        return own ? own : self().underlying().fault();
+        return own ? own : self().segment().fault();
     }
     [[nodiscard]] const layout::hash_map_geometry& geometry() const noexcept { return core().bytes().geometry(); }
 

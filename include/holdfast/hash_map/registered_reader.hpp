@@ -33,11 +33,12 @@ class hash_map_registered_reader : public detail::hash_map_queries<hash_map_regi
     [[nodiscard]] static hash_map_registered_reader attach(std::string_view uri, const attach_options& options = {},
                                                            const hash_map_clock& clock = {}) {
         return hash_map_registered_reader(
-            std::make_shared<const segment>(segment::attach(uri, access::read_only, options)), clock, options.trust);
+            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options)), clock,
+            options.trust);
     }
     /// Reads through a mapping that is there already, and keeps it. Throws: as attach.
-    explicit hash_map_registered_reader(std::shared_ptr<const segment> mapping, const hash_map_clock& clock = {},
-                                        const memory::trust& whom = {}) {
+    explicit hash_map_registered_reader(std::shared_ptr<const holdfast::segment> mapping,
+                                        const hash_map_clock& clock = {}, const memory::trust& whom = {}) {
         const detail::map_reader_core core(
             detail::map_reader_core::view(mapping->bytes(), detail::hash_map_geometry_of(*mapping)),
             detail::map_time(clock));
@@ -64,7 +65,7 @@ class hash_map_registered_reader : public detail::hash_map_queries<hash_map_regi
         if (place_ != nullptr && place_->guard.same_process()) place_->table.release(place_->slot);
     }
 
-    [[nodiscard]] const segment& underlying() const noexcept { return *place_->from; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *place_->from; }
 
  private:
     friend detail::hash_map_queries<hash_map_registered_reader, K>;
@@ -75,7 +76,7 @@ class hash_map_registered_reader : public detail::hash_map_queries<hash_map_regi
     }
 
     struct place {
-        std::shared_ptr<const segment> from;
+        std::shared_ptr<const holdfast::segment> from;
         peers table;
         std::uint32_t slot;
         memory::fork_guard guard;

@@ -80,16 +80,16 @@ class counter_set_reader {
     }
 
     [[nodiscard]] std::size_t capacity() const noexcept { return slots_.capacity(); }
-    [[nodiscard]] const segment& memory() const noexcept { return memory_; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return memory_; }
 
  private:
-    explicit counter_set_reader(segment memory) : memory_(std::move(memory)) {
+    explicit counter_set_reader(holdfast::segment memory) : memory_(std::move(memory)) {
         const std::span<const std::byte> bytes = memory_.bytes();
         // Never written through: this class only loads, and the mapping is read-only.
         slots_ = detail::counter_slots_of(memory_, {const_cast<std::byte*>(bytes.data()), bytes.size()});
     }
 
-    segment memory_;
+    holdfast::segment memory_;
     detail::counter_slots slots_;
 };
 
@@ -153,13 +153,13 @@ class counter_set {
     }
 
     [[nodiscard]] std::size_t capacity() const noexcept { return slots_.capacity(); }
-    [[nodiscard]] const segment& memory() const noexcept { return memory_; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return memory_; }
 
  private:
-    explicit counter_set(segment memory)
+    explicit counter_set(holdfast::segment memory)
         : memory_(std::move(memory)), slots_(detail::counter_slots_of(memory_, memory_.body())) {}
 
-    segment memory_;
+    holdfast::segment memory_;
     detail::counter_slots slots_;
 };
 

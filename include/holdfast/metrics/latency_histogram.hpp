@@ -54,7 +54,7 @@ inline constexpr std::uint32_t latency_histogram_version = 2;
 /// What the recorders of one handle share: the mapping, and who of them has which shard.
 class latency_claims {
  public:
-    explicit latency_claims(segment memory)
+    explicit latency_claims(holdfast::segment memory)
         : memory_(std::move(memory)), shards_(latency_shards_of(memory_, memory_.body())) {
         if (memory_.name().kind == memory::kind::heap) return;
         if (memory_.info().peer_slots != shards_.owned())
@@ -89,11 +89,11 @@ class latency_claims {
         lines_.give_back(line);
     }
 
-    [[nodiscard]] const segment& memory() const noexcept { return memory_; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return memory_; }
     [[nodiscard]] const latency_shards& shards() const noexcept { return shards_; }
 
  private:
-    segment memory_;
+    holdfast::segment memory_;
     latency_shards shards_;
     std::mutex mutex_;  // peers and lines are for one thread at a time; claims are rare
     std::optional<peers> peers_;
@@ -113,7 +113,7 @@ class latency_recorder {
     }
     ~latency_recorder() {
         // In a forked child the line is the parent's, and so is the lock: neither is ours to give back.
-        if (claims_ && claims_->memory().writable()) claims_->give_back(line_);
+        if (claims_ && claims_->segment().writable()) claims_->give_back(line_);
     }
 
     /// Counts one latency. Wait-free, 1 to 2 ns; in a forked child it does nothing: attach there.
@@ -166,18 +166,19 @@ class latency_histogram {
 
     /// A recorder for one thread. Threads: any. Cost: a system call for each shard that is taken already.
     [[nodiscard]] latency_recorder recorder() const {
-        if (!memory().writable())
-            throw error(errc::forked, memory().uri(), "the handle was inherited by fork; attach in this process");
+        if (!segment().writable())
+            throw error(errc::forked, segment().uri(), "the handle was inherited by fork; attach in this process");
         return latency_recorder(claims_);
     }
 
     /// All that was ever recorded, by the living and the dead. Cost: about 1 us a shard.
     [[nodiscard]] histogram_counts merged() const { return claims_->shards().merged(); }
 
-    [[nodiscard]] const segment& memory() const noexcept { return claims_->memory(); }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return claims_->segment(); }
 
  private:
-    explicit latency_histogram(segment memory) : claims_(std::make_shared<detail::latency_claims>(std::move(memory))) {}
+    explicit latency_histogram(holdfast::segment memory)
+        : claims_(std::make_shared<detail::latency_claims>(std::move(memory))) {}
 
     std::shared_ptr<detail::latency_claims> claims_;
 };
@@ -193,16 +194,16 @@ class latency_histogram_reader {
     /// All that was ever recorded. Counts only grow, so two copies can be subtracted (histogram_counts::since).
     [[nodiscard]] histogram_counts merged() const { return shards_.merged(); }
 
-    [[nodiscard]] const segment& memory() const noexcept { return memory_; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return memory_; }
 
  private:
-    explicit latency_histogram_reader(segment memory) : memory_(std::move(memory)) {
+    explicit latency_histogram_reader(holdfast::segment memory) : memory_(std::move(memory)) {
         const std::span<const std::byte> bytes = memory_.bytes();
         // Never written through: this class only loads, and the mapping is read-only.
         shards_ = detail::latency_shards_of(memory_, {const_cast<std::byte*>(bytes.data()), bytes.size()});
     }
 
-    segment memory_;
+    holdfast::segment memory_;
     detail::latency_shards shards_;
 };
 

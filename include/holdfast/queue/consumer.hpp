@@ -44,11 +44,12 @@ class queue_consumer {
     /// Throws: as segment::attach; kind_mismatch, version_mismatch, geometry_mismatch; no_space while another consumer
     /// lives; not_found, no_permission (NAME.peers); corrupt.
     [[nodiscard]] static queue_consumer attach(std::string_view uri, const queue_consumer_options& options = {}) {
-        return queue_consumer(std::make_shared<const segment>(segment::attach(uri, access::read_only, options.segment)),
-                              options);
+        return queue_consumer(
+            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options.segment)),
+            options);
     }
     /// A consumer of a mapping that somebody already has. Throws: as attach.
-    explicit queue_consumer(std::shared_ptr<const segment> from, const queue_consumer_options& options = {})
+    explicit queue_consumer(std::shared_ptr<const holdfast::segment> from, const queue_consumer_options& options = {})
         : segment_(std::move(from)), how_(options.how) {
         const auto geometry = detail::queue_geometry_of(*segment_, layout::queue_form::bytes);
         rings_ = geometry.rings;
@@ -162,12 +163,12 @@ class queue_consumer {
         const auto damage = core_.fault();
         return damage ? damage : segment_->fault();
     }
-    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 
  private:
     [[nodiscard]] bool ours() const noexcept { return segment_ != nullptr && guard_.same_process(); }
 
-    std::shared_ptr<const segment> segment_;
+    std::shared_ptr<const holdfast::segment> segment_;
     memory::fork_guard guard_;
     std::optional<detail::queue_place> place_;
     layout::queue_read_core core_;

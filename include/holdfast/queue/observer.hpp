@@ -21,10 +21,10 @@ class queue_observer {
  public:
     /// Throws: as segment::attach; kind_mismatch, version_mismatch, geometry_mismatch.
     [[nodiscard]] static queue_observer attach(std::string_view uri, const attach_options& options = {}) {
-        return queue_observer(std::make_shared<const segment>(segment::attach(uri, access::read_only, options)),
-                              options.trust);
+        return queue_observer(
+            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options)), options.trust);
     }
-    explicit queue_observer(std::shared_ptr<const segment> from, const memory::trust& whom = {})
+    explicit queue_observer(std::shared_ptr<const holdfast::segment> from, const memory::trust& whom = {})
         : segment_(std::move(from)) {
         segment_->require(container_kind::queue, queue_layout_version);
         geometry_ = layout::queue_geometry::parse(segment_->info().geometry, segment_->bytes().size(), segment_->uri());
@@ -73,10 +73,10 @@ class queue_observer {
     [[nodiscard]] layout::queue_verification verify() const {
         return layout::verify_queue(segment_->bytes(), geometry_, consumer_);
     }
-    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 
  private:
-    std::shared_ptr<const segment> segment_;
+    std::shared_ptr<const holdfast::segment> segment_;
     layout::queue_geometry geometry_;
     std::optional<peers> table_;
     const layout::queue_side* consumer_ = nullptr;

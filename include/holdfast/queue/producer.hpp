@@ -33,7 +33,7 @@ struct queue_options {
 /// Puts messages into a queue. Holds the segment's lease: one producer at a time. Move-only.
 ///
 /// Threads: one at a time. After a crash: what was committed is there, whole; an open claim or batch is not.
-/// A handle that was moved from answers read_only to what changes the queue or waits; stats(), fault(), underlying()
+/// A handle that was moved from answers read_only to what changes the queue or waits; stats(), fault(), segment()
 /// and the like require one that was not.
 class queue_producer {
  public:
@@ -53,8 +53,8 @@ class queue_producer {
         return queue_producer(segment::attach(uri, access::read_write, options), options.trust);
     }
     /// Takes over a segment attached read-write by other means (descriptors). Throws: as attach; read_only.
-    explicit queue_producer(segment from, const memory::trust& whom = {})
-        : segment_(std::make_shared<segment>(std::move(from))) {
+    explicit queue_producer(holdfast::segment from, const memory::trust& whom = {})
+        : segment_(std::make_shared<holdfast::segment>(std::move(from))) {
         if (!segment_->writable())
             throw error(errc::read_only, segment_->uri(), "a queue's producer needs the segment attached read-write");
         const auto geometry = detail::queue_geometry_of(*segment_, layout::queue_form::bytes);
@@ -182,13 +182,13 @@ class queue_producer {
     [[nodiscard]] queue_consumer consumer(delivery how = delivery::at_least_once) const {
         return queue_consumer(segment_, {.how = how});
     }
-    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 
  private:
     [[nodiscard]] bool writable() const noexcept { return segment_ != nullptr && segment_->writable(); }
     void ring() noexcept { detail::ring_if_asleep(core_, rings_); }
 
-    std::shared_ptr<segment> segment_;
+    std::shared_ptr<holdfast::segment> segment_;
     std::optional<detail::queue_place> place_;
     layout::queue_write_core core_;
     bool rings_ = true;

@@ -95,8 +95,8 @@ class queue<T>::producer {
         return producer(segment::attach(uri, access::read_write, options), options.trust);
     }
     /// Takes over a segment attached read-write by other means (descriptors). Throws: as attach; read_only.
-    explicit producer(segment from, const memory::trust& whom = {})
-        : segment_(std::make_shared<segment>(std::move(from))) {
+    explicit producer(holdfast::segment from, const memory::trust& whom = {})
+        : segment_(std::make_shared<holdfast::segment>(std::move(from))) {
         if (!segment_->writable())
             throw error(errc::read_only, segment_->uri(), "a queue's producer needs the segment attached read-write");
         const auto geometry = detail::queue_geometry_of(*segment_, layout::queue_form::elements);
@@ -187,7 +187,7 @@ class queue<T>::producer {
     [[nodiscard]] typename queue<T>::consumer make_consumer(delivery how = delivery::at_least_once) const {
         return typename queue<T>::consumer(segment_, {.how = how});
     }
-    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 
  private:
     [[nodiscard]] bool writable() const noexcept { return segment_ != nullptr && segment_->writable(); }
@@ -210,7 +210,7 @@ class queue<T>::producer {
             std::memcpy(core_.slot(first), values.data() + first, (values.size() - first) * sizeof(T));
     }
 
-    std::shared_ptr<segment> segment_;
+    std::shared_ptr<holdfast::segment> segment_;
     std::optional<detail::queue_place> place_;
     layout::queue_element_write_core core_;
     bool claimed_ = false;
@@ -224,10 +224,11 @@ class queue<T>::consumer {
  public:
     /// Throws: as queue_consumer::attach; schema_mismatch.
     [[nodiscard]] static consumer attach(std::string_view uri, const queue_consumer_options& options = {}) {
-        return consumer(std::make_shared<const segment>(segment::attach(uri, access::read_only, options.segment)),
-                        options);
+        return consumer(
+            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options.segment)),
+            options);
     }
-    explicit consumer(std::shared_ptr<const segment> from, const queue_consumer_options& options = {})
+    explicit consumer(std::shared_ptr<const holdfast::segment> from, const queue_consumer_options& options = {})
         : segment_(std::move(from)), how_(options.how) {
         const auto geometry = detail::queue_geometry_of(*segment_, layout::queue_form::elements);
         detail::require_queue_element<T>(*segment_, geometry, false);
@@ -341,7 +342,7 @@ class queue<T>::consumer {
         const auto damage = core_.fault();
         return damage ? damage : segment_->fault();
     }
-    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 
  private:
     [[nodiscard]] bool ours() const noexcept { return segment_ != nullptr && guard_.same_process(); }
@@ -361,7 +362,7 @@ class queue<T>::consumer {
         if (first != out.size()) std::memcpy(out.data() + first, core_.slot(first), (out.size() - first) * sizeof(T));
     }
 
-    std::shared_ptr<const segment> segment_;
+    std::shared_ptr<const holdfast::segment> segment_;
     memory::fork_guard guard_;
     std::optional<detail::queue_place> place_;
     layout::queue_element_read_core core_;

@@ -99,10 +99,10 @@ class snapshot_pinned_reader {
     /// Throws: as snapshot_reader::attach; not_found (made without pinned readers), no_permission (NAME.peers),
     /// no_space (as many readers are registered as the snapshot was made for).
     [[nodiscard]] static snapshot_pinned_reader attach(std::string_view uri, const attach_options& options = {}) {
-        return snapshot_pinned_reader(std::make_shared<const segment>(segment::attach(uri, access::read_only, options)),
-                                      options.trust);
+        return snapshot_pinned_reader(
+            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options)), options.trust);
     }
-    explicit snapshot_pinned_reader(std::shared_ptr<const segment> from, const memory::trust& whom = {}) {
+    explicit snapshot_pinned_reader(std::shared_ptr<const holdfast::segment> from, const memory::trust& whom = {}) {
         const layout::snapshot_read_core core(from->bytes(), detail::snapshot_geometry_of(*from));
         peers table = peers::open(*from, whom);
         const std::optional<std::uint32_t> slot = table.claim();
@@ -144,7 +144,7 @@ class snapshot_pinned_reader {
     [[nodiscard]] std::optional<errc> fault() const noexcept {
         return state_->corrupt ? std::optional(errc::corrupt) : state_->from->fault();
     }
-    [[nodiscard]] const segment& underlying() const noexcept { return *state_->from; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *state_->from; }
     /// The newest version published, whether held or not; 0 before the first. Cost: one load.
     [[nodiscard]] std::uint64_t version() const noexcept {
         return layout::snapshot_version_of(state_->core.core().current());

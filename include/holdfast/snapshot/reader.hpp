@@ -37,10 +37,11 @@ class snapshot_reader {
  public:
     /// Throws: as segment::attach; kind_mismatch, version_mismatch, geometry_mismatch.
     [[nodiscard]] static snapshot_reader attach(std::string_view uri, const attach_options& options = {}) {
-        return snapshot_reader(std::make_shared<const segment>(segment::attach(uri, access::read_only, options)));
+        return snapshot_reader(
+            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options)));
     }
     /// A reader of a mapping that somebody already has (heap: and anon: have no other way).
-    explicit snapshot_reader(std::shared_ptr<const segment> from)
+    explicit snapshot_reader(std::shared_ptr<const holdfast::segment> from)
         : segment_(std::move(from)), core_(segment_->bytes(), detail::snapshot_geometry_of(*segment_)) {}
 
     /// Copies the current object to the front of `out`.
@@ -81,8 +82,8 @@ class snapshot_reader {
         return found;
     }
 
-    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
-    [[nodiscard]] const std::shared_ptr<const segment>& shared() const noexcept { return segment_; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
+    [[nodiscard]] const std::shared_ptr<const holdfast::segment>& shared() const noexcept { return segment_; }
     [[nodiscard]] const layout::snapshot_read_core& core() const noexcept { return core_; }
 
  private:
@@ -91,7 +92,7 @@ class snapshot_reader {
         return result;
     }
 
-    std::shared_ptr<const segment> segment_;
+    std::shared_ptr<const holdfast::segment> segment_;
     layout::snapshot_read_core core_;
     bool corrupt_ = false;
 };

@@ -71,7 +71,7 @@ class snapshot {
     /// Throws: as snapshot_writer::attach; schema_mismatch.
     [[nodiscard]] static snapshot attach(std::string_view uri, const attach_options& options = {}) {
         snapshot result(snapshot_writer::attach(uri, options));
-        detail::require_record<T>(result.writer_.underlying(), true);
+        detail::require_record<T>(result.writer_.segment(), true);
         return result;
     }
 
@@ -82,7 +82,7 @@ class snapshot {
     [[nodiscard]] std::uint64_t version() const noexcept { return writer_.version(); }
     [[nodiscard]] reader make_reader() const { return reader(writer_.reader()); }
     [[nodiscard]] pinned_reader make_pinned_reader() const { return pinned_reader(writer_.pinned_reader()); }
-    [[nodiscard]] const segment& underlying() const noexcept { return writer_.underlying(); }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return writer_.segment(); }
 
  private:
     explicit snapshot(snapshot_writer writer) : writer_(std::move(writer)) {}
@@ -105,7 +105,7 @@ class snapshot<T>::reader {
         return reader(snapshot_reader::attach(uri, options));
     }
     explicit reader(snapshot_reader from) : reader_(std::move(from)) {
-        detail::require_record<T>(reader_.underlying(), false);
+        detail::require_record<T>(reader_.segment(), false);
     }
 
     /// The newest value. Cost: a copy of T and three loads.
@@ -171,7 +171,7 @@ class snapshot<T>::pinned_reader {
         return pinned_reader(snapshot_pinned_reader::attach(uri, options));
     }
     explicit pinned_reader(snapshot_pinned_reader from) : reader_(std::move(from)) {
-        detail::require_record<T>(reader_.underlying(), false);
+        detail::require_record<T>(reader_.segment(), false);
     }
 
     /// The newest version; while any view is alive, the version that view holds. Cost: as snapshot_pinned_reader::pin.

@@ -100,11 +100,11 @@ class snapshot_writer {
     /// A registered reader in this process, on this very mapping.
     [[nodiscard]] snapshot_pinned_reader pinned_reader() const { return snapshot_pinned_reader(segment_); }
 
-    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 
     /// Takes over a segment attached read-write by other means (descriptors). Throws: as attach; read_only.
-    explicit snapshot_writer(segment from, const memory::trust& whom = {})
-        : segment_(std::make_shared<segment>(std::move(from))) {
+    explicit snapshot_writer(holdfast::segment from, const memory::trust& whom = {})
+        : segment_(std::make_shared<holdfast::segment>(std::move(from))) {
         if (!segment_->writable())
             throw error(errc::read_only, segment_->uri(), "a snapshot's writer needs the segment attached read-write");
         const auto geometry = detail::snapshot_geometry_of(*segment_);
@@ -122,7 +122,7 @@ class snapshot_writer {
         return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
     }
 
-    std::shared_ptr<segment> segment_;
+    std::shared_ptr<holdfast::segment> segment_;
     std::optional<peers> peers_;
     layout::snapshot_write_core core_;
 };

@@ -60,9 +60,9 @@ class dynamic_sorted_index_publisher {
         return dynamic_sorted_index_publisher(snapshot_writer::attach(uri, options));
     }
     explicit dynamic_sorted_index_publisher(snapshot_writer writer)
-        : writer_(std::move(writer)), shape_(detail::index_shape_of(writer_.underlying())) {
-        if (!detail::is_published_index(writer_.underlying()))
-            throw error(errc::kind_mismatch, writer_.underlying().uri(), "not a snapshot of sorted indexes");
+        : writer_(std::move(writer)), shape_(detail::index_shape_of(writer_.segment())) {
+        if (!detail::is_published_index(writer_.segment()))
+            throw error(errc::kind_mismatch, writer_.segment().uri(), "not a snapshot of sorted indexes");
     }
 
     [[nodiscard]] const index_shape& shape() const noexcept { return shape_; }
@@ -72,7 +72,7 @@ class dynamic_sorted_index_publisher {
     /// Throws: sorted_index_error, before anything was touched; invalid_argument for a builder of another shape.
     publish_result publish(dynamic_sorted_index_builder& builder) {
         if (builder.shape_words() != shape_.words())
-            throw error(errc::invalid_argument, writer_.underlying().uri(),
+            throw error(errc::invalid_argument, writer_.segment().uri(),
                         "the builder's records are not of this index's schema; take one from make_builder()");
         builder.finish();
         const prepare_result room = writer_.prepare(builder.image_bytes());
@@ -110,7 +110,7 @@ class sorted_index_publisher {
     /// Throws: as snapshot_writer::attach; kind_, geometry_ or schema_mismatch.
     [[nodiscard]] static sorted_index_publisher attach(std::string_view uri, const attach_options& options = {}) {
         sorted_index_publisher result(dynamic_sorted_index_publisher::attach(uri, options));
-        const segment& from = result.publisher_.writer().underlying();
+        const holdfast::segment& from = result.publisher_.writer().segment();
         std::string why;
         const container_schema wanted{schema_of<K>("key"), schema_of<V>("value")};
         if (compare(container_schema::parse(from.info().schema), wanted, why) != schema_relation::same)
@@ -126,7 +126,7 @@ class sorted_index_publisher {
     [[nodiscard]] reader_type reader(bool pinned = false) const {
         return reader_type(publisher_.writer().reader().shared(), {.pinned = pinned, .attach = {}});
     }
-    [[nodiscard]] const segment& underlying() const noexcept { return publisher_.writer().underlying(); }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return publisher_.writer().segment(); }
 
  private:
     explicit sorted_index_publisher(dynamic_sorted_index_publisher publisher) : publisher_(std::move(publisher)) {}

@@ -82,7 +82,7 @@ namespace detail {
 template <class View>
 class index_source {
  public:
-    index_source(std::shared_ptr<const segment> from, View view, bool pinned, const memory::trust& whom)
+    index_source(std::shared_ptr<const holdfast::segment> from, View view, bool pinned, const memory::trust& whom)
         : segment_(std::move(from)), view_(std::move(view)) {
         if (!is_published_index(*segment_)) {
             if (const char* wrong = view_.parse(segment_->bytes()))
@@ -115,7 +115,7 @@ class index_source {
     [[nodiscard]] std::optional<errc> fault() const noexcept {
         return corrupt_ ? std::optional(errc::corrupt) : segment_->fault();
     }
-    [[nodiscard]] const segment& underlying() const noexcept { return *segment_; }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 
  private:
     template <class Use>
@@ -158,7 +158,7 @@ class index_source {
         return {why, 0, 0};
     }
 
-    std::shared_ptr<const segment> segment_;
+    std::shared_ptr<const holdfast::segment> segment_;
     std::optional<layout::snapshot_read_core> core_;
     std::optional<snapshot_pinned_reader> pinned_;
     View view_;
@@ -225,9 +225,11 @@ class sorted_index_reader {
     /// and no_space (no place for a pinned reader).
     [[nodiscard]] static sorted_index_reader attach(std::string_view uri, const sorted_index_options& options = {}) {
         return sorted_index_reader(
-            std::make_shared<const segment>(segment::attach(uri, access::read_only, options.attach)), options);
+            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options.attach)),
+            options);
     }
-    explicit sorted_index_reader(std::shared_ptr<const segment> from, const sorted_index_options& options = {})
+    explicit sorted_index_reader(std::shared_ptr<const holdfast::segment> from,
+                                 const sorted_index_options& options = {})
         : source_(checked(std::move(from)), view{}, options.pinned, options.attach.trust) {}
 
     /// The record of exactly that key. Cost: a binary search and a copy of the record.
@@ -265,10 +267,11 @@ class sorted_index_reader {
     [[nodiscard]] std::uint64_t version() const noexcept { return source_.version(); }
     [[nodiscard]] std::optional<errc> fault() const noexcept { return source_.fault(); }
     void release() noexcept { source_.release(); }
-    [[nodiscard]] const segment& underlying() const noexcept { return source_.underlying(); }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return source_.segment(); }
 
  private:
-    [[nodiscard]] static std::shared_ptr<const segment> checked(std::shared_ptr<const segment> from) {
+    [[nodiscard]] static std::shared_ptr<const holdfast::segment> checked(
+        std::shared_ptr<const holdfast::segment> from) {
         const index_shape stored = detail::index_shape_of(*from);
         std::string why;
         const container_schema wanted{schema_of<K>("key"), schema_of<V>("value")};
@@ -338,9 +341,11 @@ class dynamic_sorted_index_reader {
     [[nodiscard]] static dynamic_sorted_index_reader attach(std::string_view uri,
                                                             const sorted_index_options& options = {}) {
         return dynamic_sorted_index_reader(
-            std::make_shared<const segment>(segment::attach(uri, access::read_only, options.attach)), options);
+            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options.attach)),
+            options);
     }
-    explicit dynamic_sorted_index_reader(std::shared_ptr<const segment> from, const sorted_index_options& options = {})
+    explicit dynamic_sorted_index_reader(std::shared_ptr<const holdfast::segment> from,
+                                         const sorted_index_options& options = {})
         : shape_(std::make_shared<const index_shape>(detail::index_shape_of(*from))),
           schema_(container_schema::parse(from->info().schema)),
           source_(std::move(from), view(shape_), options.pinned, options.attach.trust) {}
@@ -369,7 +374,7 @@ class dynamic_sorted_index_reader {
     [[nodiscard]] std::uint64_t version() const noexcept { return source_.version(); }
     [[nodiscard]] std::optional<errc> fault() const noexcept { return source_.fault(); }
     void release() noexcept { source_.release(); }
-    [[nodiscard]] const segment& underlying() const noexcept { return source_.underlying(); }
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return source_.segment(); }
 
  private:
     template <class Find>
