@@ -100,7 +100,7 @@ class array : public detail::array_queries<array<T>, T> {
     ~array() = default;
 
     /// A reader on this very mapping, for other threads. It keeps the mapping, and with it the lease, until it goes.
-    [[nodiscard]] array_reader<T> reader() const { return array_reader<T>(segment_); }
+    [[nodiscard]] array_reader<T> make_reader() const { return array_reader<T>(segment_); }
 
     /// Replaces an element. Readers see the old or the new one.
     void store(std::uint64_t index, const T& value) {

@@ -157,7 +157,7 @@ class block_store : public detail::block_store_queries<block_store> {
     /// What attach() found and finished.
     [[nodiscard]] const block_store_recovery& recovery() const noexcept { return core_->recovery(); }
     /// A reader on this very mapping, for other threads. It keeps the mapping, and with it the lease, until it goes.
-    [[nodiscard]] block_store_reader reader() const { return block_store_reader(segment_); }
+    [[nodiscard]] block_store_reader make_reader() const { return block_store_reader(segment_); }
     [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 
     /// Takes over a segment attached read-write by other means. Throws: as attach; read_only.

@@ -194,7 +194,7 @@ class hash_map : public detail::hash_map_queries<hash_map<K>, K> {
     /// How often an entry came, changed or went since the map was made.
     [[nodiscard]] std::uint64_t changes() const noexcept { return core_->changes(); }
     /// A reader on this very mapping, for other threads. It keeps the mapping, and with it the lease, until it goes.
-    [[nodiscard]] hash_map_reader<K> reader() const { return hash_map_reader<K>(segment_, clock_); }
+    [[nodiscard]] hash_map_reader<K> make_reader() const { return hash_map_reader<K>(segment_, clock_); }
     [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 
     /// Takes over a segment attached read-write by other means. Throws: as attach; read_only.

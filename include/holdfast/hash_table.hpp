@@ -101,7 +101,7 @@ class hash_table : public detail::hash_table_queries<hash_table<K, V>, K, V> {
     ~hash_table() = default;
 
     /// A reader on this very mapping, for other threads. It keeps the mapping, and with it the lease, until it goes.
-    [[nodiscard]] hash_table_reader<K, V> reader() const { return hash_table_reader<K, V>(segment_); }
+    [[nodiscard]] hash_table_reader<K, V> make_reader() const { return hash_table_reader<K, V>(segment_); }
 
     /// Adds an entry unless the key is there. Returns: inserted, exists, full, read_only or corrupt.
     result try_insert(const K& key, const V& value) noexcept {

@@ -83,7 +83,7 @@ int serve_requests(const worker_arguments& arguments) {
     memory::install_truncation_guard();
 
     const shared_counts counts = shared_counts::attach(arguments.options.name);
-    latency_recorder latency = counts.latency.recorder();
+    latency_recorder latency = counts.latency.make_recorder();
     request_counters refused(counts.counters, arguments.index);
     api routes(arguments.options, arguments.index, counts);
 

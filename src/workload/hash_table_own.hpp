@@ -27,7 +27,7 @@ class own_table {
     static std::string version() { return own_version(); }
 
     explicit own_table(const table_request& request)
-        : table_(table::create("memfd:", options_for(request))), reader_(table_.reader()) {}
+        : table_(table::create("memfd:", options_for(request))), reader_(table_.make_reader()) {}
 
     bool find(std::uint64_t key, Value& out) const {
         const std::optional<Value> found = reader_.find(key);

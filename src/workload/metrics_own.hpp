@@ -26,7 +26,7 @@ class own_latency_histogram final : public quantile_method {
 
  private:
     latency_histogram histogram_ = latency_histogram::create("anon:", {.shards = 1});
-    latency_recorder recorder_ = histogram_.recorder();
+    latency_recorder recorder_ = histogram_.make_recorder();
 };
 
 class own_tail_tracker final : public quantile_method {
@@ -39,7 +39,7 @@ class own_tail_tracker final : public quantile_method {
 
  private:
     latency_histogram histogram_ = latency_histogram::create("anon:", {.shards = 1});
-    latency_recorder recorder_ = histogram_.recorder();
+    latency_recorder recorder_ = histogram_.make_recorder();
     tail_state state_;
     tail_tracker<latency_recorder> tracker_{state_, recorder_};
 };

@@ -123,7 +123,7 @@ TYPED_TEST(ArrayConcurrency, ReadersSeeWholeElementsAndNeverGoBack) {
     for (const u64 size : {20U, 3000U}) {
         stage<TypeParam> s(size);
         const u64 seed = random();
-        const auto reader = s.numbers.reader();
+        const auto reader = s.numbers.make_reader();
         std::vector<std::thread> threads;
         threads.emplace_back([&] { s.read_singles(reader, seed); });
         threads.emplace_back([&] { s.read_ranges(reader); });
@@ -140,7 +140,7 @@ TYPED_TEST(ArrayConcurrency, ReadersSeeWholeElementsAndNeverGoBack) {
 // Narrow elements in place, as atomic words; and a counter that only grows.
 TEST(ArrayConcurrencyWords, CountersOnlyGrow) {
     auto counts = array<u64>::create("heap:", {.size = 10});
-    const auto reader = counts.reader();
+    const auto reader = counts.make_reader();
     std::atomic<bool> done{false}, wrong{false};
     std::thread thread([&] {
         u64 last = 0;

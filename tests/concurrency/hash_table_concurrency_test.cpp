@@ -157,7 +157,7 @@ TYPED_TEST(HashTableConcurrency, ReadersSeeWholeValuesNeverMissAndNeverGoBack) {
     for (u64 capacity : {70U, 3000U}) {
         stage<TypeParam> s(capacity);
         const u64 seed = random();
-        const auto reader = s.table.reader();
+        const auto reader = s.table.make_reader();
         std::vector<std::thread> threads;
         threads.emplace_back([&] { s.read_stable(reader, seed); });
         threads.emplace_back([&] { s.read_churn(reader, seed); });
@@ -175,7 +175,7 @@ TYPED_TEST(HashTableConcurrency, ReadersSeeWholeValuesNeverMissAndNeverGoBack) {
 TEST(HashTableConcurrencyOneWord, CounterOnlyGrows) {
     auto table = hash_table<u64, u64>::create("heap:", {.capacity = 10});
     ASSERT_TRUE(table.try_insert(1, 0));
-    const auto reader = table.reader();
+    const auto reader = table.make_reader();
     std::atomic<bool> done{false};
     std::atomic<bool> wrong{false};
     std::thread thread([&] {
@@ -197,7 +197,7 @@ TEST(HashTableConcurrencyRecount, ReadersMissNothingMeanwhile) {
     auto table = hash_table<u64, u64>::create("heap:", {.capacity = 2000});
     u64 count = 0;
     while (table.try_insert(count, count)) ++count;
-    const auto reader = table.reader();
+    const auto reader = table.make_reader();
     std::atomic<bool> done{false};
     std::atomic<bool> missed{false};
     std::thread thread([&] {
@@ -224,7 +224,7 @@ TYPED_TEST(HashTableConcurrencyVerify, AWorkingWriterNeverLooksLikeDamage) {
         auto table = hash_table<u64, TypeParam>::create("heap:", {.capacity = capacity});
         const TypeParam value{}, other = TypeParam::make(1, 1);
         for (u64 key = 0; key < capacity; ++key) ASSERT_TRUE(table.try_insert(key, value));
-        const auto reader = table.reader();
+        const auto reader = table.make_reader();
         std::atomic<bool> done{false};
         u64 findings = 0, rounds = 0;
         std::thread thread([&] {

@@ -62,7 +62,7 @@ class QueueConcurrency : public ::testing::TestWithParam<bool> {};
 TEST_P(QueueConcurrency, EverythingArrivesInOrderAndWhole) {
     const std::uint64_t messages = scaled(200'000);
     auto producer = queue_producer::create("heap:", ring_of(1024, GetParam()));
-    queue_consumer consumer = producer.consumer();
+    queue_consumer consumer = producer.make_consumer();
     std::thread putting([&] {
         for (std::uint64_t i = 0; i < messages;) {
             const std::uint64_t batch = i % 5 == 0 && i + 3 <= messages ? 3 : 1;
@@ -188,7 +188,7 @@ TEST(QueueWaiting, NoWakeIsLost) {
 
 TEST(QueueWaiting, ASleeperIsWokenByThePushNotByItsCap) {
     auto producer = queue_producer::create("heap:", ring_of(1024, true));
-    queue_consumer consumer = producer.consumer();
+    queue_consumer consumer = producer.make_consumer();
     std::thread putting([&] {
         while (consumer.segment().bytes().empty()) std::this_thread::yield();
         const queue_observer look(std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.segment()));
@@ -201,7 +201,7 @@ TEST(QueueWaiting, ASleeperIsWokenByThePushNotByItsCap) {
 
 TEST(QueueWaiting, AFullProducerIsWokenOnceAnEighthIsFree) {
     auto producer = queue_producer::create("heap:", ring_of(4096, true));
-    queue_consumer consumer = producer.consumer();
+    queue_consumer consumer = producer.make_consumer();
     std::uint64_t sent = 0;
     while (producer.try_push(message_of(sent, 24))) ++sent;  // 32 bytes each
     std::atomic<bool> woken{false};
@@ -255,7 +255,7 @@ TEST(QueueWaiting, SignalsDoNotHideADeath) {
 // Records of one size, so that position and counts tell each other exactly; looked at while both sides work.
 TEST(QueueStats, CountsThatAreReportedBelongTogether) {
     auto producer = queue_producer::create("heap:", ring_of(1024, false));
-    queue_consumer consumer = producer.consumer();
+    queue_consumer consumer = producer.make_consumer();
     const queue_observer look(std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.segment()));
     std::atomic<bool> stop{false};
     std::thread working([&] {
@@ -289,7 +289,7 @@ TEST(QueueVerify, FindsNoDamageInAWorkingQueue) {
         GTEST_SKIP() << "needs: a build without thread sanitizer (a look at freed space is a race "
                         "in the letter, and is thrown away)";
     auto producer = queue_producer::create("heap:", ring_of(512, true));
-    queue_consumer consumer = producer.consumer();
+    queue_consumer consumer = producer.make_consumer();
     const queue_observer look(std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.segment()));
     std::atomic<bool> stop{false};
     std::thread putting([&] {

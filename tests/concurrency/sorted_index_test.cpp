@@ -72,7 +72,7 @@ void run(bool pinned, std::uint32_t slots) {
     std::atomic<std::uint64_t> answers{0}, wrong{0}, contended{0};
     std::vector<std::thread> threads;
     for (std::uint32_t i = 0; i < readers; ++i)
-        threads.emplace_back([&, i, reader = publisher.reader(pinned)]() mutable {
+        threads.emplace_back([&, i, reader = publisher.make_reader(pinned)]() mutable {
             std::uint64_t last = 0, key = i;
             // Relaxed throughout: totals that are looked at after the threads were joined.
             while (!stop.load(std::memory_order_relaxed)) {

@@ -51,7 +51,7 @@ class ArrayOnShareableKind : public ArrayOnEveryKind {};
 TEST_P(ArrayOnEveryKind, RandomStoresEqualAModel) {
     test::seeded_random random;
     auto readings = array<reading>::create(place.uri(), {.size = 400});
-    const auto reader = readings.reader();
+    const auto reader = readings.make_reader();
     std::vector<reading> model(400, reading{});
     for (int i = 0; i < 3000; ++i) {
         const u64 at = random.below(400);
@@ -88,7 +88,7 @@ TEST_P(ArrayOnEveryKind, RandomStoresEqualAModel) {
 TEST_P(ArrayOnEveryKind, TheReaderKeepsTheMappingAliveWithoutTheWriter) {
     auto counts = std::make_unique<array<u64>>(array<u64>::create(place.uri(), {.size = 100}));
     counts->fill(7);
-    const auto reader = counts->reader();
+    const auto reader = counts->make_reader();
     counts.reset();
     EXPECT_EQ(reader[99], 7U);
 }

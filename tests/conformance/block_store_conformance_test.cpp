@@ -42,7 +42,7 @@ class BlockStoreShareable : public BlockStoreEverywhere {
 
 TEST_P(BlockStoreEverywhere, ValuesComeBackByTheirHandles) {
     block_store store = make();
-    const block_store_reader reader = store.reader();
+    const block_store_reader reader = store.make_reader();
     std::map<std::uint64_t, std::size_t> kept;
     for (std::size_t bytes = 0; bytes < 3000; bytes = bytes * 2 + 1) {
         const block_result result = store.allocate(whole_object(bytes, bytes));
@@ -116,7 +116,7 @@ TEST_P(BlockStoreEverywhere, AFullStoreSaysSo) {
 TEST_P(BlockStoreEverywhere, TheReaderKeepsTheMappingAliveWithoutTheWriter) {
     auto store = std::make_unique<block_store>(make());
     const block_result kept = store->allocate(whole_object(1, 100));
-    const block_store_reader reader = store->reader();
+    const block_store_reader reader = store->make_reader();
     store.reset();
     std::vector<std::byte> out;
     ASSERT_TRUE(reader.read(kept.handle, out));

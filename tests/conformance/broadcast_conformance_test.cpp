@@ -76,7 +76,7 @@ class Shareable : public Everywhere {
 TEST_P(Everywhere, AReaderOnTheWritersMappingGetsEachMessage) {
     auto writer = broadcast_writer::create(place.uri(), ring_of(10'000));
     EXPECT_EQ(writer.capacity_bytes(), 16384U);
-    broadcast_reader reader = writer.reader();
+    broadcast_reader reader = writer.make_reader();
     std::vector<std::byte> out;
     EXPECT_EQ(reader.read(out).status, outcome::empty);
     for (int i = 0; i < 1000; ++i) {
@@ -92,14 +92,14 @@ TEST_P(Everywhere, AReaderOnTheWritersMappingGetsEachMessage) {
 TEST_P(Everywhere, TheReaderKeepsTheMappingAliveWithoutTheWriter) {
     auto writer = std::make_unique<broadcast_writer>(broadcast_writer::create(place.uri(), ring_of(4096)));
     ASSERT_EQ(publish(*writer), outcome::ok);
-    broadcast_reader reader = writer->reader();
+    broadcast_reader reader = writer->make_reader();
     writer.reset();
     EXPECT_EQ(read_one(reader), "");
 }
 
 TEST_P(Everywhere, ABatchOfSpansAppearsAtOnceOrNotAtAll) {
     auto writer = broadcast_writer::create(place.uri(), ring_of(4096));
-    auto reader = writer.reader();
+    auto reader = writer.make_reader();
     std::vector<std::vector<std::byte>> messages;
     for (std::uint64_t i = 1; i <= 5; ++i) messages.push_back(nth_message(i, bytes_max));
     ASSERT_EQ(writer.publish_batch(messages).count, 5U);
@@ -113,7 +113,7 @@ TEST_P(Everywhere, ABatchOfSpansAppearsAtOnceOrNotAtAll) {
 
 TEST_P(Everywhere, ABatchWhoseRangeThrowsLeavesNothingStaged) {
     auto writer = broadcast_writer::create(place.uri(), ring_of(4096));
-    auto reader = writer.reader();
+    auto reader = writer.make_reader();
     std::vector<std::vector<std::byte>> messages(3, std::vector<std::byte>(20));
     auto throwing = messages | std::views::transform([n = 0](std::vector<std::byte>& message) mutable {
                         if (++n == 3) throw 1;
@@ -129,7 +129,7 @@ TEST_P(Everywhere, ABatchWhoseRangeThrowsLeavesNothingStaged) {
 
 TEST_P(Everywhere, MessagesAreBuiltInPlaceAndSeenInPlace) {
     auto writer = broadcast_writer::create(place.uri(), ring_of(4096));
-    auto reader = writer.reader();
+    auto reader = writer.make_reader();
     for (std::uint8_t i = 0; i < 100; ++i) {
         const auto room = writer.claim(200);
         ASSERT_TRUE(room);
@@ -146,7 +146,7 @@ TEST_P(Everywhere, MessagesAreBuiltInPlaceAndSeenInPlace) {
 
 TEST_P(Everywhere, TheRingIsAContainerToAppendTo) {
     auto writer = broadcast_writer::create(place.uri(), ring_of(4096));
-    auto reader = writer.reader();
+    auto reader = writer.make_reader();
     const std::array<std::vector<std::byte>, 2> messages{nth_message(1, bytes_max), nth_message(2, bytes_max)};
     auto into = std::back_inserter(writer);
     for (const auto& message : messages) *into++ = message;
@@ -162,7 +162,7 @@ TEST_P(Everywhere, ReadersAreRanges) {
     static_assert(!std::is_copy_constructible_v<broadcast_reliable_reader>, "two readers in one slot");
     static_assert(publishes<broadcast_writer> && !publishes<broadcast_reader> && !publishes<broadcast_reliable_reader>);
     auto writer = broadcast_writer::create(place.uri(), ring_of(4096));
-    auto reader = writer.reader();
+    auto reader = writer.make_reader();
     std::vector<std::byte> buffer;
     std::uint64_t next = 1, lapped = 0;
     for (int round = 0; round < 20; ++round) {
@@ -330,7 +330,7 @@ TEST_P(Shareable, WithoutRoomForRegisteredReadersNobodyRegisters) {
 
 TEST_P(Everywhere, AWaitEndsWithTheMessageOrTheTime) {
     auto writer = broadcast_writer::create(place.uri(), ring_of(4096));
-    auto reader = writer.reader();
+    auto reader = writer.make_reader();
     EXPECT_EQ(reader.wait(std::chrono::milliseconds(2)).status, outcome::timed_out);
     ASSERT_EQ(publish(writer), outcome::ok);
     EXPECT_EQ(reader.wait(std::chrono::seconds(0)).status, outcome::ok);

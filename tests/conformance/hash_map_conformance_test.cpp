@@ -49,7 +49,7 @@ class HashMapShareable : public HashMapEverywhere {
 
 TEST_P(HashMapEverywhere, ValuesComeBackByTheirKeys) {
     text_map map = make();
-    const text_reader reader = map.reader();
+    const text_reader reader = map.make_reader();
     std::map<std::string, std::size_t> kept;
     for (std::size_t bytes = 0; bytes < 3000; bytes = bytes * 2 + 1) {
         const std::string key = "key " + std::string(bytes / 10, 'k');
@@ -97,7 +97,7 @@ TEST_P(HashMapEverywhere, TextsCountersAndVersions) {
     ASSERT_TRUE(map.find("greeting", text));
     EXPECT_EQ(text, "hello again");
     text = "longer than what is found there";
-    ASSERT_TRUE(map.reader().find("greeting", text));
+    ASSERT_TRUE(map.make_reader().find("greeting", text));
     EXPECT_EQ(text, "hello again");
     const std::uint64_t zero[2] = {};
     ASSERT_TRUE(map.set("hits", std::as_bytes(std::span(zero))));
@@ -149,7 +149,7 @@ TEST_P(HashMapEverywhere, RecordsAreKeys) {
     for (std::int32_t i = 0; i < 50; ++i) ASSERT_TRUE(map.set({i, -i, 7}, std::to_string(i)));
     std::string out;
     for (std::int32_t i = 0; i < 50; ++i) {
-        ASSERT_TRUE(map.reader().find({i, -i, 7}, out));
+        ASSERT_TRUE(map.make_reader().find({i, -i, 7}, out));
         EXPECT_EQ(out, std::to_string(i));
         EXPECT_FALSE(map.contains({i, -i, 8}));
     }
@@ -189,7 +189,7 @@ TEST_P(HashMapEverywhere, AFullMapSaysSoOrEvicts) {
 TEST_P(HashMapEverywhere, TheReaderKeepsTheMappingAliveWithoutTheWriter) {
     auto map = std::make_unique<text_map>(make());
     ASSERT_TRUE(map->set("k", "value"));
-    const text_reader reader = map->reader();
+    const text_reader reader = map->make_reader();
     map.reset();
     std::string out;
     ASSERT_TRUE(reader.find("k", out));

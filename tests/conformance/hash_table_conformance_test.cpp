@@ -63,7 +63,7 @@ class HashTableOnShareableKind : public HashTableOnEveryKind {};
 TEST_P(HashTableOnEveryKind, RandomOperationsEqualAModel) {
     test::seeded_random random;
     table_type table = table_type::create(place.uri(), {.capacity = 400});
-    const reader_type reader = table.reader();
+    const reader_type reader = table.make_reader();
     std::unordered_map<u64, reading> model;
     for (int i = 0; i < 5000; ++i) {
         const u64 key = random.below(600);

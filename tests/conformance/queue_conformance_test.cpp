@@ -62,7 +62,7 @@ TEST_P(Everywhere, MessagesComeOutInOrderAndCountsAreExact) {
     auto producer = queue_producer::create(place.uri(), ring_of(2000));
     EXPECT_EQ(producer.capacity_bytes(), 2048U);
     EXPECT_EQ(producer.message_bytes_max(), 1016U);
-    queue_consumer consumer = producer.consumer();
+    queue_consumer consumer = producer.make_consumer();
     std::vector<std::byte> out(consumer.message_bytes_max());
     EXPECT_EQ(consumer.try_pop(out).status, outcome::empty);
     std::uint64_t bytes = 0;
@@ -90,7 +90,7 @@ TEST_P(Everywhere, MessagesComeOutInOrderAndCountsAreExact) {
 
 TEST_P(Everywhere, ABufferTooSmallSaysWhatIsNeededAndTakesNothing) {
     auto producer = queue_producer::create(place.uri(), ring_of(1024));
-    queue_consumer consumer = producer.consumer();
+    queue_consumer consumer = producer.make_consumer();
     ASSERT_TRUE(producer.try_push(message_of(1, 100), type_of(1)));
     std::vector<std::byte> out(99);
     EXPECT_EQ(consumer.try_pop(out).status, outcome::too_small);
@@ -101,7 +101,7 @@ TEST_P(Everywhere, ABufferTooSmallSaysWhatIsNeededAndTakesNothing) {
 
 TEST_P(Everywhere, WorksWithRangesAndBackInserter) {
     auto producer = queue_producer::create(place.uri(), ring_of(4096));
-    queue_consumer consumer = producer.consumer();
+    queue_consumer consumer = producer.make_consumer();
     std::vector<std::vector<std::byte>> messages;
     for (std::uint64_t i = 0; i < 10; ++i) messages.push_back(message_of(i, 10 * i));
     std::ranges::copy(messages, std::back_inserter(producer));
@@ -127,7 +127,7 @@ TEST_P(Everywhere, WorksWithRangesAndBackInserter) {
 
 TEST_P(Everywhere, WhatUseThrowsInADrainPassesThroughAndKeepsTheMessage) {
     auto producer = queue_producer::create(place.uri(), ring_of(1024));
-    queue_consumer consumer = producer.consumer();
+    queue_consumer consumer = producer.make_consumer();
     for (std::uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(producer.try_push(message_of(i, 8), type_of(i)));
     unsigned seen = 0;
     EXPECT_THROW(consumer.drain(9, [&](const queue_message&) { return ++seen == 2 ? throw 1 : void(); }), int);
@@ -138,7 +138,7 @@ TEST_P(Everywhere, WhatUseThrowsInADrainPassesThroughAndKeepsTheMessage) {
 
 TEST_P(Everywhere, PopReleasesOnlyWhatFrontGave) {
     auto producer = queue_producer::create(place.uri(), ring_of(1024));
-    queue_consumer consumer = producer.consumer();
+    queue_consumer consumer = producer.make_consumer();
     for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(producer.try_push(message_of(i, 8), type_of(i)));
     EXPECT_TRUE(consumer.wait(10s));
     EXPECT_FALSE(consumer.pop()) << "a wait shows no message";
@@ -155,7 +155,7 @@ TEST_P(Everywhere, PopReleasesOnlyWhatFrontGave) {
 // `use` may take messages itself: nothing is passed that nobody was given.
 TEST_P(Everywhere, ADrainThatIsReenteredPassesEachMessageOnce) {
     auto producer = queue_producer::create(place.uri(), ring_of(1024));
-    queue_consumer consumer = producer.consumer();
+    queue_consumer consumer = producer.make_consumer();
     for (std::uint64_t i = 0; i < 6; ++i) ASSERT_TRUE(producer.try_push(message_of(i, 8), type_of(i)));
     std::vector<std::uint16_t> seen;
     std::vector<std::byte> out(8);
@@ -175,10 +175,10 @@ TEST_P(Everywhere, ADrainThatIsReenteredPassesEachMessageOnce) {
 
 TEST_P(Everywhere, OneConsumerAtATimeAndItsSuccessorGoesOn) {
     auto producer = queue_producer::create(place.uri(), ring_of(1024));
-    auto first = std::make_unique<queue_consumer>(producer.consumer());
+    auto first = std::make_unique<queue_consumer>(producer.make_consumer());
     EXPECT_TRUE(producer.consumer_alive());
     EXPECT_TRUE(first->producer_alive());
-    EXPECT_EQ(refusal_of([&] { (void)producer.consumer(); }), errc::no_space);
+    EXPECT_EQ(refusal_of([&] { (void)producer.make_consumer(); }), errc::no_space);
     for (std::uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(producer.try_push(message_of(i, 20), type_of(i)));
     std::vector<std::byte> out(100);
     ASSERT_TRUE(first->front());
@@ -187,7 +187,7 @@ TEST_P(Everywhere, OneConsumerAtATimeAndItsSuccessorGoesOn) {
     ASSERT_TRUE(is_message(first->try_pop(out), 2, 20));  // not acknowledged
     first.reset();
     EXPECT_FALSE(producer.consumer_alive());
-    queue_consumer second = producer.consumer(delivery::at_most_once);
+    queue_consumer second = producer.make_consumer(delivery::at_most_once);
     ASSERT_TRUE(is_message(second.try_pop(out), 2, 20)) << "at least once: the last one copied comes again";
     ASSERT_TRUE(is_message(second.try_pop(out), 3, 20));
     second = queue_consumer(std::move(second));
@@ -196,7 +196,7 @@ TEST_P(Everywhere, OneConsumerAtATimeAndItsSuccessorGoesOn) {
         EXPECT_EQ(second.front().status, outcome::read_only);  // NOLINT: a moved-from handle says so
         ASSERT_TRUE(is_message(third.try_pop(out), 4, 20));
     }
-    queue_consumer fourth = producer.consumer();
+    queue_consumer fourth = producer.make_consumer();
     EXPECT_EQ(fourth.front().status, outcome::empty) << "at most once: never again";
     EXPECT_EQ(fourth.stats().messages, 5U);
 }
@@ -205,7 +205,7 @@ TEST_P(Everywhere, WaitingEndsByDeadlineByDeathOrAtOnce) {
     for (const bool rings : {true, false}) {
         memory_place here{GetParam()};
         auto producer = std::make_unique<queue_producer>(queue_producer::create(here.uri(), ring_of(256, rings)));
-        queue_consumer consumer = producer->consumer();
+        queue_consumer consumer = producer->make_consumer();
         EXPECT_EQ(consumer.wait(0ns).status, outcome::timed_out);
         EXPECT_EQ(consumer.wait(2ms).status, outcome::timed_out);
         ASSERT_TRUE(producer->try_push(message_of(1, 8)));
@@ -245,7 +245,7 @@ TEST_P(Everywhere, AnotherKindOrFormIsRefused) {
 
 TEST_P(Everywhere, AForkedChildCanNeitherPutNorTake) {
     auto producer = queue_producer::create(place.uri(), ring_of(1024));
-    queue_consumer consumer = producer.consumer();
+    queue_consumer consumer = producer.make_consumer();
     ASSERT_TRUE(producer.try_push(message_of(1, 8), type_of(1)));
     child_process child([&]() -> std::string {
         if (producer.try_push(message_of(2, 8)).status != outcome::read_only) return "pushed";
@@ -262,7 +262,7 @@ TEST_P(Everywhere, AForkedChildCanNeitherPutNorTake) {
 
 TEST_P(Everywhere, AnObserverSeesBothSides) {
     auto producer = queue_producer::create(place.uri(), ring_of(1024));
-    queue_consumer consumer = producer.consumer();
+    queue_consumer consumer = producer.make_consumer();
     for (std::uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(producer.try_push(message_of(i, 20)));
     ASSERT_TRUE(consumer.front() && consumer.pop());
     const queue_observer observer(std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.segment()));
@@ -437,7 +437,7 @@ TEST_P(Named, ByNameEachSideTakesOver) {
 TEST_P(Named, ALostPeersFileIsRefusedAndNeverGuessed) {
     {
         auto producer = queue_producer::create(place.uri(), ring_of(256));
-        queue_consumer consumer = producer.consumer();
+        queue_consumer consumer = producer.make_consumer();
         for (std::uint64_t i = 0; i < 40; ++i) {
             ASSERT_TRUE(producer.try_push(message_of(i, 20)));
             ASSERT_TRUE(consumer.front() && consumer.pop());

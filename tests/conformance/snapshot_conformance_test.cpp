@@ -49,7 +49,7 @@ class Shareable : public Everywhere {
 
 TEST_P(Everywhere, AReaderOnTheWritersMappingSeesEachVersion) {
     auto writer = snapshot_writer::create(place.uri(), room_for(10'000));
-    snapshot_reader reader = writer.reader();
+    snapshot_reader reader = writer.make_reader();
     std::vector<std::byte> out;
     EXPECT_EQ(reader.read(out).status, outcome::empty);
     for (std::uint64_t version = 1; version <= 9; ++version) {
@@ -68,7 +68,7 @@ TEST_P(Everywhere, AReaderOnTheWritersMappingSeesEachVersion) {
 TEST_P(Everywhere, TheReaderKeepsTheMappingAliveWithoutTheWriter) {
     auto writer = std::make_unique<snapshot_writer>(snapshot_writer::create(place.uri(), room_for(100)));
     ASSERT_TRUE(writer->publish(whole_object(1, 100)));
-    snapshot_reader reader = writer->reader();
+    snapshot_reader reader = writer->make_reader();
     writer.reset();
     std::vector<std::byte> out;
     ASSERT_TRUE(reader.read(out));

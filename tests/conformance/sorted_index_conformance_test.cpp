@@ -74,7 +74,7 @@ TEST_P(Everywhere, ASegmentOfItsOwnAnswersTypedAndBySchema) {
 
 TEST_P(Everywhere, PublishingReplacesTheIndexUnderItsReaders) {
     auto publisher = geo::publisher::create(place.uri(), {.records_max = 2000, .segment = {}});
-    auto reader = publisher.reader();
+    auto reader = publisher.make_reader();
     EXPECT_EQ(reader.find({0}).status, lookup_status::empty);
     for (char generation = 'A'; generation <= 'J'; ++generation) {
         auto records = filled(100 + static_cast<std::uint32_t>(generation), 20, generation);
@@ -111,7 +111,7 @@ TEST_P(Everywhere, BySchemaAloneFromARecordList) {
         builder.add(key, value);
     }
     ASSERT_TRUE(publisher.publish(builder));
-    auto reader = publisher.reader();
+    auto reader = publisher.make_reader();
     dynamic_entry entry;
     for (unsigned char i = 0; i < 5; ++i) {
         key[3] = std::byte{i};
@@ -138,7 +138,7 @@ TEST_P(Everywhere, OtherRecordsOrRangesAreRefused) {
 
 TEST_P(Everywhere, ASnapshotOfBytesIsNoIndex) {
     auto writer = holdfast::snapshot_writer::create(place.uri(), {.slot_bytes = 100, .segment = {}});
-    const auto shared = writer.reader().shared();
+    const auto shared = writer.make_reader().shared();
     EXPECT_EQ(refusal_of([&] { const dynamic_sorted_index_reader r(shared); }), errc::kind_mismatch);
 }
 

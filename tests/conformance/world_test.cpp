@@ -157,7 +157,7 @@ TEST_P(ClockJump, ARegisteredReadersPatienceIsNotOfTheWallClock) {
     options.registered_readers = 1;
     broadcast_writer writer = broadcast_writer::create(name_.uri(), options);
     const broadcast_registration how{.policy = broadcast_policy::evict, .patience_ns = 60'000'000'000};
-    broadcast_reliable_reader reader = writer.reliable_reader(how);
+    broadcast_reliable_reader reader = writer.make_reliable_reader(how);
     const std::string text(100, 'x');
     while (writer.publish(bytes_of(text))) continue;
     clock_shift::jump(GetParam());

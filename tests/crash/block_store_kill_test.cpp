@@ -286,7 +286,7 @@ TEST_F(BlockStoreSegmentKill, SuccessorsGoOnWhereTheDeadStopped) {
         [&](kill_progress& progress, std::uint64_t round) {
             block_store store = block_store::attach(name.uri(), patient);
             std::map<std::uint64_t, std::uint64_t> handles;
-            for (const auto& [key, is] : take_stock(core_of(store.reader())).found) handles[key] = is.second;
+            for (const auto& [key, is] : take_stock(core_of(store.make_reader())).found) handles[key] = is.second;
             progress.ready();
             for (std::uint64_t i = 0;; ++i) {
                 const planned op = plan_operation(random.seed(), round, i);

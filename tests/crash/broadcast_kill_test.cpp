@@ -160,7 +160,7 @@ TEST_F(BroadcastKill, ABlockingReadersHoldEndsWithItsLife) {
         EXPECT_TRUE(child.kill().signalled);
         for (int i = 0; i < 100; ++i) ASSERT_TRUE(operate(writer)) << "round " << round;
     }
-    EXPECT_TRUE(writer.reader().verify().empty());
+    EXPECT_TRUE(writer.make_reader().verify().empty());
 }
 
 TEST_F(BroadcastKill, RegisteredReadersKilledAtRandomInstantsHoldNobodyUp) {

@@ -92,7 +92,7 @@ class HashMapFeed : public segment_test {};
 TEST_F(HashMapFeed, TellsWhatChangedAndReadersFollow) {
     hash_map_feed feed(broadcast_writer::create("heap:", {.capacity_bytes = 1 << 20}));
     auto map = hash_map<std::string_view>::create("heap:", {.capacity = 100}, {.clock = {}, .feed = &feed});
-    broadcast_reader reader = feed.ring().reader();
+    broadcast_reader reader = feed.ring().make_reader();
     const hash_map_result first = map.set("k", "one", {.ttl_s = 0, .flags = 77});
     ASSERT_TRUE(map.set("k", ""));
     ASSERT_TRUE(map.erase("k"));
@@ -126,7 +126,7 @@ TEST_F(HashMapFeed, WhatDoesNotFitIsLeftOutAndTheNumberTells) {
     hash_map_feed feed(broadcast_writer::create("heap:", {.capacity_bytes = 4096}));
     auto map =
         hash_map<std::string_view>::create("heap:", {.capacity = 100, .bytes = 100'000}, {.clock = {}, .feed = &feed});
-    broadcast_reader reader = feed.ring().reader();
+    broadcast_reader reader = feed.ring().make_reader();
     ASSERT_TRUE(map.set("large", whole_object(1, 5000)));
     ASSERT_TRUE(map.set(std::string(5000, 'k'), "x"));
     ASSERT_TRUE(map.set("small", "x"));

@@ -387,7 +387,7 @@ TEST_F(MetricsHistory, TotalsOfHistogramsLieBetweenWhatWasRecordedAndWhatWasBegu
             const auto write = [uri](history_worker& me) -> std::string {
                 me.mortal();
                 const latency_histogram histogram = latency_histogram::attach(uri);
-                latency_recorder recorder = histogram.recorder();
+                latency_recorder recorder = histogram.make_recorder();
                 me.attached();
                 while (me.go_on()) {
                     me.log().call(add_kind, 0, 1);

@@ -174,7 +174,7 @@ void own_blocks(const std::string& name, std::uint64_t bytes) {
 void own_latencies(const std::string& name, std::uint64_t shards) {
     auto all = open([&] { return latency_histogram::create(name, {.shards = static_cast<std::uint32_t>(shards)}); },
                     [&] { return latency_histogram::attach(name); });
-    latency_recorder recorder = all.recorder();
+    latency_recorder recorder = all.make_recorder();
     talk([&](const std::string&, std::istringstream& words) {
         recorder.record(next<std::uint64_t>(words));
         return std::string("ok");

@@ -542,7 +542,8 @@ inline void sorted_index_goes_on(const std::string& uri) {
 
 inline void make_latency_histogram(const std::string& uri) {
     const latency_histogram histogram = latency_histogram::create(uri, {.shards = 2});
-    latency_recorder one = histogram.recorder(), two = histogram.recorder(), shared = histogram.recorder();
+    latency_recorder one = histogram.make_recorder(), two = histogram.make_recorder(),
+                     shared = histogram.make_recorder();
     for (std::uint64_t n = 1; n < 60; ++n) one.record(n * n * n);
     for (std::uint64_t n = 1; n < 30; ++n) two.record(n << 30);
     for (std::uint64_t n = 1; n < 10; ++n) shared.record(n);
@@ -562,7 +563,7 @@ inline std::string describe_latency_histogram(const std::string& uri) {
 }
 inline void latency_histogram_goes_on(const std::string& uri) {
     const latency_histogram histogram = latency_histogram::attach(uri);
-    latency_recorder recorder = histogram.recorder();
+    latency_recorder recorder = histogram.make_recorder();
     recorder.record(5);
     recorder.record(123'456'789);
 }

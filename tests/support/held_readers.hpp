@@ -332,7 +332,7 @@ inline void make_histogram(const std::string& uri) {
     const latency_histogram histogram = latency_histogram::create(uri, {.shards = 100});
     std::vector<latency_recorder> recorders;
     for (std::uint64_t shard = 0; shard < 100; ++shard) {
-        recorders.push_back(histogram.recorder());
+        recorders.push_back(histogram.make_recorder());
         for (std::uint64_t n = 1; n < 200; ++n) recorders.back().record(n * n * n + shard);
     }
 }

@@ -86,7 +86,7 @@ TEST(Array, StartsWithZerosAndHoldsWhatIsStored) {
 
 TEST(Array, AnIndexOutsideIsAnErrorWithIndexAndSize) {
     auto counts = array<u64>::create("heap:", {.size = 10});
-    const auto reader = counts.reader();
+    const auto reader = counts.make_reader();
     const auto expect = [](const auto& action, const char* text) {
         const auto refused = refusal_of(action);
         ASSERT_TRUE(refused);
@@ -118,7 +118,7 @@ TEST(Array, RangesAreStoredAndLoadedWithinTheirLimit) {
     std::vector<quote> values, seen(100);
     for (u64 i = 0; i < 100; ++i) values.push_back(made(i));
     prices.store_range(33, values);
-    prices.reader().load_range(33, seen);
+    prices.make_reader().load_range(33, seen);
     EXPECT_EQ(seen, values);
     EXPECT_EQ(prices[32], quote{});
     EXPECT_EQ(prices[133], quote{});
@@ -149,7 +149,7 @@ TEST(Array, FetchAddReturnsTheOldValueAndWraps) {
 TEST(Array, IsARandomAccessRange) {
     auto numbers = array<std::uint32_t>::create("heap:", {.size = 1000});
     for (u64 i = 0; i < 1000; ++i) numbers.store(i, static_cast<std::uint32_t>(i * i));
-    const auto reader = numbers.reader();
+    const auto reader = numbers.make_reader();
     EXPECT_EQ(std::ranges::size(reader), 1000U);
     EXPECT_EQ(std::ranges::distance(reader), 1000);
     EXPECT_EQ(std::ranges::lower_bound(reader, 625U) - reader.begin(), 25);
@@ -182,7 +182,7 @@ TEST(Array, LiesInPlaceWhereThatIsSafe) {
     EXPECT_EQ(span[3], made(4)) << "the writer's span shows its stores";
 
     auto counts = array<std::uint16_t>::create("heap:", {.size = 20});
-    const auto words = counts.reader().words();
+    const auto words = counts.make_reader().words();
     ASSERT_EQ(words.size(), 20U);
     counts.store(5, 77);
     EXPECT_EQ(words[5].load(), 77);

@@ -96,7 +96,7 @@ TEST(HashTable, IterationShowsEachEntryOnceAndWhole) {
     sessions table = sessions::create("heap:", {.capacity = 1000});
     for (u64 key = 0; key < 1000; ++key) ASSERT_TRUE(table.try_insert(key, made(key)));
     std::set<u64> seen;
-    for (const auto& [slot, key, value] : table.reader()) {
+    for (const auto& [slot, key, value] : table.make_reader()) {
         EXPECT_TRUE(seen.insert(key).second);
         EXPECT_EQ(value, made(key));
         EXPECT_EQ(table.slot_of(key), slot);
@@ -169,7 +169,7 @@ TEST(HashTable, ReaderOutlivesTheWriterObject) {
     auto reader = [] {
         sessions table = sessions::create("heap:", {.capacity = 10});
         table.try_insert(1, made(1));
-        return table.reader();
+        return table.make_reader();
     }();
     EXPECT_EQ(reader.find(1), made(1));
 }

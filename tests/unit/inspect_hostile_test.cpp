@@ -88,7 +88,7 @@ void make_queue(const std::string& uri) {
     queue_options options;
     options.capacity_bytes = 4096;
     auto producer = queue_producer::create(uri, options);
-    queue_consumer consumer = producer.consumer();
+    queue_consumer consumer = producer.make_consumer();
     for (std::size_t i = 0; i < 200; ++i) {
         producer.push_back(std::vector<std::byte>(i % 100));
         if (i < 190) (void)(consumer.front() && consumer.pop());
@@ -107,7 +107,7 @@ void make_counters(const std::string& uri) {
 
 void make_latencies(const std::string& uri) {
     const auto histogram = latency_histogram::create(uri, {.shards = 2});
-    latency_recorder recorder = histogram.recorder();
+    latency_recorder recorder = histogram.make_recorder();
     for (std::uint64_t ns = 1; ns < 5000; ns += 7) recorder.record(ns);
 }
 

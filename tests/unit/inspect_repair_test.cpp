@@ -493,7 +493,7 @@ TEST_F(Repair, ACounterSetKeepsCountersWhoseNamesHold) {
 TEST_F(Repair, AHistogramKeepsItsCounts) {
     {
         auto all = latency_histogram::create(uri(), {.shards = 3});
-        latency_recorder recorder = all.recorder();
+        latency_recorder recorder = all.make_recorder();
         for (u64 n = 0; n < 1000; ++n) recorder.record(n * 17);
     }
     remember();

@@ -305,7 +305,7 @@ TEST_F(SaveKinds, MetricsComeBack) {
             set.get("family_" + std::to_string(i % 7), "n=\"" + std::to_string(i) + "\"")
                 .add(1000 + static_cast<u64>(i));
         const auto histogram = latency_histogram::create(uri("h"), {.shards = 3});
-        auto first = histogram.recorder(), second = histogram.recorder();
+        auto first = histogram.make_recorder(), second = histogram.make_recorder();
         std::mt19937_64 random(2);
         for (int i = 0; i < 10'000; ++i) (i % 2 == 0 ? first : second).record(random() % 10'000'000);
     }
@@ -334,7 +334,7 @@ TEST_F(SaveKinds, MetricsComeBack) {
     EXPECT_EQ(two.greatest_noted(), one.greatest_noted());
     EXPECT_TRUE(std::ranges::equal(one.counts(), two.counts()));
     const auto joined = latency_histogram::attach(uri("h2"));
-    auto recorder = joined.recorder();
+    auto recorder = joined.make_recorder();
     recorder.record(77);
     EXPECT_EQ(joined.merged().total(), 10'001U);
     expect_intact("c2");
@@ -397,7 +397,7 @@ TEST_F(SaveKinds, ACopyBesideABusyWriterGivesNoOldHandleOut) {
         const detail::block_view<const std::byte> view(copy.segment().bytes(), copy.geometry());
         EXPECT_TRUE(before == 0 || named >= view.serial_of(before));
         u64 cursor = 0;
-        while (const auto handle = copy.reader().next_value(cursor)) EXPECT_LE(view.serial_of(*handle), named);
+        while (const auto handle = copy.make_reader().next_value(cursor)) EXPECT_LE(view.serial_of(*handle), named);
     }
     done.store(true, std::memory_order_release);
     writer.join();

@@ -52,7 +52,7 @@ class LatencyHistogramKinds : public testing::TestWithParam<const char*> {
 TEST_P(LatencyHistogramKinds, EveryRecorderCounts) {
     const latency_histogram histogram = latency_histogram::create(uri(), {.shards = 2});
     std::vector<latency_recorder> recorders;
-    for (int i = 0; i < 4; ++i) recorders.push_back(histogram.recorder());
+    for (int i = 0; i < 4; ++i) recorders.push_back(histogram.make_recorder());
     EXPECT_FALSE(recorders[0].shared());
     EXPECT_FALSE(recorders[1].shared());
     EXPECT_TRUE(recorders[2].shared());
@@ -66,7 +66,7 @@ TEST_P(LatencyHistogramKinds, EveryRecorderCounts) {
 TEST_P(LatencyHistogramKinds, ShardIsGivenBackAndCountedOn) {
     const latency_histogram histogram = latency_histogram::create(uri(), {.shards = 1});
     for (int turn = 0; turn < 3; ++turn) {
-        latency_recorder recorder = histogram.recorder();
+        latency_recorder recorder = histogram.make_recorder();
         EXPECT_FALSE(recorder.shared()) << "turn " << turn;
         recorder.record(5000);
         latency_recorder moved = std::move(recorder);
@@ -87,8 +87,8 @@ TEST(LatencyHistogram, HandlesOfOneSegmentShareNoShard) {
     const holdfast::test::unique_posix_name name("latency");
     const latency_histogram first = latency_histogram::create(name.uri(), {.shards = 1});
     const latency_histogram second = latency_histogram::attach(name.uri());
-    latency_recorder one = first.recorder();
-    latency_recorder two = second.recorder();
+    latency_recorder one = first.make_recorder();
+    latency_recorder two = second.make_recorder();
     EXPECT_FALSE(one.shared());
     EXPECT_TRUE(two.shared());
     one.record(10);
@@ -102,7 +102,7 @@ TEST(LatencyHistogram, ShardOfAKilledProcessIsFreeAndItsCountsStay) {
     for (std::uint64_t round = 1; round <= 20; ++round) {
         holdfast::test::child_process child([&](holdfast::test::channel& talk) {
             latency_histogram mine = latency_histogram::attach(name.uri());
-            latency_recorder recorder = mine.recorder();
+            latency_recorder recorder = mine.make_recorder();
             if (recorder.shared()) return 1;
             recorder.record(700);
             talk.signal();
@@ -116,22 +116,22 @@ TEST(LatencyHistogram, ShardOfAKilledProcessIsFreeAndItsCountsStay) {
 
 TEST(LatencyHistogram, ForkedRecorderRecordsNothing) {
     const latency_histogram histogram = latency_histogram::create("anon:", {.shards = 1});
-    latency_recorder recorder = histogram.recorder();
+    latency_recorder recorder = histogram.make_recorder();
     recorder.record(1);
     const auto end = holdfast::test::in_child([&] { recorder.record(1); });
     EXPECT_TRUE(end.success()) << end.text();
     EXPECT_EQ(histogram.merged().total(), 1U);
-    EXPECT_TRUE(histogram.recorder().shared()) << "the child's end must not free the parent's shard";
+    EXPECT_TRUE(histogram.make_recorder().shared()) << "the child's end must not free the parent's shard";
 }
 
 // A page of lines is 64 recorders: those of the second page record and are wiped in a child like those of the first.
 TEST(LatencyHistogram, ManyRecordersShareOneHandle) {
     const latency_histogram histogram = latency_histogram::create("anon:", {.shards = 100});
     std::vector<latency_recorder> recorders;
-    for (int i = 0; i < 150; ++i) recorders.push_back(histogram.recorder());
+    for (int i = 0; i < 150; ++i) recorders.push_back(histogram.make_recorder());
     for (auto& recorder : recorders) recorder.record(300);
     recorders.erase(recorders.begin(), recorders.begin() + 75);  // lines and shards come back and are given out again
-    for (int i = 0; i < 75; ++i) recorders.push_back(histogram.recorder());
+    for (int i = 0; i < 75; ++i) recorders.push_back(histogram.make_recorder());
     EXPECT_EQ(std::ranges::count_if(recorders, [](const auto& one) { return one.shared(); }), 50);
     for (auto& recorder : recorders) recorder.record(300);
     const auto end = holdfast::test::in_child([&] {
@@ -144,7 +144,7 @@ TEST(LatencyHistogram, ManyRecordersShareOneHandle) {
 // I4: the last value that a 32-bit word can hold, and what comes behind it.
 TEST(LatencyHistogram, FullWordGoesOnInTheSharedShard) {
     const latency_histogram histogram = latency_histogram::create("anon:", {.shards = 1});
-    latency_recorder recorder = histogram.recorder();
+    latency_recorder recorder = histogram.make_recorder();
     recorder.record(5000);
     const auto body = const_cast<holdfast::segment&>(histogram.segment()).body();
     auto* const shard = reinterpret_cast<holdfast::layout::latency_shard*>(body.data());
@@ -156,7 +156,7 @@ TEST(LatencyHistogram, FullWordGoesOnInTheSharedShard) {
     }
     EXPECT_EQ(shard->counts[bucket].load(), 0xFFFFFFFFU) << "it never wraps";
     EXPECT_EQ(histogram.merged().sum(), 11U * 5000);
-    latency_recorder other = histogram.recorder();
+    latency_recorder other = histogram.make_recorder();
     EXPECT_TRUE(other.shared());
     other.record(5000);
     EXPECT_EQ(histogram.merged().total(), 0xFFFFFFFFU + 9ULL);
@@ -167,7 +167,7 @@ TEST(LatencyHistogram, FullWordGoesOnInTheSharedShard) {
 TEST(LatencyHistogram, ScribbledExtremesMisplaceNothing) {
     holdfast::test::seeded_random random;
     const latency_histogram histogram = latency_histogram::create("anon:", {.shards = 1});
-    latency_recorder recorder = histogram.recorder();
+    latency_recorder recorder = histogram.make_recorder();
     const auto body = const_cast<holdfast::segment&>(histogram.segment()).body();
     auto* const shard = reinterpret_cast<holdfast::layout::latency_shard*>(body.data());
     holdfast::histogram_counts expected;

@@ -212,7 +212,7 @@ TEST(SortedIndexManyReader, ASegmentOfItsOwn) {
 TEST(SortedIndexManyReader, ThroughASnapshotValidatedAndPinned) {
     auto publisher = index32::publisher::create("anon:", {.records_max = 200, .pinned_readers = 1, .segment = {}});
     for (const bool pinned : {false, true}) {
-        auto reader = publisher.reader(pinned);
+        auto reader = publisher.make_reader(pinned);
         if (!pinned) {
             values out(3, range_to<std::uint32_t>{});
             const std::vector<std::uint32_t> keys{0, 10, 20};

@@ -60,7 +60,7 @@ TEST(TailTracker, HighQuantilesOfAnyDistribution) {
 
 TEST(TailTracker, RecordsIntoASegment) {
     const auto histogram = holdfast::latency_histogram::create("anon:", {.shards = 1});
-    auto recorder = histogram.recorder();
+    auto recorder = histogram.make_recorder();
     tail_state state;
     tail_tracker tracker(state, recorder);
     for (std::uint64_t i = 0; i < 40; ++i) tracker.record(1000 + i);

@@ -129,7 +129,7 @@ class dynamic_array : public detail::dynamic_array_queries<dynamic_array> {
     ~dynamic_array() = default;
 
     /// A reader on this very mapping, for other threads. It keeps the mapping, and with it the lease, until it goes.
-    [[nodiscard]] dynamic_array_reader reader() const { return dynamic_array_reader(segment_); }
+    [[nodiscard]] dynamic_array_reader make_reader() const { return dynamic_array_reader(segment_); }
 
     /// Replaces an element. Throws: as array::store().
     void store(std::uint64_t index, std::span<const std::byte> value) { store_range(index, 1, value); }

@@ -176,11 +176,11 @@ class broadcast_writer {
     }
 
     /// A reader of this very mapping, which it keeps alive.
-    [[nodiscard]] broadcast_reader reader(const broadcast_start& start = broadcast_start::oldest()) const {
+    [[nodiscard]] broadcast_reader make_reader(const broadcast_start& start = broadcast_start::oldest()) const {
         return broadcast_reader(segment_, start);
     }
     /// A registered reader in this process, on this very mapping.
-    [[nodiscard]] broadcast_reliable_reader reliable_reader(const broadcast_registration& how = {}) const {
+    [[nodiscard]] broadcast_reliable_reader make_reliable_reader(const broadcast_registration& how = {}) const {
         return broadcast_reliable_reader(segment_, how);
     }
 

@@ -130,7 +130,7 @@ class hash_map_feed final : public detail::map_sink {
 
     std::uint64_t last_told() noexcept override try {
         if (ring_.sequence() == 0) return 0;
-        broadcast_reader last = ring_.reader(broadcast_start::sequence(ring_.sequence()));
+        broadcast_reader last = ring_.make_reader(broadcast_start::sequence(ring_.sequence()));
         std::vector<std::byte> message;
         const broadcast_read got = last.read(message);
         const auto event = got ? hash_map_event::parse(message, got.type) : std::nullopt;

@@ -220,7 +220,7 @@ class dynamic_hash_table : public detail::dynamic_hash_table_queries<dynamic_has
     ~dynamic_hash_table() = default;
 
     /// A reader on this very mapping, for other threads. It keeps the mapping, and with it the lease, until it goes.
-    [[nodiscard]] dynamic_hash_table_reader reader() const { return dynamic_hash_table_reader(segment_); }
+    [[nodiscard]] dynamic_hash_table_reader make_reader() const { return dynamic_hash_table_reader(segment_); }
 
     /// Adds an entry unless the key is there. Returns: inserted, exists, full, read_only or corrupt.
     hash_table_result try_insert(std::span<const std::byte> key, std::span<const std::byte> value) {

@@ -75,7 +75,7 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
 
     /// A reader on this very mapping, for other threads. It keeps the mapping, and with it the writer slot, until it
     /// goes.
-    [[nodiscard]] hash_table_reader<K, V> reader() const { return hash_table_reader<K, V>(segment_); }
+    [[nodiscard]] hash_table_reader<K, V> make_reader() const { return hash_table_reader<K, V>(segment_); }
 
     /// Adds an entry unless the key is there. Returns: inserted, exists, full, contended, read_only or corrupt.
     /// `full` is what a search found from bucket to bucket, not at one instant.

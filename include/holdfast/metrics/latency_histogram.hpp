@@ -3,7 +3,7 @@
 // read by anyone, kept when every writer is dead.
 //
 //   auto histogram = holdfast::latency_histogram::create("latency", {.shards = 64});   // once
-//   holdfast::latency_recorder recorder = histogram.recorder();                        // once a thread
+//   holdfast::latency_recorder recorder = histogram.make_recorder();                   // once a thread
 //   recorder.record(elapsed_ns);                                                       // often
 //   holdfast::latency_histogram_reader::attach("latency").merged().quantile(0.99)      // anywhere
 //
@@ -165,7 +165,7 @@ class latency_histogram {
     }
 
     /// A recorder for one thread. Threads: any. Cost: a system call for each shard that is taken already.
-    [[nodiscard]] latency_recorder recorder() const {
+    [[nodiscard]] latency_recorder make_recorder() const {
         if (!segment().writable())
             throw error(errc::forked, segment().uri(), "the handle was inherited by fork; attach in this process");
         return latency_recorder(claims_);

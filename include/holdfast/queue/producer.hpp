@@ -179,7 +179,7 @@ class queue_producer {
     }
 
     /// The consumer of this very mapping, in this process. Throws: no_space while another consumer lives; corrupt.
-    [[nodiscard]] queue_consumer consumer(delivery how = delivery::at_least_once) const {
+    [[nodiscard]] queue_consumer make_consumer(delivery how = delivery::at_least_once) const {
         return queue_consumer(segment_, {.how = how});
     }
     [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }

@@ -80,8 +80,8 @@ class snapshot {
         return writer_.publish({reinterpret_cast<const std::byte*>(&value), sizeof(T)});
     }
     [[nodiscard]] std::uint64_t version() const noexcept { return writer_.version(); }
-    [[nodiscard]] reader make_reader() const { return reader(writer_.reader()); }
-    [[nodiscard]] pinned_reader make_pinned_reader() const { return pinned_reader(writer_.pinned_reader()); }
+    [[nodiscard]] reader make_reader() const { return reader(writer_.make_reader()); }
+    [[nodiscard]] pinned_reader make_pinned_reader() const { return pinned_reader(writer_.make_pinned_reader()); }
     [[nodiscard]] const holdfast::segment& segment() const noexcept { return writer_.segment(); }
 
  private:

@@ -96,9 +96,9 @@ class snapshot_writer {
     [[nodiscard]] std::uint64_t slot_bytes() const noexcept { return core_.geometry().slot_bytes; }
 
     /// A reader of this very mapping, which it keeps alive.
-    [[nodiscard]] snapshot_reader reader() const { return snapshot_reader(segment_); }
+    [[nodiscard]] snapshot_reader make_reader() const { return snapshot_reader(segment_); }
     /// A registered reader in this process, on this very mapping.
-    [[nodiscard]] snapshot_pinned_reader pinned_reader() const { return snapshot_pinned_reader(segment_); }
+    [[nodiscard]] snapshot_pinned_reader make_pinned_reader() const { return snapshot_pinned_reader(segment_); }
 
     [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 

@@ -28,7 +28,7 @@ bool a_snapshot_holds_what_was_published() {
 bool a_hash_table_finds_what_was_inserted() {
     auto table = holdfast::hash_table<std::uint64_t, setting>::create("heap:", {.capacity = 1000});
     table.insert_or_assign(42, {.limit = 7, .share = 30});
-    const auto found = table.reader().find(42);
+    const auto found = table.make_reader().find(42);
     return found && found->limit == 7 && !table.contains(43);
 }
 
