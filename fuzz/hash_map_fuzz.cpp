@@ -3,6 +3,7 @@
 // by script against a model, with expiry and eviction: what was stored is what is found, and every unit is accounted
 // for.
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -81,7 +82,7 @@ void use_any_bytes(std::span<std::byte> body, const layout::hash_map_geometry& g
         const std::string key = key_of(step % 16);
         const std::vector<std::byte> value(step * 3U, std::byte{7});
         if (step % 3 != 0) {
-            (void)writer.set(bytes_of(key), value, {.ttl_s = step % 2U, .flags = 0});
+            (void)writer.set(bytes_of(key), value, {.ttl = std::chrono::seconds(step % 2U), .flags = 0});
         } else if (step % 2 == 0) {
             (void)writer.fetch_add<std::uint32_t>(bytes_of(key), step, 1);
         } else {
@@ -112,7 +113,8 @@ void run_script(std::span<std::byte> body, const layout::hash_map_geometry& geom
             case 0:
             case 1: {
                 const std::uint64_t ttl = step % 8 == 1 ? 3 : 0;
-                const hash_map_result done = writer.set(bytes_of(key), value, {.ttl_s = ttl, .flags = 0});
+                const hash_map_result done =
+                    writer.set(bytes_of(key), value, {.ttl = std::chrono::seconds(ttl), .flags = 0});
                 if (geometry.evicting) require(static_cast<bool>(done));
                 if (done) model[key] = {value, ttl == 0 ? 0 : boot_seconds + ttl};
                 break;
@@ -158,7 +160,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         map_writer_core writer(map_view<std::byte>(body, geometry), clock_of_script, nullptr);
         for (unsigned i = 0; i < 8; ++i)
             (void)writer.set(bytes_of(key_of(i)), std::vector<std::byte>(i * 20U, std::byte{1}),
-                             {.ttl_s = i % 3U, .flags = i});
+                             {.ttl = std::chrono::seconds(i % 3U), .flags = i});
     }
     std::size_t used = 1;
     const auto lay = [&](std::uint64_t to, std::size_t bytes) {

@@ -25,12 +25,12 @@ using namespace holdfast;
 using tariffs = snapshot<tariff>;
 using cache = hash_map<question>;
 
-constexpr std::uint64_t answer_ttl_s = 1;
+constexpr std::chrono::seconds answer_ttl(1);
 
 /// A killed predecessor holds its lease until the kernel has torn it down.
 attach_options patiently() {
     attach_options options;
-    options.lease_timeout_ns = 10'000'000'000;
+    options.lease_timeout = std::chrono::seconds(10);
     return options;
 }
 
@@ -46,7 +46,7 @@ void keep(cache& answers, const counts& count, std::span<const std::byte> messag
     question asked;
     if (message.size() < sizeof asked) return count.refused.add(1);
     std::memcpy(&asked, message.data(), sizeof asked);
-    const bool kept = static_cast<bool>(answers.set(asked, message.subspan(sizeof asked), {.ttl_s = answer_ttl_s}));
+    const bool kept = static_cast<bool>(answers.set(asked, message.subspan(sizeof asked), {.ttl = answer_ttl}));
     (kept ? count.kept : count.refused).add(1);
 }
 

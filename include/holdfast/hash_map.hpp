@@ -3,7 +3,7 @@
 // readers; with expiry, eviction, counters and compare-and-set.
 //
 //     auto cache = holdfast::hash_map<std::string_view>::create("cache", {.capacity = 1'000'000, .evict = true});
-//     cache.set("user:7", "some bytes", {.ttl_s = 600});
+//     cache.set("user:7", "some bytes", {.ttl = 10min});
 //
 //     // in any other process, with read permission only
 //     auto view = holdfast::hash_map_reader<std::string_view>::attach("cache");
@@ -24,6 +24,7 @@
 //          holds at once; the next attach frees the one entry that may have been left over.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -173,10 +174,11 @@ class hash_map : public detail::hash_map_queries<hash_map<K>, K> {
         if (!writable()) return {outcome::read_only, {}, 0};
         return core_->template fetch_add<T>(detail::map_key_bytes(key), offset, addend);
     }
-    /// Gives the key's entry another `ttl_s` seconds from now, 0: for ever. Returns: as fetch_add(). Cost: the same.
-    hash_map_result touch(const K& key, std::uint64_t ttl_s) noexcept {
+    /// Gives the key's entry another `ttl` from now on, as hash_map_entry_options::ttl. Returns: as fetch_add(). Cost:
+    /// the same.
+    hash_map_result touch(const K& key, std::chrono::seconds ttl) noexcept {
         if (!writable()) return {outcome::read_only};
-        return core_->touch(detail::map_key_bytes(key), ttl_s);
+        return core_->touch(detail::map_key_bytes(key), ttl);
     }
 
     /// Makes all overflow counters of the table exact: after years of churn, or kills, it saves some misses their

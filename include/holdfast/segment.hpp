@@ -18,6 +18,7 @@
 #include <string_view>
 #include <utility>
 
+#include "holdfast/detail/spans.hpp"
 #include "holdfast/error.hpp"
 #include "holdfast/layout/segment_header.hpp"
 #include "holdfast/memory/fork_guard.hpp"
@@ -384,7 +385,7 @@ inline void segment::remove(std::string_view uri, const attach_options& options)
     }
     // An exclusive lock also keeps out every one of many writers.
     const memory::descriptor lease =
-        detail::take_lease(where, writers::one, options.trust, options.lease_timeout_ns,
+        detail::take_lease(where, writers::one, options.trust, detail::ns_of(options.lease_timeout),
                            detail::rights_for_removal(name, id, data.get(), subject), subject);
     if (name.is_sysv()) {
         if (::shmctl(id, IPC_RMID, nullptr) != 0) memory::throw_errno(errno, subject, "removing the System V segment");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // put.cpp - changes entries of a hash table or a hash map by text: put and del. The segment's lease is obeyed.
 #include <algorithm>
+#include <chrono>
 #include <memory>
 
 #include "cli/exit_code.hpp"
@@ -9,6 +10,7 @@
 #include "cli/program.hpp"
 #include "cli/write_access.hpp"
 #include "holdfast/detail/concat.hpp"
+#include "holdfast/detail/spans.hpp"
 #include "holdfast/hash_map.hpp"
 #include "holdfast/hash_table/dynamic.hpp"
 #include "inspect/attach.hpp"
@@ -145,7 +147,7 @@ int put_into_map(const options& chosen) {
     auto map = map_of_bytes::attach(chosen.segment, chosen.access.options());
     const std::vector<std::byte> key = read_key(map, chosen);
     const auto value = std::as_bytes(std::span(chosen.value));
-    const hash_map_entry_options how{.ttl_s = chosen.ttl_s};
+    const hash_map_entry_options how{.ttl = detail::span_of<std::chrono::seconds>(chosen.ttl_s)};
     return report(chosen.only_new ? map.insert(key, value, how) : map.set(key, value, how), map, chosen);
 }
 

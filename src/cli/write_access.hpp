@@ -2,6 +2,7 @@
 // write_access.hpp - what every subcommand that takes a lease can be told about taking it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 #include "cli/arguments.hpp"
@@ -21,7 +22,7 @@ struct write_access {
         constexpr std::uint64_t ms_max = 3'600'000;
         attach_options chosen;
         chosen.trust.any_owner = any_owner;
-        chosen.lease_timeout_ns = (wait_ms < ms_max ? wait_ms : ms_max) * 1'000'000;
+        chosen.lease_timeout = std::chrono::milliseconds(wait_ms < ms_max ? wait_ms : ms_max);
         return chosen;
     }
 };

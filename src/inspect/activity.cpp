@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/activity.hpp"
+#include "holdfast/detail/spans.hpp"
 
 #include <algorithm>
 
@@ -88,7 +89,7 @@ void add_ring_readers(activity& into, const segment& s) {
                                 .lag = next > r.sequence ? next - r.sequence : 0,
                                 .bytes = r.behind_bytes,
                                 .lost = r.lost,
-                                .blocked_ns = r.blocked_ns,
+                                .blocked_ns = detail::ns_of(r.blocked_for),
                                 .policy = policy_name(r.policy)});
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/damaged_segment.hpp"
+#include "holdfast/detail/spans.hpp"
 
 #include <sys/mman.h>
 
@@ -22,8 +23,8 @@ using layout::segment_header;
 [[nodiscard]] memory::descriptor take_lease_alone(const memory::uri& name, const attach_options& options,
                                                   const memory::ownership& rights) {
     try {
-        return detail::take_lease(detail::places_of(name), writers::one, options.trust, options.lease_timeout_ns,
-                                  rights, name.text());
+        return detail::take_lease(detail::places_of(name), writers::one, options.trust,
+                                  detail::ns_of(options.lease_timeout), rights, name.text());
     } catch (const error& failure) {
         if (failure.reason() != errc::writer_alive) throw;
         std::string who = "a living process holds the lease";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/follower.hpp"
+#include "holdfast/detail/spans.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -152,9 +153,11 @@ class element_consumer final : public follower {
     element_consumer(std::shared_ptr<const segment> from, const attach_options& access)
         : follower(std::move(from)),
           geometry_(detail::queue_geometry_of(*segment_, layout::queue_form::elements)),
-          place_(taking_place(
-              *segment_,
-              [&] { return detail::queue_place::of_consumer(*segment_, access.trust, access.lease_timeout_ns); })),
+          place_(taking_place(*segment_,
+                              [&] {
+                                  return detail::queue_place::of_consumer(*segment_, access.trust,
+                                                                          detail::ns_of(access.lease_timeout));
+                              })),
           core_(segment_->bytes(), geometry_, place_.consumer(), segment_->uri()) {
         joined_.sequence = core_.head() + 1;
     }

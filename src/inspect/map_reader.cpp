@@ -50,7 +50,7 @@ lookup_result map_reader::get(std::string_view key, std::string& out) const {
         default: return {lookup::damaged, 0, {}};
     }
     entry.handle = got.handle;
-    entry.ttl_s = got.ttl_s;
+    entry.ttl = got.ttl;
     entry.flags = got.flags;
     append_json(out, entry);
     return {lookup::found, 0, {}};
@@ -95,8 +95,8 @@ void map_reader::append_json(std::string& out, const hash_map_entry& entry) cons
     }
     append_bytes(json, "value", characters_of(entry.value));
     json.member("bytes", entry.value.size());
-    if (entry.ttl_s != 0)
-        json.member("ttl_s", entry.ttl_s);
+    if (entry.ttl.count() != 0)
+        json.member("ttl_s", entry.ttl.count());
     else
         json.key("ttl_s").null();
     json.member("flags", entry.flags).member("handle", std::string_view(std::to_string(entry.handle)));
@@ -108,7 +108,7 @@ void map_reader::append_line(std::string& out, const hash_map_entry& entry) cons
     constexpr std::size_t shown_max = 60;
     out += printable(key_text(entry));
     out += detail::concat('\t', entry.value.size(), '\t');
-    out += entry.ttl_s != 0 ? std::to_string(entry.ttl_s) : std::string("-");
+    out += entry.ttl.count() != 0 ? std::to_string(entry.ttl.count()) : std::string("-");
     out += '\t';
     out += printable(characters_of(entry.value).substr(0, shown_max));
     if (entry.value.size() > shown_max) out += "...";

@@ -3,8 +3,10 @@
 // contents are read, as for any new segment, and given back if they are refused: segment::create publishes nothing
 // before its fill function has come to its end.
 #include "inspect/restorer.hpp"
+#include "holdfast/detail/spans.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 #include "holdfast/array/dynamic.hpp"
 #include "holdfast/detail/concat.hpp"
@@ -100,7 +102,9 @@ void require_index(const saved_reader& file, std::span<const std::byte> bytes, c
                 std::uint64_t at = items.offset();
                 for (auto item = items.next(); item; at = items.offset(), item = items.next()) {
                     // An entry that was taken out and put back while it was saved may stand there twice.
-                    const outcome put = map.set(item->key, item->value, {item->ttl_s, item->flags}).status;
+                    const outcome put = map.set(item->key, item->value,
+                                                {detail::span_of<std::chrono::seconds>(item->ttl_s), item->flags})
+                                            .status;
                     if (put == outcome::full)
                         throw error(errc::no_space, std::string(uri),
                                     map.reader().table().size() >= g.table.capacity

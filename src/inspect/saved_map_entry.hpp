@@ -22,7 +22,8 @@ namespace holdfast::inspect {
 inline constexpr std::size_t saved_map_head_bytes = 32;
 
 inline void append_saved(std::vector<std::byte>& to, const hash_map_entry& entry) {
-    const std::uint64_t words[4] = {entry.key.size(), entry.value.size(), entry.ttl_s, entry.flags};
+    const std::uint64_t words[4] = {entry.key.size(), entry.value.size(), static_cast<std::uint64_t>(entry.ttl.count()),
+                                    entry.flags};
     const auto head = std::as_bytes(std::span(words));
     to.insert(to.end(), head.begin(), head.end());
     for (const std::vector<std::byte>* part : {&entry.key, &entry.value}) {

@@ -68,7 +68,8 @@ class own_pinned_snapshot {
  public:
     static constexpr std::string_view name = "holdfast, pinned reader";
     static std::string version() { return own_version(); }
-    explicit own_pinned_snapshot(std::size_t words) : writer_(make_snapshot(words)), reader_(writer_.make_pinned_reader()) {}
+    explicit own_pinned_snapshot(std::size_t words)
+        : writer_(make_snapshot(words)), reader_(writer_.make_pinned_reader()) {}
 
     bool read(std::span<std::uint64_t> out) {
         const snapshot_view view = reader_.pin();

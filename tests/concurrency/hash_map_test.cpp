@@ -67,7 +67,7 @@ void churn(map_bench& bench, tally& totals, std::uint64_t operations, seeded_ran
     for (std::uint64_t i = 1; i <= operations; ++i) {
         const std::uint64_t key = random.below(keys);
         const auto words = value_of(key, i, random());
-        const hash_map_entry_options how{.ttl_s = stays(key) ? 0 : ttl_s, .flags = 0};
+        const hash_map_entry_options how{.ttl = std::chrono::seconds(stays(key) ? 0 : ttl_s), .flags = 0};
         if (stays(key) || random.below(3) != 0) {
             const hash_map_result kept = writer.set(as_key(map_key(key)), std::as_bytes(std::span(words)), how);
             if (!kept && kept.status != outcome::full) count(totals.wrong);

@@ -280,7 +280,7 @@ TEST_P(Shareable, AReaderThatDropsNeverHoldsTheWriterUp) {
 
 TEST_P(Shareable, AReaderWithoutPatienceIsEvictedAndMayComeBack) {
     auto writer = broadcast_writer::create(place.uri(), ring_of(4096, 1));
-    const broadcast_registration how{.start = {}, .policy = broadcast_policy::evict, .patience_ns = 0};
+    const broadcast_registration how{.start = {}, .policy = broadcast_policy::evict, .patience = {}};
     broadcast_reliable_reader reader(again(writer), how);
     EXPECT_TRUE(reader.registered());
     for (std::uint64_t i = 0; i < 500; ++i) ASSERT_EQ(publish(writer), outcome::ok);
@@ -382,7 +382,7 @@ TEST_P(Shareable, AWriterWaitsForRoomAndIsWoken) {
     other.join();
     EXPECT_EQ(fault, "");
     EXPECT_EQ(publish(writer), outcome::ok);
-    EXPECT_GT(writer.registered_readers().at(0).blocked_ns, 0U);
+    EXPECT_GT(writer.registered_readers().at(0).blocked_for.count(), 0);
 }
 
 TEST_P(Shareable, AWriterThatWaitsIsNotHeldUpByTheDead) {
@@ -406,13 +406,13 @@ TEST_P(Shareable, AWriterThatWaitsIsNotHeldUpByTheDead) {
 
 TEST_P(Shareable, AWriterThatWaitsEvictsWhenPatienceEnds) {
     auto writer = broadcast_writer::create(place.uri(), ring_of(4096, 1));
-    const broadcast_reliable_reader reader(again(writer),
-                                           {.start = {}, .policy = broadcast_policy::evict, .patience_ns = 30'000'000});
+    const broadcast_reliable_reader reader(
+        again(writer), {.start = {}, .policy = broadcast_policy::evict, .patience = std::chrono::milliseconds(30)});
     while (publish(writer) == outcome::ok) continue;
     EXPECT_TRUE(reader.registered());
     EXPECT_EQ(writer.wait_room(bytes_max, std::chrono::hours(1)).status, outcome::ok);
     EXPECT_FALSE(reader.registered());
-    EXPECT_GE(writer.registered_readers().at(0).blocked_ns, 30'000'000U);
+    EXPECT_GE(writer.registered_readers().at(0).blocked_for, std::chrono::milliseconds(30));
 }
 
 TEST_P(Shareable, NobodySleepsForAWriterThatIsGone) {

@@ -3,6 +3,7 @@
 // keys, refusals.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -116,11 +117,11 @@ TEST_P(HashMapEverywhere, TextsCountersAndVersions) {
         pieces.append(reinterpret_cast<const char*>(piece.data()), piece.size());
     }));
     EXPECT_EQ(pieces, "hello again");
-    ASSERT_TRUE(map.set("mortal", "x", {.ttl_s = 1000, .flags = 5}));
-    EXPECT_GE(map.about("mortal").ttl_s, 990U);
+    ASSERT_TRUE(map.set("mortal", "x", {.ttl = std::chrono::seconds(1000), .flags = 5}));
+    EXPECT_GE(map.about("mortal").ttl.count(), 990);
     EXPECT_EQ(map.about("mortal").flags, 5U);
-    EXPECT_TRUE(map.touch("mortal", 0));
-    EXPECT_EQ(map.about("mortal").ttl_s, 0U);
+    EXPECT_TRUE(map.touch("mortal", std::chrono::seconds(0)));
+    EXPECT_EQ(map.about("mortal").ttl.count(), 0);
 }
 
 TEST_P(HashMapEverywhere, AnotherKindOfContainerIsRefused) {
@@ -229,7 +230,7 @@ TEST_P(HashMapEverywhere, AForkedChildCannotWrite) {
         if (map.set("k", "x").status != outcome::read_only) return "set";
         if (map.erase("k").status != outcome::read_only) return "erased";
         if (map.fetch_add<std::uint8_t>("k", 0, 1).status != outcome::read_only) return "added";
-        if (map.touch("k", 1).status != outcome::read_only) return "touched";
+        if (map.touch("k", std::chrono::seconds(1)).status != outcome::read_only) return "touched";
         if (map.compare_and_set("k", 0, "x").status != outcome::read_only) return "swapped";
         std::string out;
         return map.find("k", out) && out == "value" ? "" : "cannot read";

@@ -2,6 +2,7 @@
 // What every kind of memory must do alike: appear whole, have one writer, serve readers, say what it is.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <stdexcept>
@@ -136,7 +137,7 @@ TEST_P(NamedKind, SecondWriterIsAdmittedAfterTheFirstIsKilled) {
     EXPECT_EQ(reason_of([&] { (void)segment::attach(place.uri(), access::read_write); }), errc::writer_alive);
     child.kill();
     holdfast::attach_options patient;
-    patient.lease_timeout_ns = 2'000'000'000;
+    patient.lease_timeout = std::chrono::seconds(2);
     EXPECT_EQ(segment::attach(place.uri(), access::read_write, patient).epoch(), 3U);
 }
 

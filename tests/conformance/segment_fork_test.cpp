@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -64,7 +65,7 @@ TEST_F(SegmentFork, ALeaseInheritedByALivingChildStaysHeldUntilItEnds) {
     EXPECT_EQ(refusal_of([&] { (void)segment::attach(name_.uri(), access::read_write); }), errc::writer_alive);
     child.kill();
     attach_options patient;
-    patient.lease_timeout_ns = 5'000'000'000;
+    patient.lease_timeout = std::chrono::seconds(5);
     EXPECT_EQ(refusal_of([&] { (void)segment::attach(name_.uri(), access::read_write, patient); }), std::nullopt);
 }
 
@@ -84,7 +85,7 @@ TEST_F(SegmentFork, AfterExecNothingIsInherited) {
     ::close(ends[0]);
     writer.reset();
     attach_options patient;  // fork and exec take their time
-    patient.lease_timeout_ns = 5'000'000'000;
+    patient.lease_timeout = std::chrono::seconds(5);
     EXPECT_EQ(refusal_of([&] { (void)segment::attach(name_.uri(), access::read_write, patient); }), std::nullopt);
     int status = 0;
     EXPECT_EQ(::waitpid(child, &status, WNOHANG), 0) << "the other program should still be running";
@@ -164,7 +165,7 @@ TEST_F(SegmentFork, ASuccessorByPassedDescriptorsTakesOverFromAKilledWriter) {
         parent.signal();
         if (!parent.wait()) return "the parent is gone";
         attach_options patient;
-        patient.lease_timeout_ns = 5'000'000'000;
+        patient.lease_timeout = std::chrono::seconds(5);
         const segment writer = segment::attach(given, access::read_write, patient);
         return writer.writable() && writer.epoch() == 2 ? "" : "epoch " + std::to_string(writer.epoch());
     });

@@ -83,7 +83,7 @@ TEST_P(ClockJump, DuringAWaitForTheLeaseNeitherEndsNorLengthensIt) {
         while (waiting) clock_shift::jump(world.shift_ns == 0 ? GetParam() : 0);
     });
     attach_options patient;
-    patient.lease_timeout_ns = 100'000'000;
+    patient.lease_timeout = std::chrono::milliseconds(100);
     const auto begun = std::chrono::steady_clock::now();
     EXPECT_EQ(refusal_of([&] { (void)segment::attach(name_.uri(), access::read_write, patient); }), errc::writer_alive);
     const auto took = std::chrono::steady_clock::now() - begun;
@@ -156,7 +156,7 @@ TEST_P(ClockJump, ARegisteredReadersPatienceIsNotOfTheWallClock) {
     options.capacity_bytes = 4096;
     options.registered_readers = 1;
     broadcast_writer writer = broadcast_writer::create(name_.uri(), options);
-    const broadcast_registration how{.policy = broadcast_policy::evict, .patience_ns = 60'000'000'000};
+    const broadcast_registration how{.policy = broadcast_policy::evict, .patience = std::chrono::seconds(60)};
     broadcast_reliable_reader reader = writer.make_reliable_reader(how);
     const std::string text(100, 'x');
     while (writer.publish(bytes_of(text))) continue;
@@ -202,18 +202,18 @@ text_map make_map(const std::string& uri) {
 // Seconds left to a key, as a reader that attaches now sees it; nothing where it is not there.
 std::optional<std::uint64_t> seconds_left(const std::string& uri, std::string_view key) {
     const hash_map_found got = text_map_reader::attach(uri).about(key);
-    return got ? std::optional(got.ttl_s) : std::nullopt;
+    return got ? std::optional(got.ttl.count()) : std::nullopt;
 }
 
 TEST_P(ClockJump, AnEntrysTimeIsNotOfTheWallClock) {
     const clock_shift clock(0);
     const boot_shift boot(0);
     std::optional<text_map> map(make_map(name_.uri()));
-    ASSERT_TRUE(map->set("k", bytes_of("v"), {.ttl_s = 100}));
+    ASSERT_TRUE(map->set("k", bytes_of("v"), {.ttl = std::chrono::seconds(100)}));
     const text_map_reader reader = text_map_reader::attach(name_.uri());
     clock_shift::jump(GetParam());
     EXPECT_TRUE(reader.contains("k"));
-    ASSERT_TRUE(map->set("other", bytes_of("v"), {.ttl_s = 100}));
+    ASSERT_TRUE(map->set("other", bytes_of("v"), {.ttl = std::chrono::seconds(100)}));
     map.reset();
     map.emplace(text_map::attach(name_.uri()));
     clock_shift::jump(-GetParam());
@@ -415,8 +415,8 @@ TEST_F(World, AfterTenYearsAndARebootAnEntryHasTheTimeThatItHad) {
     const boot_shift boot(ten_years_ns);
     {
         text_map map = make_map(name_.uri());
-        ASSERT_TRUE(map.set("k", bytes_of("v"), {.ttl_s = 100}));
-        ASSERT_TRUE(map.set("short", bytes_of("v"), {.ttl_s = 10}));
+        ASSERT_TRUE(map.set("k", bytes_of("v"), {.ttl = std::chrono::seconds(100)}));
+        ASSERT_TRUE(map.set("short", bytes_of("v"), {.ttl = std::chrono::seconds(10)}));
         boot_shift::pass(50);
         ASSERT_TRUE(map.set("other", bytes_of("v")));
     }
@@ -426,7 +426,7 @@ TEST_F(World, AfterTenYearsAndARebootAnEntryHasTheTimeThatItHad) {
     text_map map = text_map::attach(name_.uri());
     EXPECT_GE(seconds_left(name_.uri(), "k").value_or(0), 40U);
     EXPECT_EQ(seconds_left(name_.uri(), "short"), std::nullopt);
-    ASSERT_TRUE(map.set("new", bytes_of("v"), {.ttl_s = 100}));
+    ASSERT_TRUE(map.set("new", bytes_of("v"), {.ttl = std::chrono::seconds(100)}));
     boot_shift::pass(51);
     EXPECT_EQ(seconds_left(name_.uri(), "k"), std::nullopt) << "nothing lives for ever";
     EXPECT_GE(seconds_left(name_.uri(), "new").value_or(0), 40U);
@@ -439,15 +439,15 @@ TEST_F(World, AfterTenYearsAndARebootAnEntryHasTheTimeThatItHad) {
 TEST_F(World, TenYearsOfUptimePassForEntriesToo) {
     const boot_shift boot(0);
     std::optional<text_map> map(make_map(name_.uri()));
-    ASSERT_TRUE(map->set("k", bytes_of("v"), {.ttl_s = 100}));
-    ASSERT_TRUE(map->set("long", bytes_of("v"), {.ttl_s = std::uint64_t{20} * 365 * 86400}));
+    ASSERT_TRUE(map->set("k", bytes_of("v"), {.ttl = std::chrono::seconds(100)}));
+    ASSERT_TRUE(map->set("long", bytes_of("v"), {.ttl = std::chrono::hours(20 * 365 * 24)}));
     map.reset();
     boot_shift::jump(ten_years_ns);
     EXPECT_EQ(seconds_left(name_.uri(), "k"), std::nullopt);
     map.emplace(text_map::attach(name_.uri()));
     EXPECT_EQ(seconds_left(name_.uri(), "k"), std::nullopt);
     EXPECT_NEAR(static_cast<double>(seconds_left(name_.uri(), "long").value_or(0)), 10.0 * 365 * 86400, 100);
-    ASSERT_TRUE(map->set("new", bytes_of("v"), {.ttl_s = 100}));
+    ASSERT_TRUE(map->set("new", bytes_of("v"), {.ttl = std::chrono::seconds(100)}));
     EXPECT_GE(seconds_left(name_.uri(), "new").value_or(0), 90U);
     boot_shift::pass(101);
     EXPECT_EQ(seconds_left(name_.uri(), "new"), std::nullopt);

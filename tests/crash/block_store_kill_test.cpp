@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <new>
@@ -275,7 +276,7 @@ TEST_F(BlockStoreSegmentKill, SuccessorsGoOnWhereTheDeadStopped) {
         (void)block_store::create(name.uri(), {.bytes = 200'000, .value_bytes = 100});
     }
     attach_options patient;
-    patient.lease_timeout_ns = 10'000'000'000;
+    patient.lease_timeout = std::chrono::seconds(10);
     seeded_random random;
     stamps model;
     const auto core_of = [](const block_store_reader& reader) {

@@ -5,6 +5,7 @@
 
 #include <signal.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -86,7 +87,7 @@ class BroadcastKill : public holdfast::test::segment_test {
     // A dead writer's lease is free once the kernel has torn it down: wait for that, on the lock itself.
     [[nodiscard]] broadcast_writer take_over() const {
         attach_options options;
-        options.lease_timeout_ns = 10'000'000'000;
+        options.lease_timeout = std::chrono::seconds(10);
         return broadcast_writer::attach(name_.uri(), options);
     }
 
@@ -200,8 +201,9 @@ TEST_F(BroadcastKill, AStoppedReaderIsEvictedWhenItsPatienceEndsAndIsTold) {
     broadcast_writer writer = make(8192, 1);
     for (std::uint64_t round = 0; round < scaled(10); ++round) {
         child_process child([&](holdfast::test::channel& talk) -> std::string {
-            const broadcast_registration how{
-                .start = broadcast_start::latest(), .policy = broadcast_policy::evict, .patience_ns = 20'000'000};
+            const broadcast_registration how{.start = broadcast_start::latest(),
+                                             .policy = broadcast_policy::evict,
+                                             .patience = std::chrono::milliseconds(20)};
             broadcast_reliable_reader reader = broadcast_reliable_reader::attach(name_.uri(), how);
             std::uint64_t next = reader.sequence();
             talk.signal();

@@ -3,6 +3,7 @@
 // after real kills; each change once, in order.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -93,7 +94,7 @@ TEST_F(HashMapFeed, TellsWhatChangedAndReadersFollow) {
     hash_map_feed feed(broadcast_writer::create("heap:", {.capacity_bytes = 1 << 20}));
     auto map = hash_map<std::string_view>::create("heap:", {.capacity = 100}, {.clock = {}, .feed = &feed});
     broadcast_reader reader = feed.ring().make_reader();
-    const hash_map_result first = map.set("k", "one", {.ttl_s = 0, .flags = 77});
+    const hash_map_result first = map.set("k", "one", {.ttl = std::chrono::seconds(0), .flags = 77});
     ASSERT_TRUE(map.set("k", ""));
     ASSERT_TRUE(map.erase("k"));
     EXPECT_FALSE(map.erase("k"));
@@ -163,7 +164,7 @@ TEST_F(HashMapFeed, KillsLeaveNoChangeUntoldOrToldTwice) {
         (void)broadcast_writer::create(ring_name.uri(), {.capacity_bytes = 8 << 20});
     }
     attach_options patient;
-    patient.lease_timeout_ns = 10'000'000'000;
+    patient.lease_timeout = std::chrono::seconds(10);
     seeded_random random;
     feed_contents seen;
     std::uint64_t number = 0, told_late = 0;

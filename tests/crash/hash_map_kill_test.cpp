@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <new>
@@ -250,7 +251,7 @@ TEST_F(HashMapSegmentKill, SuccessorsGoOnWhereTheDeadStopped) {
         (void)hash_map<std::string_view>::create(name.uri(), {.capacity = keys, .bytes = 6'000, .evict = true});
     }
     attach_options patient;
-    patient.lease_timeout_ns = 10'000'000'000;
+    patient.lease_timeout = std::chrono::seconds(10);
     seeded_random random;
     states model;
     std::uint64_t evicted = 0, found_in_all = 0;

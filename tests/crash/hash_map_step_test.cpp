@@ -9,6 +9,7 @@
 // Recovery is stepped in the same way, and the recovery of a killed recovery.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -47,7 +48,7 @@ class step_bench {
         const auto add = [&](std::size_t bytes) {
             const std::string key = map_key(next_);
             const map_content what{++next_, bytes};
-            const bool kept = static_cast<bool>(put(writer_, key, what, {.ttl_s = ttl_s}));
+            const bool kept = static_cast<bool>(put(writer_, key, what, {.ttl = std::chrono::seconds(ttl_s)}));
             if (kept) model_[key] = what;
             return kept;
         };
@@ -65,7 +66,7 @@ class step_bench {
         while (used() + 5 < wanted) add(how == fill::scattered ? 0 : sizes[next_ % 4]);
         for (std::uint64_t i = 3 * next_ + 3; used() < wanted; i += 3) {  // short keys: one unit each
             model_[map_key(i)] = {i, 0};
-            EXPECT_TRUE(put(writer_, map_key(i), model_[map_key(i)], {.ttl_s = ttl_s}));
+            EXPECT_TRUE(put(writer_, map_key(i), model_[map_key(i)], {.ttl = std::chrono::seconds(ttl_s)}));
         }
         bool odd = false;
         for (const auto& [key, what] : map_model(model_))
@@ -323,8 +324,8 @@ TEST_F(HashMapStep, FetchAddAndTouch) {
         ASSERT_EQ(add.failure, "");
         EXPECT_GT(olds, 10U);
         EXPECT_GT(news, 5U);
-        const step_report touch =
-            single_step(bench.bench().image(), [&] { (void)bench.writer().touch(as_key(key), 50); }, look);
+        const step_report touch = single_step(
+            bench.bench().image(), [&] { (void)bench.writer().touch(as_key(key), std::chrono::seconds(50)); }, look);
         bench.bench().image().assign(base);
         ASSERT_EQ(touch.failure, "");
         total += add;

@@ -36,11 +36,11 @@ using holdfast::test::scaled;
 using holdfast::test::shared_image;
 using holdfast::test::unique_posix_name;
 
-constexpr std::uint64_t patience_ns = 10'000'000'000;  // for the kernel to tear a killed holder down
+constexpr std::chrono::seconds patience(10);  // for the kernel to tear a killed holder down
 
 attach_options after_death() {
     attach_options options;
-    options.lease_timeout_ns = patience_ns;
+    options.lease_timeout = patience;
     return options;
 }
 queue_consumer_options consumer_after_death(delivery how = delivery::at_least_once) { return {how, after_death()}; }

@@ -4,6 +4,7 @@
 
 #include <signal.h>
 
+#include <chrono>
 #include <cstdio>
 #include <span>
 #include <string>
@@ -45,7 +46,7 @@ class SnapshotKill : public holdfast::test::segment_test {
     // A dead writer's lease is free once the kernel has torn it down: wait for that, on the lock itself.
     [[nodiscard]] snapshot_writer take_over() const {
         attach_options options;
-        options.lease_timeout_ns = 10'000'000'000;
+        options.lease_timeout = std::chrono::seconds(10);
         return snapshot_writer::attach(name_.uri(), options);
     }
 

@@ -4,6 +4,7 @@
 // publisher goes through all of them. And whoever makes an index for good leaves a whole one or none.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdio>
 #include <string>
 
@@ -41,7 +42,7 @@ class SortedIndexKill : public segment_test {
  protected:
     [[nodiscard]] static attach_options patient() {
         attach_options options;
-        options.lease_timeout_ns = 10'000'000'000;
+        options.lease_timeout = std::chrono::seconds(10);
         return options;
     }
     unique_posix_name name_{"index"};

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -457,7 +458,7 @@ inline void make_hash_map(const std::string& uri) {
     text_map map = text_map::create(uri, options, services_at(made_at));
     for (std::uint64_t n = 0; n < 40; ++n) {
         hash_map_entry_options how;
-        how.ttl_s = n % 5 == 0 ? 10 + n : 0;
+        how.ttl = std::chrono::seconds(n % 5 == 0 ? 10 + n : 0);
         how.flags = static_cast<std::uint32_t>(n * 3);
         require(static_cast<bool>(map.insert(key_of(n), value_of(n), how)), "an insert");
     }
@@ -473,7 +474,8 @@ inline std::string describe_hash_map(const std::string& uri) {
     std::string value;
     for (std::uint64_t n = 0; n < 100; ++n)  // each by its hash
         if (const auto got = reader.find(key_of(n), value))
-            out.line(key_of(n), " under ", got.handle, ", flags ", got.flags, ", seconds ", got.ttl_s, ": ", value);
+            out.line(key_of(n), " under ", got.handle, ", flags ", got.flags, ", seconds ", got.ttl.count(), ": ",
+                     value);
     std::uint64_t cursor = 0, scanned = 0;
     for (hash_map_entry entry; reader.next_entry(cursor, entry) == outcome::ok && scanned < messages_max;) ++scanned;
     out.line("scanned ", scanned);

@@ -3,6 +3,7 @@
 // values that expire, evictions, refusals and takeovers, in stores of few units.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -49,12 +50,12 @@ class hash_map_subject {
         if (what < 9) {
             after_ = map_content{++seed_, random_.below(random_.one_in(5) ? 400 : 90)};
             const auto value = whole_object(after_->seed, after_->bytes);
-            die(rig, [&] { status = writer_.set(key, value, {.ttl_s = ttl_s}).status; });
+            die(rig, [&] { status = writer_.set(key, value, {.ttl = std::chrono::seconds(ttl_s)}).status; });
         } else if (what < 13) {
             after_.reset();
             die(rig, [&] { status = writer_.erase(key).status; });
         } else if (what == 13) {
-            die(rig, [&] { status = writer_.touch(key, ttl_s).status; });
+            die(rig, [&] { status = writer_.touch(key, std::chrono::seconds(ttl_s)).status; });
         } else if (what == 14 && before_ && before_->bytes >= 8) {
             die(rig, [&] { status = writer_.fetch_add<std::uint64_t>(key, 0, 0).status; });
         } else {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
@@ -57,7 +58,7 @@ class history_test : public segment_test {
     /// A dead writer's lease is free once the kernel has torn it down: wait for that, on the lock itself.
     [[nodiscard]] static attach_options patient() {
         attach_options options;
-        options.lease_timeout_ns = 10'000'000'000;
+        options.lease_timeout = std::chrono::seconds(10);
         return options;
     }
 };

@@ -132,7 +132,7 @@ TEST(HashMap, ConditionsDecideAndChangeNothingWhenTheyDoNotHold) {
 TEST(HashMap, AnswersTellSizesHandlesAndFlags) {
     map_bench bench({});
     map_writer writer = bench.writer();
-    const hash_map_result kept = put(writer, "k", {1, 100}, {.ttl_s = 0, .flags = 0xdeadbeef});
+    const hash_map_result kept = put(writer, "k", {1, 100}, {.ttl = std::chrono::seconds(0), .flags = 0xdeadbeef});
     std::vector<std::byte> out(99, std::byte{0x55});
     hash_map_found got = bench.reader().find(as_key("k"), std::span(out));
     EXPECT_EQ(got.status, outcome::too_small);
@@ -143,7 +143,7 @@ TEST(HashMap, AnswersTellSizesHandlesAndFlags) {
     EXPECT_TRUE(got);
     EXPECT_EQ(got.handle, kept.handle);
     EXPECT_EQ(got.flags, 0xdeadbeefU);
-    EXPECT_EQ(got.ttl_s, 0U);
+    EXPECT_EQ(got.ttl.count(), 0);
     EXPECT_EQ(bench.reader().find(as_key("K"), std::span(out)).status, outcome::not_found);
     EXPECT_EQ(writer.reader().fault(), std::nullopt);
 }
@@ -209,7 +209,7 @@ TEST(HashMap, ATouchOfAScatteredValueCostsWhatASetOfItCosts) {
     const auto begin = std::chrono::steady_clock::now();
     ASSERT_TRUE(writer.set(as_key("large"), object));
     const auto middle = std::chrono::steady_clock::now();
-    ASSERT_TRUE(writer.touch(as_key("large"), 0));
+    ASSERT_TRUE(writer.touch(as_key("large"), std::chrono::seconds(0)));
     const auto end = std::chrono::steady_clock::now();
     EXPECT_LT(end - middle, 50 * (middle - begin));
     EXPECT_TRUE(holds(bench.reader(), "large", large));
@@ -228,7 +228,7 @@ TYPED_TEST(HashMapFetchAdd, ChangesTheFieldAndNothingElse) {
         std::vector<std::byte> value(100, std::byte{0x11});
         T now = 100;
         std::memcpy(value.data() + offset, &now, sizeof(T));
-        ASSERT_TRUE(writer.set(as_key("c"), value, {.ttl_s = 1000, .flags = 9}));
+        ASSERT_TRUE(writer.set(as_key("c"), value, {.ttl = std::chrono::seconds(1000), .flags = 9}));
         for (const T addend : {T{1}, T{27}, static_cast<T>(-5), T{100}, T{100}}) {
             const hash_map_added<T> got = writer.template fetch_add<T>(as_key("c"), offset, addend);
             ASSERT_TRUE(got);
@@ -240,7 +240,7 @@ TYPED_TEST(HashMapFetchAdd, ChangesTheFieldAndNothingElse) {
             ASSERT_TRUE(found);
             EXPECT_EQ(found.handle, got.handle);
             EXPECT_EQ(found.flags, 9U);
-            EXPECT_EQ(found.ttl_s, 1000U);
+            EXPECT_EQ(found.ttl.count(), 1000);
             EXPECT_EQ(out, value);
         }
     }

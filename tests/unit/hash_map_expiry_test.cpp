@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <time.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -31,16 +32,16 @@ class HashMapExpiry : public ::testing::Test {
 TEST_F(HashMapExpiry, AnEntryIsThereUntilItsTimeIsOver) {
     map_bench bench({});
     map_writer writer = bench.writer();
-    ASSERT_TRUE(put(writer, "short", {1, 10}, {.ttl_s = 10}));
-    ASSERT_TRUE(put(writer, "longer", {2, 10}, {.ttl_s = 1000}));
+    ASSERT_TRUE(put(writer, "short", {1, 10}, {.ttl = std::chrono::seconds(10)}));
+    ASSERT_TRUE(put(writer, "longer", {2, 10}, {.ttl = std::chrono::seconds(1000)}));
     ASSERT_TRUE(put(writer, "ever", {3, 10}));
-    ASSERT_TRUE(put(writer, "endless", {4, 10}, {.ttl_s = ~std::uint64_t{0}}));
+    ASSERT_TRUE(put(writer, "endless", {4, 10}, {.ttl = std::chrono::seconds::max()}));
     std::vector<std::byte> out(10);
-    EXPECT_EQ(bench.reader().find(as_key("short"), std::span(out)).ttl_s, 10U);
+    EXPECT_EQ(bench.reader().find(as_key("short"), std::span(out)).ttl.count(), 10);
     fake_boot_seconds += 9;
-    EXPECT_EQ(bench.reader().find(as_key("short"), std::span(out)).ttl_s, 1U);
-    EXPECT_EQ(bench.reader().find(as_key("longer"), std::span(out)).ttl_s, 991U);
-    EXPECT_EQ(bench.reader().find(as_key("ever"), std::span(out)).ttl_s, 0U);
+    EXPECT_EQ(bench.reader().find(as_key("short"), std::span(out)).ttl.count(), 1);
+    EXPECT_EQ(bench.reader().find(as_key("longer"), std::span(out)).ttl.count(), 991);
+    EXPECT_EQ(bench.reader().find(as_key("ever"), std::span(out)).ttl.count(), 0);
     fake_boot_seconds += 1;
     EXPECT_EQ(difference(bench.reader(), {{"longer", {2, 10}}, {"ever", {3, 10}}, {"endless", {4, 10}}}), "");
     fake_boot_seconds += std::uint64_t{10} * 365 * 86400;
@@ -53,24 +54,36 @@ TEST_F(HashMapExpiry, TouchGivesAnotherTimeAndASetForgetsIt) {
     map_bench bench({});
     map_writer writer = bench.writer();
     std::vector<std::byte> out(10);
-    ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl_s = 10, .flags = 3}));
+    ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl = std::chrono::seconds(10), .flags = 3}));
     fake_boot_seconds += 9;
-    ASSERT_TRUE(writer.touch(as_key("k"), 50));
+    ASSERT_TRUE(writer.touch(as_key("k"), std::chrono::seconds(50)));
     fake_boot_seconds += 20;
     const hash_map_found got = bench.reader().find(as_key("k"), std::span(out));
-    EXPECT_EQ(got.ttl_s, 30U);
+    EXPECT_EQ(got.ttl.count(), 30);
     EXPECT_EQ(got.flags, 3U);
     EXPECT_TRUE(holds(bench.reader(), "k", {1, 10}));
-    ASSERT_TRUE(writer.touch(as_key("k"), 0));
+    ASSERT_TRUE(writer.touch(as_key("k"), std::chrono::seconds(0)));
     fake_boot_seconds += 1000;
     EXPECT_TRUE(holds(bench.reader(), "k", {1, 10}));
-    ASSERT_TRUE(writer.touch(as_key("k"), 5));
+    ASSERT_TRUE(writer.touch(as_key("k"), std::chrono::seconds(5)));
     ASSERT_TRUE(put(writer, "k", {2, 10}));
     fake_boot_seconds += 1000;
     EXPECT_TRUE(holds(bench.reader(), "k", {2, 10}));
-    ASSERT_TRUE(writer.touch(as_key("k"), 5));
+    ASSERT_TRUE(writer.touch(as_key("k"), std::chrono::seconds(5)));
     fake_boot_seconds += 5;
-    EXPECT_EQ(writer.touch(as_key("k"), 5).status, outcome::not_found);
+    EXPECT_EQ(writer.touch(as_key("k"), std::chrono::seconds(5)).status, outcome::not_found);
+    EXPECT_EQ(leaks(bench.view()), "");
+}
+
+// A time that is over before it begins is not "for ever", whatever number stands for it.
+TEST_F(HashMapExpiry, ATimeBelowZeroIsOverAtOnce) {
+    map_bench bench({});
+    map_writer writer = bench.writer();
+    ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl = std::chrono::seconds(-1)}));
+    EXPECT_FALSE(is_there(bench.reader(), "k"));
+    ASSERT_TRUE(put(writer, "k", {2, 10}));
+    ASSERT_TRUE(writer.touch(as_key("k"), std::chrono::seconds::min()));
+    EXPECT_FALSE(is_there(bench.reader(), "k"));
     EXPECT_EQ(leaks(bench.view()), "");
 }
 
@@ -79,7 +92,7 @@ TEST_F(HashMapExpiry, AnExpiredEntryIsAbsentForConditions) {
     using when = holdfast::detail::map_condition;
     map_bench bench({});
     map_writer writer = bench.writer();
-    const hash_map_result old = put(writer, "k", {1, 10}, {.ttl_s = 10});
+    const hash_map_result old = put(writer, "k", {1, 10}, {.ttl = std::chrono::seconds(10)});
     fake_boot_seconds += 10;
     EXPECT_EQ(writer.set(as_key("k"), whole_object(2, 3), {}, {when::present}).status, outcome::not_found);
     EXPECT_EQ(writer.set(as_key("k"), whole_object(2, 3), {}, {when::same, old.handle}).status, outcome::stale);
@@ -97,7 +110,7 @@ TEST_F(HashMapExpiry, ASweepTakesOutWhatNobodyAsksFor) {
     map_bench bench({.units = 300, .capacity = 200});
     map_writer writer = bench.writer();
     for (std::uint64_t i = 0; i < 100; ++i)
-        ASSERT_TRUE(put(writer, map_key(i), {i, 1}, {.ttl_s = i % 2 == 0 ? 5U : 0U}));
+        ASSERT_TRUE(put(writer, map_key(i), {i, 1}, {.ttl = std::chrono::seconds(i % 2 == 0 ? 5U : 0U)}));
     fake_boot_seconds += 5;
     for (unsigned i = 0; i < 60; ++i) ASSERT_TRUE(put(writer, "busy", {i, 1}));
     EXPECT_EQ(bench.reader().usage().entries, 51U);
@@ -110,7 +123,7 @@ TEST_F(HashMapExpiry, AFullMapMakesRoomFromWhatHasExpired) {
     map_bench bench({.units = 40, .capacity = 70});
     map_writer writer = bench.writer();
     std::uint64_t kept = 0;
-    while (put(writer, std::to_string(kept), {kept, 0}, {.ttl_s = kept % 2 == 0 ? 5U : 0U})) ++kept;
+    while (put(writer, std::to_string(kept), {kept, 0}, {.ttl = std::chrono::seconds(kept % 2 == 0 ? 5U : 0U)})) ++kept;
     EXPECT_EQ(kept, 40U);
     fake_boot_seconds += 5;
     EXPECT_TRUE(put(writer, "large", {1, 500}));
@@ -126,7 +139,7 @@ TEST_F(HashMapExpiry, AFullTableMakesRoomFromWhatHasExpired) {
     map_writer writer = bench.writer();
     std::uint64_t kept = 0;
     const auto key = [](std::uint64_t i) { return "key number " + std::to_string(i); };
-    while (put(writer, key(kept), {kept, 20}, {.ttl_s = kept >= 30 ? 5U : 0U})) ++kept;
+    while (put(writer, key(kept), {kept, 20}, {.ttl = std::chrono::seconds(kept >= 30 ? 5U : 0U)})) ++kept;
     ASSERT_GE(kept, 60U);
     EXPECT_EQ(put(writer, "another one", {1, 1}).status, outcome::full);
     fake_boot_seconds += 5;
@@ -141,7 +154,7 @@ TEST_F(HashMapExpiry, TimeGoesOnOverARebootFromWhereItStood) {
     map_bench bench({});
     {
         map_writer writer = bench.writer();
-        ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl_s = 100}));
+        ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl = std::chrono::seconds(100)}));
         fake_boot_seconds += 60;
         ASSERT_TRUE(put(writer, "other", {2, 1}));  // notes the time
     }
@@ -158,7 +171,7 @@ TEST_F(HashMapExpiry, TimeThatPassedWithoutAWriterCounts) {
     map_bench bench({});
     {
         map_writer writer = bench.writer();
-        ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl_s = 100}));
+        ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl = std::chrono::seconds(100)}));
     }
     fake_boot_seconds += 101;
     EXPECT_FALSE(is_there(bench.reader(), "k"));
@@ -169,12 +182,12 @@ TEST_F(HashMapExpiry, TimeThatPassedWithoutAWriterCounts) {
 TEST_F(HashMapExpiry, TheClockNeverGoesBack) {
     map_bench bench({});
     map_writer writer = bench.writer();
-    ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl_s = 100}));
+    ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl = std::chrono::seconds(100)}));
     fake_boot_seconds += 100;
     ASSERT_TRUE(put(writer, "other", {2, 1}));
     fake_boot_seconds -= 90;
     EXPECT_FALSE(is_there(bench.reader(), "k"));
-    ASSERT_TRUE(put(writer, "new", {3, 1}, {.ttl_s = 5}));
+    ASSERT_TRUE(put(writer, "new", {3, 1}, {.ttl = std::chrono::seconds(5)}));
     EXPECT_TRUE(is_there(bench.reader(), "new"));
 }
 
@@ -182,7 +195,7 @@ TEST_F(HashMapExpiry, AnotherTimeNamespaceNeitherHurriesNorLosesTime) {
     map_bench bench({});
     {
         map_writer writer = bench.writer();
-        ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl_s = 100}));
+        ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl = std::chrono::seconds(100)}));
         fake_boot_seconds += 10;
         ASSERT_TRUE(put(writer, "other", {2, 1}));
     }
@@ -206,7 +219,7 @@ TEST_F(HashMapExpiry, AnotherTimeNamespaceNeitherHurriesNorLosesTime) {
     fake_zone = 7;
     fake_boot_seconds = 20;  // a smaller number than all of before
     map_writer writer = bench.writer();
-    ASSERT_TRUE(put(writer, "new", {3, 1}, {.ttl_s = 5}));
+    ASSERT_TRUE(put(writer, "new", {3, 1}, {.ttl = std::chrono::seconds(5)}));
     fake_boot_seconds = 24;
     EXPECT_TRUE(is_there(bench.reader(), "new"));
     fake_boot_seconds = 25;
@@ -219,7 +232,7 @@ TEST_F(HashMapExpiry, AZoneThatCannotBeToldIsTakenForTheSame) {
         map_bench bench({});
         fake_zone = writers;
         map_writer writer = bench.writer();
-        ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl_s = 10}));
+        ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl = std::chrono::seconds(10)}));
         fake_zone = 7 - writers;
         EXPECT_TRUE(is_there(bench.reader(), "k"));
         fake_boot_seconds += 9;
@@ -228,7 +241,7 @@ TEST_F(HashMapExpiry, AZoneThatCannotBeToldIsTakenForTheSame) {
         EXPECT_FALSE(is_there(bench.reader(), "k"));
         writer = bench.writer();
         EXPECT_FALSE(is_there(bench.reader(), "k"));
-        ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl_s = 10}));
+        ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl = std::chrono::seconds(10)}));
         fake_zone = 8;
         fake_boot_seconds += 1'000'000;
         EXPECT_TRUE(is_there(bench.reader(), "k")) << "one that is told, and another, has the noted time alone";
@@ -261,7 +274,7 @@ TEST_F(HashMapExpiry, RandomItemsUpToTheWholeStoreAreNeverRefused) {
             const map_content what{
                 random(),
                 static_cast<std::size_t>(random.below(8) == 0 && most_now > 100 ? room : random.below(most_now))};
-            const hash_map_result kept = put(writer, key, what, {.ttl_s = random.below(50)});
+            const hash_map_result kept = put(writer, key, what, {.ttl = std::chrono::seconds(random.below(50))});
             ASSERT_TRUE(kept) << outcome_name(kept.status) << " at " << i << ", " << what.bytes << " bytes";
             ASSERT_TRUE(holds(bench.reader(), key, what));
             if (random.below(10) == 0) fake_boot_seconds += random.below(5);
@@ -304,7 +317,7 @@ TEST_F(HashMapExpiry, WhatDoesNotFitBesideItsPredecessorLeavesTheOthersAlone) {
     const std::uint64_t old = bench.reader().handle_under(holdfast::detail::digest_of(as_key("large"), 42));
     EXPECT_EQ(writer.set(as_key("large"), sixty, {}, {when::present}).status, outcome::full);
     EXPECT_EQ(writer.set(as_key("large"), sixty, {}, {when::same, old}).status, outcome::full);
-    EXPECT_EQ(writer.touch(as_key("large"), 10).status, outcome::full);
+    EXPECT_EQ(writer.touch(as_key("large"), std::chrono::seconds(10)).status, outcome::full);
     EXPECT_EQ(writer.fetch_add<std::uint8_t>(as_key("large"), 0, 1).status, outcome::full);
     EXPECT_EQ(bench.reader().usage().evicted, 0U);
     ASSERT_TRUE(writer.set(as_key("large"), sixty));

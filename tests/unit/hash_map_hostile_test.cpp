@@ -37,7 +37,7 @@ class HashMapHostile : public ::testing::Test {
         keep(writer, "updated", {101, 30});
         keep(writer, "updated", {102, 31});
         keep(writer, std::string(9, 'n'), {103, 0});
-        EXPECT_TRUE(put(writer, "mortal", {104, 5}, {.ttl_s = 1000}));
+        EXPECT_TRUE(put(writer, "mortal", {104, 5}, {.ttl = std::chrono::seconds(1000)}));
         model_["mortal"] = {104, 5};
         EXPECT_EQ(difference(bench_.reader(), model_), "");
         EXPECT_EQ(damage_of(bench_.view().as_const()), "");
@@ -98,7 +98,7 @@ class HashMapHostile : public ::testing::Test {
         }
         for (std::uint64_t i = 0; i < 3; ++i) {
             const map_content next{i, static_cast<std::size_t>(i * 90)};
-            if (put(writer, "next key", next, {.ttl_s = i})) {
+            if (put(writer, "next key", next, {.ttl = std::chrono::seconds(i)})) {
                 ASSERT_TRUE(holds(writer.reader(), "next key", next) || i != 0);
                 (void)writer.fetch_add<std::uint32_t>(as_key("next key"), i * 40, 1);
                 ASSERT_NE(writer.erase(as_key("next key")).status, outcome::stale);
@@ -373,7 +373,7 @@ TEST_F(HashMapLies, AShortKeysWordGivesItNoCopyOfAnotherKeysEntry) {
         writer = bench_.writer();
         const std::uint64_t before = used();
         EXPECT_EQ(writer.fetch_add<std::uint8_t>(as_key("a"), 0, 1).status, outcome::corrupt);
-        EXPECT_EQ(writer.touch(as_key("a"), 0).status, outcome::corrupt);
+        EXPECT_EQ(writer.touch(as_key("a"), std::chrono::seconds(0)).status, outcome::corrupt);
         EXPECT_EQ(writer.fault(), errc::corrupt);
         EXPECT_EQ(used(), before) << "nothing is left over";
         EXPECT_EQ(bench_.reader().handle_under(holdfast::detail::digest_of(as_key("a"), bench_.view().seed())), word);
@@ -510,7 +510,7 @@ TEST_F(HashMapHostile, AThreadThatScribblesIsSurvived) {
         map_writer writer = bench_.writer();
         for (const auto& [key, what] : model_) {
             (void)bench_.reader().find(as_key(key), std::span(out));
-            (void)put(writer, key, what, {.ttl_s = round % 3});
+            (void)put(writer, key, what, {.ttl = std::chrono::seconds(round % 3)});
             (void)writer.fetch_add<std::uint64_t>(as_key(key), 0, 1);
             if (round % 2 == 0) (void)writer.erase(as_key(key));
         }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -34,7 +35,7 @@ class InspectHashMap : public test::segment_test {
  protected:
     InspectHashMap() {
         EXPECT_TRUE(map_.set("user:7", "seven"));
-        EXPECT_TRUE(map_.set("user:8", "a \"quoted\" text", {.ttl_s = 1000, .flags = 3}));
+        EXPECT_TRUE(map_.set("user:8", "a \"quoted\" text", {.ttl = std::chrono::seconds(1000), .flags = 3}));
         EXPECT_TRUE(map_.set(std::string("bin\0key", 7), test::whole_object(5, 20)));
         EXPECT_TRUE(map_.set("large", test::whole_object(6, 3000)));
         EXPECT_TRUE(map_.set("empty", ""));
@@ -202,8 +203,8 @@ TEST_F(InspectHashMap, SavedAndRestoredItIsTheSame) {
         ASSERT_TRUE(found);
         EXPECT_EQ(got, entry.value);
         EXPECT_EQ(found.flags, entry.flags);
-        EXPECT_LE(found.ttl_s, entry.ttl_s);
-        EXPECT_EQ(found.ttl_s == 0, entry.ttl_s == 0);
+        EXPECT_LE(found.ttl, entry.ttl);
+        EXPECT_EQ(found.ttl.count() == 0, entry.ttl.count() == 0);
     }
     EXPECT_TRUE(restored.set("and goes on", "x"));
 }

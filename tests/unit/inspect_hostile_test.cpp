@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -122,7 +123,8 @@ void make_map(const std::string& uri) {
     auto map =
         hash_map<std::string_view>::create(uri, {.capacity = 20, .bytes = 4096, .unit_bytes = 64, .evict = true});
     for (std::size_t i = 0; i < 8; ++i)
-        ASSERT_TRUE(map.set(std::to_string(i * 11), std::vector<std::byte>(i * 40, std::byte{7}), {.ttl_s = i * 1000}));
+        ASSERT_TRUE(map.set(std::to_string(i * 11), std::vector<std::byte>(i * 40, std::byte{7}),
+                            {.ttl = std::chrono::seconds(i * 1000)}));
     ASSERT_TRUE(map.set("55", "again"));
     ASSERT_TRUE(map.erase("11"));
 }

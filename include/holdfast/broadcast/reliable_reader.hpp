@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "holdfast/broadcast/reader.hpp"
+#include "holdfast/detail/spans.hpp"
 #include "holdfast/layout/broadcast_slots.hpp"
 #include "holdfast/memory/fork_guard.hpp"
 #include "holdfast/memory/waiting.hpp"
@@ -31,7 +32,8 @@ namespace holdfast {
 struct broadcast_registration {
     broadcast_start start = broadcast_start::oldest();
     broadcast_policy policy = broadcast_policy::block;
-    std::uint64_t patience_ns = 1'000'000'000;  ///< under evict: how long it may hold the writer up in one go
+    std::chrono::nanoseconds patience = std::chrono::seconds(1);  ///< under evict: for how long it may hold the writer
+                                                                  ///< up in one go
 };
 
 namespace detail {
@@ -152,7 +154,8 @@ class broadcast_reliable_reader {
     /// Registers anew, after an eviction or for another policy or place. Returns: as broadcast_reader::join.
     result enrol(const broadcast_registration& how) noexcept {
         if (!mine()) return {outcome::read_only, 0};
-        const result joined = core_.enrol(how.start, how.policy, how.patience_ns, detail::clock_ns(CLOCK_REALTIME));
+        const result joined =
+            core_.enrol(how.start, how.policy, detail::ns_of(how.patience), detail::clock_ns(CLOCK_REALTIME));
         if (joined.status == outcome::corrupt) corrupt_ = true;
         wake_writer();
         return joined;

@@ -5,12 +5,14 @@
 // Every number is the last that its owner wrote down; they are read one by one, so they may be of different moments.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "holdfast/broadcast/reader.hpp"
 #include "holdfast/broadcast/reliable_reader.hpp"
+#include "holdfast/detail/spans.hpp"
 #include "holdfast/layout/broadcast_slots.hpp"
 #include "holdfast/peers.hpp"
 #include "holdfast/segment.hpp"
@@ -27,7 +29,7 @@ struct broadcast_reader_report {
     std::uint64_t behind_bytes = 0;          ///< from its place to the tail: what it occupies of the ring
     std::uint64_t received = 0;              ///< messages, as it last said
     std::uint64_t lost = 0;                  ///< messages, as it last said
-    std::uint64_t blocked_ns = 0;            ///< how long it held the writer up, in all
+    std::chrono::nanoseconds blocked_for{};  ///< how long it held the writer up, in all
     std::uint64_t blocked = 0;               ///< how often
     bool evicted = false;                    ///< its patience ran out
 };
@@ -62,7 +64,7 @@ namespace detail {
     report.lost = slot.lost.load(relaxed);
     const layout::broadcast_report& noted = view.report(index);
     if (noted.registered_ns.load(relaxed) != report.registered_ns) return report;
-    report.blocked_ns = noted.blocked_ns.load(relaxed);
+    report.blocked_for = span_of<std::chrono::nanoseconds>(noted.blocked_ns.load(relaxed));
     report.blocked = noted.blocked.load(relaxed);
     report.evicted = noted.evicted.load(relaxed) != 0;
     return report;

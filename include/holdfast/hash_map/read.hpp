@@ -12,6 +12,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "holdfast/block_store/read.hpp"
+#include "holdfast/detail/spans.hpp"
 #include "holdfast/hash_map/clock.hpp"
 #include "holdfast/hash_map/result.hpp"
 #include "holdfast/hash_map/view.hpp"
@@ -42,6 +44,11 @@ struct map_entry_head {
     /// Whether key and value lie inside an entry of so many bytes.
     [[nodiscard]] bool fits(std::uint64_t entry_bytes) const noexcept { return value_at() <= entry_bytes; }
 };
+
+/// What is left to an entry whose time is not over; 0: it does not expire.
+[[nodiscard]] constexpr std::chrono::seconds left_to(const map_entry_head& head, std::uint64_t now) noexcept {
+    return span_of<std::chrono::seconds>(head.expires == 0 ? 0 : head.expires - now);
+}
 
 /// Bounds what a pass over all entries reads. Sound ones lie apart and are no longer than the store together; damaged
 /// ones may overlap, and each be as long as the store.
@@ -278,7 +285,7 @@ class map_reader_core {
 
     [[nodiscard]] hash_map_found answer(std::uint64_t handle, const map_entry_head& head, std::uint64_t bytes,
                                         std::uint64_t now) const noexcept {
-        return {outcome::ok, bytes - head.value_at(), handle, head.expires == 0 ? 0 : head.expires - now, head.flags};
+        return {outcome::ok, bytes - head.value_at(), handle, left_to(head, now), head.flags};
     }
 
     /// The value under a handle if the key is `key` and its time is not over. Returns: also stale.
@@ -371,7 +378,7 @@ class map_reader_core {
             });
         out.handle = handle;
         out.flags = head.flags;
-        out.ttl_s = head.expires == 0 ? 0 : head.expires - now;
+        out.ttl = left_to(head, now);
         return got;
     }
 

@@ -2,6 +2,7 @@
 // result.hpp - what the operations of a hash map answer, and how an entry is stored.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,7 +14,8 @@ namespace holdfast {
 
 /// How an entry is stored.
 struct hash_map_entry_options {
-    std::uint64_t ttl_s = 0;  ///< seconds it lives, to the second; 0: until it is erased, replaced or evicted
+    /// How long it lives; 0: until it is erased, replaced or evicted; below 0: it is over at once.
+    std::chrono::seconds ttl{};
     std::uint32_t flags = 0;  ///< kept beside the value, for the caller's use
 };
 
@@ -21,9 +23,9 @@ struct hash_map_entry_options {
 struct hash_map_found {
     outcome status = outcome::not_found;  ///< ok, not_found, too_small (count: bytes needed), contended, corrupt
     std::uint64_t count = 0;              ///< bytes of the value
-    std::uint64_t handle = 0;  ///< its version: every store gives a key another one, and no two keys share one
-    std::uint64_t ttl_s = 0;   ///< seconds left to it; 0: it does not expire
-    std::uint32_t flags = 0;   ///< as stored
+    std::uint64_t handle = 0;    ///< its version: every store gives a key another one, and no two keys share one
+    std::chrono::seconds ttl{};  ///< left to it; 0: it does not expire
+    std::uint32_t flags = 0;     ///< as stored
     [[nodiscard]] explicit operator bool() const noexcept { return status == outcome::ok; }
 };
 
@@ -49,7 +51,7 @@ struct hash_map_entry {
     std::vector<std::byte> key;
     std::vector<std::byte> value;
     std::uint64_t handle = 0;
-    std::uint64_t ttl_s = 0;  ///< seconds left to it; 0: it does not expire
+    std::chrono::seconds ttl{};  ///< left to it; 0: it does not expire
     std::uint32_t flags = 0;
 };
 

@@ -11,6 +11,7 @@
 // those of registered readers (uses.hpp); lost with the process, the order is that of storing.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -132,12 +133,14 @@ class map_keeper {
         used_[static_cast<std::size_t>(unit / 64)] &= ~(std::uint64_t{1} << (unit % 64));
     }
     /// When an entry that is stored now expires; 0 seconds: never. Notes that there are such entries.
-    [[nodiscard]] std::uint64_t expiry_after(std::uint64_t ttl_s) noexcept {
-        if (ttl_s == 0) return 0;
+    [[nodiscard]] std::uint64_t expiry_after(std::chrono::seconds ttl) noexcept {
+        if (ttl.count() == 0) return 0;
         if (!expiring_) store_release<std::uint64_t>(view_.control(layout::map_expiring_offset), 1);
         expiring_ = true;
         const std::uint64_t time = now();
-        return ttl_s < ~time ? time + ttl_s : ~std::uint64_t{0};
+        if (ttl.count() < 0) return time != 0 ? time : 1;
+        const auto more = static_cast<std::uint64_t>(ttl.count());
+        return more < ~time ? time + more : ~std::uint64_t{0};
     }
     [[nodiscard]] bool is_expired(std::uint64_t handle, std::uint64_t time) const noexcept {
         map_entry_head head;

@@ -39,6 +39,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -77,7 +78,7 @@ class map_writer_core : public map_keeper {
         const bool may_go = when.when == map_condition::always;
         if (const outcome room = claim(digest, at, value_at + value.size(), may_go); room != outcome::ok)
             return {room, room == outcome::full ? at.handle : 0};
-        write_head(key, expiry_after(how.ttl_s), how.flags);
+        write_head(key, expiry_after(how.ttl), how.flags);
         (void)store_.write(value_at, value);
         return commit(digest, at);
     }
@@ -116,9 +117,9 @@ class map_writer_core : public map_keeper {
     }
 
     /// Gives the key's entry another expiry.
-    hash_map_result touch(std::span<const std::byte> key, std::uint64_t ttl_s) noexcept {
+    hash_map_result touch(std::span<const std::byte> key, std::chrono::seconds ttl) noexcept {
         return copy(key, [&](std::uint64_t, const map_entry_head&, std::uint64_t) {
-            const std::uint64_t expires = expiry_after(ttl_s);
+            const std::uint64_t expires = expiry_after(ttl);
             return store_.write(0, std::as_bytes(std::span(&expires, 1)));
         });
     }

@@ -27,6 +27,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "holdfast/detail/spans.hpp"
 #include "holdfast/hash_table.hpp"
 #include "holdfast/hash_table/many_mutate.hpp"
 #include "holdfast/hash_table/writer_slot.hpp"
@@ -56,16 +57,16 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
             0);
     }
     /// Becomes a writer of an existing table, and finishes what dead ones left undone.
-    /// Throws: writer_alive where all writer slots are taken (lease_timeout_ns waits for one), geometry_mismatch if the
+    /// Throws: writer_alive where all writer slots are taken (lease_timeout waits for one), geometry_mismatch if the
     /// table is one of a single writer, and what hash_table_reader::attach throws. Cost: a look at each writer slot.
     [[nodiscard]] static hash_table attach(std::string_view uri, const attach_options& options = {}) {
         return hash_table(std::make_shared<holdfast::segment>(segment::attach(uri, access::read_write, options)),
-                          options.lease_timeout_ns);
+                          detail::ns_of(options.lease_timeout));
     }
     [[nodiscard]] static hash_table attach(const segment_descriptors& descriptors, const attach_options& options = {}) {
         return hash_table(
             std::make_shared<holdfast::segment>(segment::attach(descriptors, access::read_write, options)),
-            options.lease_timeout_ns);
+            detail::ns_of(options.lease_timeout));
     }
     hash_table(hash_table&&) noexcept = default;
     hash_table& operator=(hash_table&&) noexcept = default;
@@ -129,7 +130,7 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
 
     /// How long an operation waits for a stopped or slow writer before it answers `contended`. 1 s unless set.
     void set_patience(std::chrono::nanoseconds patience) noexcept {
-        mutator_.locks().set_patience(patience.count() < 0 ? 0 : static_cast<std::uint64_t>(patience.count()));
+        mutator_.locks().set_patience(detail::ns_of(patience));
     }
     /// Whom the last `contended` waited for: a living process, or one forked from it and not executed since.
     [[nodiscard]] std::optional<hash_table_writer> blocked_by() const noexcept {

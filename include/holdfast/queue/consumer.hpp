@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "holdfast/detail/spans.hpp"
 #include "holdfast/layout/queue_layout.hpp"
 #include "holdfast/layout/queue_read.hpp"
 #include "holdfast/memory/fork_guard.hpp"
@@ -30,7 +31,7 @@ enum class delivery : std::uint8_t {
 
 struct queue_consumer_options {
     delivery how = delivery::at_least_once;
-    attach_options segment{};  ///< lease_timeout_ns: how long to wait for a dying consumer's place
+    attach_options segment{};  ///< lease_timeout: how long to wait for a dying consumer's place
 };
 
 class queue_messages;
@@ -54,8 +55,8 @@ class queue_consumer {
         const auto geometry = detail::queue_geometry_of(*segment_, layout::queue_form::bytes);
         rings_ = geometry.rings;
         guard_ = memory::fork_guard::make(segment_->uri());
-        place_.emplace(
-            detail::queue_place::of_consumer(*segment_, options.segment.trust, options.segment.lease_timeout_ns));
+        place_.emplace(detail::queue_place::of_consumer(*segment_, options.segment.trust,
+                                                        detail::ns_of(options.segment.lease_timeout)));
         core_ = layout::queue_read_core(segment_->bytes(), geometry, place_->consumer(), segment_->uri());
     }
 

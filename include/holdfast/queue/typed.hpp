@@ -15,6 +15,7 @@
 #include <string_view>
 #include <utility>
 
+#include "holdfast/detail/spans.hpp"
 #include "holdfast/layout/queue_elements.hpp"
 #include "holdfast/layout/queue_layout.hpp"
 #include "holdfast/memory/fork_guard.hpp"
@@ -234,8 +235,8 @@ class queue<T>::consumer {
         detail::require_queue_element<T>(*segment_, geometry, false);
         rings_ = geometry.rings;
         guard_ = memory::fork_guard::make(segment_->uri());
-        place_.emplace(
-            detail::queue_place::of_consumer(*segment_, options.segment.trust, options.segment.lease_timeout_ns));
+        place_.emplace(detail::queue_place::of_consumer(*segment_, options.segment.trust,
+                                                        detail::ns_of(options.segment.lease_timeout)));
         core_ = layout::queue_element_read_core(segment_->bytes(), geometry, place_->consumer(), segment_->uri());
     }
     consumer(consumer&&) noexcept = default;

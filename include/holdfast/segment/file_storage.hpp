@@ -18,6 +18,7 @@
 #include <string>
 #include <utility>
 
+#include "holdfast/detail/spans.hpp"
 #include "holdfast/memory/shared_file.hpp"
 #include "holdfast/memory/space.hpp"
 #include "holdfast/segment/lease.hpp"
@@ -143,7 +144,7 @@ inline void refuse_huge_file_system(int fd, const std::string& subject) {
         if (write) {
             const memory::ownership rights = rights_of(result.file);
             result.lease = take_lease(where, static_cast<writers>(header.policy), options.trust,
-                                      options.lease_timeout_ns, rights, subject);
+                                      ns_of(options.lease_timeout), rights, subject);
             if (!memory::still_named(where.data(), file.get()))
                 continue;  // removed or replaced while we waited for the lease
             memory::ownership peers_rights = rights;
@@ -224,8 +225,8 @@ inline void seal(int fd, const std::string& subject) {
             throw error(errc::no_permission, subject,
                         "no lease descriptor was given, so this process may only read; attach read-only");
         result.lease = reopen(given.lease, O_RDWR, subject);
-        if (!lock_within(result.lease.get(), lease_mode(static_cast<writers>(header.policy)), options.lease_timeout_ns,
-                         subject))
+        if (!lock_within(result.lease.get(), lease_mode(static_cast<writers>(header.policy)),
+                         ns_of(options.lease_timeout), subject))
             throw_writer_alive(subject);
     }
     result.map = memory::mapping::of_file(given.data, header.total_bytes, write, subject);

@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "holdfast/detail/spans.hpp"
 #include "holdfast/memory/space.hpp"
 #include "holdfast/segment/file_storage.hpp"
 #include "holdfast/segment/lease.hpp"
@@ -190,8 +191,8 @@ inline void require_ours_system_v(int id, const places& where, const std::string
     if (write) {
         const places where = places_of(name);
         const memory::ownership rights{static_cast<mode_t>(status.shm_perm.mode) & 0777, std::nullopt, std::nullopt};
-        result.lease = take_lease(where, static_cast<writers>(header.policy), options.trust, options.lease_timeout_ns,
-                                  rights, subject);
+        result.lease = take_lease(where, static_cast<writers>(header.policy), options.trust,
+                                  ns_of(options.lease_timeout), rights, subject);
         if (find_system_v(name) != id)
             throw error(errc::not_found, subject, "the segment was removed meanwhile; create it anew");
         memory::ownership peers_rights = rights;

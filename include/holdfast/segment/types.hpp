@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -40,8 +41,9 @@ struct create_options {
 };
 
 struct attach_options {
-    memory::trust trust;                 ///< whose segments are accepted beside one's own and root's
-    std::uint64_t lease_timeout_ns = 0;  ///< how long read_write waits for a dying holder; 0 = refuse at once
+    memory::trust trust;  ///< whose segments are accepted beside one's own and root's
+    /// How long read_write waits for a dying holder; 0: refuses at once.
+    std::chrono::nanoseconds lease_timeout{};
     memory::page_policy pages;
 };
 
