@@ -22,7 +22,6 @@ namespace {
 
 using namespace holdfast;
 using u64 = std::uint64_t;
-using status = hash_table_status;
 using node = detail::runtime_node;
 
 [[noreturn]] void fail(const char* what) {
@@ -73,18 +72,14 @@ class session {
         std::memcpy(value_.data(), &word, std::min<std::size_t>(4, value_.size()));
         switch (s[0] % 8) {
             case 0:
-            case 1: inserted(key, writer_.try_insert(bytes(key), value_.data()).status, false); break;
+            case 1: inserted(key, writer_.try_insert(bytes(key), value_.data()), false); break;
             case 2:
-            case 3: inserted(key, writer_.insert_or_assign(bytes(key), value_.data()).status, true); break;
+            case 3: inserted(key, writer_.insert_or_assign(bytes(key), value_.data()), true); break;
             case 4:
-                expect(writer_.update(bytes(key), value_.data()).status ==
-                       (model_.contains(key) ? status::updated : status::not_found));
+                answers(writer_.update(bytes(key), value_.data()), model_.contains(key), entry_change::updated);
                 if (model_.contains(key)) model_[key] = value_;
                 break;
-            case 5:
-                expect(writer_.erase(bytes(key)).status ==
-                       (model_.erase(key) == 1 ? status::erased : status::not_found));
-                break;
+            case 5: answers(writer_.erase(bytes(key)), model_.erase(key) == 1, entry_change::erased); break;
             case 6: attach(); break;
             default: look(key);
         }
@@ -114,10 +109,15 @@ class session {
     void expect(bool holds) const {
         if (!holds && !hurt_) fail("an undamaged table differs from the model");
     }
-    void inserted(u64 key, status s, bool assign) {
+    using answer = detail::hash_table_mutator<node>::result;
+    void answers(const answer& got, bool known, entry_change done) const {
+        expect(known ? got.status == outcome::ok && got.what == done : got.status == outcome::not_found);
+    }
+    void inserted(u64 key, const answer& got, bool assign) {
         const bool known = model_.contains(key);
-        if (s == status::full) return expect(!known && model_.size() * 100 >= geometry_.slots() * 90);
-        expect(s == (!known ? status::inserted : assign ? status::updated : status::exists));
+        if (got.status == outcome::full) return expect(!known && model_.size() * 100 >= geometry_.slots() * 90);
+        const entry_change done = known ? entry_change::updated : entry_change::inserted;
+        expect(known && !assign ? got.status == outcome::exists : got.status == outcome::ok && got.what == done);
         if (!known || assign) model_[key] = value_;
     }
     void look(u64 key) {

@@ -103,32 +103,32 @@ class hash_table : public detail::hash_table_queries<hash_table<K, V>, K, V> {
     /// A reader on this very mapping, for other threads. It keeps the mapping, and with it the lease, until it goes.
     [[nodiscard]] hash_table_reader<K, V> make_reader() const { return hash_table_reader<K, V>(segment_); }
 
-    /// Adds an entry unless the key is there. Returns: inserted, exists, full, read_only or corrupt.
+    /// Adds an entry unless the key is there. Returns: ok, exists, full, read_only or corrupt.
     result try_insert(const K& key, const V& value) noexcept {
         return mutate([&] { return mutator_.try_insert(detail::bytes_of(key), detail::bytes_of(value)); });
     }
-    /// Gives the key this value, new or not. Returns: inserted, updated, full, read_only or corrupt.
+    /// Gives the key this value, new or not. Returns: ok (inserted or updated), full, read_only or corrupt.
     result insert_or_assign(const K& key, const V& value) noexcept {
         return mutate([&] { return mutator_.insert_or_assign(detail::bytes_of(key), detail::bytes_of(value)); });
     }
-    /// Replaces the value of a key that is there. Returns: updated, not_found, read_only or corrupt.
+    /// Replaces the value of a key that is there. Returns: ok, not_found, read_only or corrupt.
     result update(const K& key, const V& value) noexcept {
         return mutate([&] { return mutator_.update(detail::bytes_of(key), detail::bytes_of(value)); });
     }
     /// Changes the value of a key by change(V&), for instance `[](V& v) { ++v.count; }`. Readers see the old or the new
-    /// value. Returns: updated, not_found, read_only or corrupt.
+    /// value. Returns: ok, not_found, read_only or corrupt.
     template <class Change>
     result modify(const K& key, Change&& change) noexcept(noexcept(change(std::declval<V&>()))) {
         const bool sound = !this->fault();
         std::optional<V> value = this->find(key);
-        if (!value && sound && this->fault()) return {hash_table_status::corrupt, std::nullopt};
-        if (!value) return {hash_table_status::not_found, std::nullopt};
+        if (!value && sound && this->fault()) return {outcome::corrupt};
+        if (!value) return {outcome::not_found};
         std::forward<Change>(change)(*value);
         return update(key, *value);
     }
-    /// Removes the key's entry. Returns: erased, not_found or read_only.
-    hash_table_status erase(const K& key) noexcept {
-        return mutate([&] { return mutator_.erase(detail::bytes_of(key)); }).status;
+    /// Removes the key's entry. Returns: ok, not_found, read_only or corrupt.
+    result erase(const K& key) noexcept {
+        return mutate([&] { return mutator_.erase(detail::bytes_of(key)); });
     }
     /// Makes all overflow counters exact: after years of churn, or kills, it saves some misses their second probe.
     /// Returns: how many were off. Throws: read_only, std::bad_alloc. Cost: a scan over all entries.
@@ -161,7 +161,7 @@ class hash_table : public detail::hash_table_queries<hash_table<K, V>, K, V> {
 
     template <class Operation>
     result mutate(Operation&& operation) noexcept {
-        if (!segment_->writable()) return {hash_table_status::read_only, std::nullopt};
+        if (!segment_->writable()) return {outcome::read_only};
         return detail::result_of(operation());
     }
 

@@ -25,7 +25,8 @@ enum class outcome : std::uint8_t {
     not_claimed,   ///< commit without a claim, or of more than was claimed
     read_only,     ///< the handle may not do this: inherited by fork, or moved from
     corrupt,       ///< bytes break an invariant; the handle's fault() says so from now on
-    stale,         ///< the handle names nothing: it was freed or replaced, or never given out. Nothing was changed
+    stale,         ///< what the caller goes by is so no more: a handle was freed or replaced, or never given out; a
+                   ///< value is another than was expected. Nothing was changed
     contended,     ///< the writer was at work each time the reader looked: no damage; try again
     no_memory,     ///< this process lacks memory for the bookkeeping of the operation. Nothing was changed
     out_of_range,  ///< no such element. Nothing was changed
@@ -56,6 +57,30 @@ enum class outcome : std::uint8_t {
         case outcome::not_found: return "not found";
         case outcome::exists: return "exists";
         case outcome::collision: return "collision";
+    }
+    return {};
+}
+
+/// What became of an entry of a table or a map; part of the layout of hash maps, and of the messages of their feeds.
+enum class entry_change : std::uint8_t {
+    none = 0,
+    inserted = 1,  ///< a key that was not there
+    updated = 2,   ///< a key has another value
+    erased = 3,    ///< taken out by the user
+    expired = 4,   ///< taken out because its time was over
+    evicted = 5,   ///< taken out to make room
+};
+inline constexpr std::uint64_t entry_change_max = 5;
+
+/// The name of a change, for messages and logs; empty for a number that is none.
+[[nodiscard]] constexpr std::string_view change_name(entry_change what) noexcept {
+    switch (what) {
+        case entry_change::none: return "none";
+        case entry_change::inserted: return "inserted";
+        case entry_change::updated: return "updated";
+        case entry_change::erased: return "erased";
+        case entry_change::expired: return "expired";
+        case entry_change::evicted: return "evicted";
     }
     return {};
 }

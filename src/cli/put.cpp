@@ -13,6 +13,7 @@
 #include "holdfast/detail/spans.hpp"
 #include "holdfast/hash_map.hpp"
 #include "holdfast/hash_table/dynamic.hpp"
+#include "holdfast/outcome.hpp"
 #include "inspect/attach.hpp"
 #include "inspect/entry_codec.hpp"
 #include "inspect/json_out.hpp"
@@ -52,6 +53,14 @@ int tell(std::string_view result, const std::string& uri, std::uint64_t size, co
     return done ? success : negative;
 }
 
+/// What was done, or why nothing was.
+template <class Result>
+[[nodiscard]] std::string_view name_of(const Result& result) {
+    if (result.status == outcome::exists) return "exists";
+    if (result.status == outcome::not_found) return "not_found";
+    return change_name(result.what);
+}
+
 // ---- hash tables
 
 [[nodiscard]] std::vector<std::byte> read_key(const dynamic_hash_table& table, const inspect::entry_codec& codec,
@@ -63,23 +72,16 @@ int tell(std::string_view result, const std::string& uri, std::uint64_t size, co
     return key;
 }
 
-[[nodiscard]] std::string_view name_of(hash_table_status status) {
-    switch (status) {
-        case hash_table_status::inserted: return "inserted";
-        case hash_table_status::updated: return "updated";
-        case hash_table_status::erased: return "erased";
-        case hash_table_status::exists: return "exists";
-        case hash_table_status::not_found: return "not_found";
-        default: return "refused";
-    }
-}
-
-int report(hash_table_status status, const dynamic_hash_table& table, const options& chosen) {
+int report(const hash_table_result& result, const dynamic_hash_table& table, const options& chosen) {
     const std::string& uri = table.segment().uri();
-    if (status == hash_table_status::full)
-        throw error(errc::no_space, uri, "the table is full; erase entries, or make room (holdfast grow)");
-    if (status == hash_table_status::read_only || status == hash_table_status::corrupt) refuse_damaged(uri);
-    return tell(name_of(status), uri, table.size(), chosen);
+    switch (result.status) {
+        case outcome::ok:
+        case outcome::exists:
+        case outcome::not_found: return tell(name_of(result), uri, table.size(), chosen);
+        case outcome::full:
+            throw error(errc::no_space, uri, "the table is full; erase entries, or make room (holdfast grow)");
+        default: refuse_damaged(uri);
+    }
 }
 
 int put_into_table(const options& chosen) {
@@ -87,14 +89,14 @@ int put_into_table(const options& chosen) {
     const inspect::entry_codec codec(table.schema());
     const std::vector<std::byte> key = read_key(table, codec, chosen.key);
     std::vector<std::byte> value(codec.value_bytes());
-    if (chosen.change && !table.find(key, value)) return report(hash_table_status::not_found, table, chosen);
+    if (chosen.change && !table.find(key, value)) return report({outcome::not_found}, table, chosen);
     const auto reason = chosen.change ? codec.change_value(chosen.value, value) : codec.read_value(chosen.value, value);
     if (reason)
         throw error(errc::invalid_argument, table.segment().uri(),
                     detail::concat("the value is none of this table's: ", *reason));
     const hash_table_result result =
         chosen.only_new ? table.try_insert(key, value) : table.insert_or_assign(key, value);
-    return report(result.status, table, chosen);
+    return report(result, table, chosen);
 }
 
 int erase_from_table(const options& chosen) {
@@ -106,14 +108,6 @@ int erase_from_table(const options& chosen) {
 // ---- hash maps
 
 using map_of_bytes = hash_map<std::span<const std::byte>>;  // any map's keys are bytes
-
-[[nodiscard]] std::string_view name_of(const hash_map_result& result) {
-    if (result.status == outcome::exists) return "exists";
-    if (result.status == outcome::not_found) return "not_found";
-    return result.what == hash_map_change::erased     ? "erased"
-           : result.what == hash_map_change::inserted ? "inserted"
-                                                      : "updated";
-}
 
 int report(const hash_map_result& result, const map_of_bytes& map, const options& chosen) {
     const std::string& uri = map.segment().uri();

@@ -60,8 +60,8 @@ using table_mutator = detail::hash_table_mutator<detail::runtime_node>;
             table_mutator table(table_mutator::view(body, g, detail::node_of(g)));
             for (std::uint64_t i = 0; i < job.report.records; ++i) {
                 const table_mutator::result result = table.try_insert(all.key(i).data(), all.value(i).data());
-                if (result.status == hash_table_status::exists) refuse_second(job, all, i);
-                if (result.status != hash_table_status::inserted)
+                if (result.status == outcome::exists) refuse_second(job, all, i);
+                if (result.status != outcome::ok)
                     throw error(errc::no_space, job.uri,
                                 detail::concat("the table is full after ", i, " records; raise --capacity"));
             }

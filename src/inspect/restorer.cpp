@@ -65,7 +65,7 @@ void require_index(const saved_reader& file, std::span<const std::byte> bytes, c
                 for (std::size_t at = 0; at < section->size(); at += record) {
                     const std::byte* const key = section->data() + at;
                     // An entry that was taken out and put back while it was saved may stand there twice.
-                    if (table.insert_or_assign(key, key + g.key_bytes).status == hash_table_status::full)
+                    if (table.insert_or_assign(key, key + g.key_bytes).status == outcome::full)
                         throw error(errc::no_space, std::string(uri),
                                     detail::concat("the table is full after ", table.size(),
                                                    " entries; give a greater --capacity"));

@@ -57,8 +57,8 @@ class map_maker {
         if (reader_.digest_under(handle, digest) != outcome::ok)
             return drop(handle, "what its handle leads to is no entry");
         switch (table_.try_insert(digest.bytes(), reinterpret_cast<const std::byte*>(&handle)).status) {
-            case hash_table_status::inserted: return log_.keep();
-            case hash_table_status::exists: return drop(handle, "its key has another entry, too");
+            case outcome::ok: return log_.keep();
+            case outcome::exists: return drop(handle, "its key has another entry, too");
             default: return drop(handle, "the new table has no slot for it");
         }
     }

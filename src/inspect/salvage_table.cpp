@@ -163,8 +163,8 @@ void salvage_table(const damaged_segment& from, std::span<std::byte> to, salvage
         region.check(log);
         region.for_each([&](std::uint64_t slot, const std::byte* node) {
             switch (made.try_insert(node, node + old.value_offset).status) {
-                case hash_table_status::inserted: return log.keep();
-                case hash_table_status::exists:
+                case outcome::ok: return log.keep();
+                case outcome::exists:
                     return log.lose("its key stands in an earlier slot too", detail::concat("slot ", slot));
                 default: return log.lose("the new table has no slot for it", detail::concat("slot ", slot));
             }

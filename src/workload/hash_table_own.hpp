@@ -38,9 +38,9 @@ class own_table {
     std::uint64_t find_many(std::span<const std::uint64_t> keys, std::span<std::optional<Value>> out) const {
         return reader_.find_many(keys, out);
     }
-    bool insert(std::uint64_t key, const Value& v) { return table_.try_insert(key, v) == hash_table_status::inserted; }
-    bool update(std::uint64_t key, const Value& v) { return table_.update(key, v) == hash_table_status::updated; }
-    bool erase(std::uint64_t key) { return table_.erase(key) == hash_table_status::erased; }
+    bool insert(std::uint64_t key, const Value& v) { return static_cast<bool>(table_.try_insert(key, v)); }
+    bool update(std::uint64_t key, const Value& v) { return static_cast<bool>(table_.update(key, v)); }
+    bool erase(std::uint64_t key) { return static_cast<bool>(table_.erase(key)); }
     [[nodiscard]] std::uint64_t size() const { return reader_.size(); }
     [[nodiscard]] memory_use memory() const {
         const segment& s = reader_.segment();

@@ -59,8 +59,7 @@ class writer_work {
     std::uint64_t update(Table& table, std::uint64_t operations) {
         return updates_.run(operations, [&](std::span<const std::uint64_t> part) {
             std::uint64_t done = 0;
-            for (const std::uint64_t key : part)
-                done += table.update(key, value_of<value>(key)) == hash_table_status::updated ? 1 : 0;
+            for (const std::uint64_t key : part) done += table.update(key, value_of<value>(key)) ? 1 : 0;
             return done;
         });
     }
@@ -71,8 +70,8 @@ class writer_work {
         const std::uint64_t window = ring_.size() / 2;
         for (std::uint64_t i = 0; i < operations; ++i) {
             const std::uint64_t in = ring_[(at_ + window) % ring_.size()];
-            const bool gone = table.erase(ring_[at_]) == hash_table_status::erased;
-            done += gone && table.try_insert(in, value_of<value>(in)) == hash_table_status::inserted ? 1 : 0;
+            const bool gone = static_cast<bool>(table.erase(ring_[at_]));
+            done += gone && table.try_insert(in, value_of<value>(in)) ? 1 : 0;
             at_ = (at_ + 1) % ring_.size();
         }
         return done;
@@ -95,7 +94,7 @@ template <class Table>
 [[nodiscard]] Table filled(std::span<const std::uint64_t> present, page_choice pages) {
     Table table = Table::create("memfd:", options_for(present.size(), pages));
     for (const std::uint64_t key : present)
-        if (table.try_insert(key, value_of<value>(key)) != hash_table_status::inserted)
+        if (!table.try_insert(key, value_of<value>(key)))
             throw std::runtime_error("holdfast refused an insert before it held what it was made for");
     return table;
 }

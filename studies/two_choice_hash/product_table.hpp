@@ -28,12 +28,10 @@ class product_table {
     }
 
     bool insert(std::uint64_t key, std::uint64_t value) {
-        return mutator_.try_insert(bytes_of(key), bytes_of(value)).status == holdfast::hash_table_status::inserted;
+        return mutator_.try_insert(bytes_of(key), bytes_of(value)).status == holdfast::outcome::ok;
     }
     bool insert_new(std::uint64_t key, std::uint64_t value) { return insert(key, value); }
-    bool erase(std::uint64_t key) {
-        return mutator_.erase(bytes_of(key)).status == holdfast::hash_table_status::erased;
-    }
+    bool erase(std::uint64_t key) { return mutator_.erase(bytes_of(key)).status == holdfast::outcome::ok; }
     [[nodiscard]] std::optional<std::uint64_t> find(std::uint64_t key) const {
         std::uint64_t value = 0;
         if (finder().find(bytes_of(key), reinterpret_cast<std::byte*>(&value)) == holdfast::detail::no_slot) return {};

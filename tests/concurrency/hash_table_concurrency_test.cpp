@@ -15,12 +15,13 @@
 #include "support/hash_table_many_image.hpp"
 #include "support/scale.hpp"
 #include "support/seed.hpp"
+#include "support/table_answer.hpp"
 
 namespace {
 
 using namespace holdfast;
 using u64 = std::uint64_t;
-using status = hash_table_status;
+using status = holdfast::test::table_answer;
 
 /// A value that shows whether it is whole, whose it is and which version it is.
 template <std::size_t Words>
@@ -354,10 +355,10 @@ TEST(HashTableManyConcurrency, WritersAddExactlyAndReadersSeeNothingTornOrOlder)
                 value = stamped_value<wide_shape>(n, stamp.value_or(0) + 1);
                 return true;
             });
-            if (added.status != status::updated) failure.set("an addition was refused");
-            if (apply<wide_shape>(writer, table_operation::insert_or_assign, stage.far[process], i + 1) >= status::full)
+            if (added != status::updated) failure.set("an addition was refused");
+            if (apply<wide_shape>(writer, table_operation::insert_or_assign, stage.far[process], i + 1).refused())
                 failure.set("an insert was refused");
-            if (apply<wide_shape>(writer, table_operation::erase, stage.far[i % 2], 0) >= status::full)
+            if (apply<wide_shape>(writer, table_operation::erase, stage.far[i % 2], 0).refused())
                 failure.set("an erase was refused");
         }
     };

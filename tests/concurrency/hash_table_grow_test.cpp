@@ -20,13 +20,14 @@
 #include "support/scale.hpp"
 #include "support/seed.hpp"
 #include "support/segment_tools.hpp"
+#include "support/table_answer.hpp"
 
 namespace {
 
 using namespace holdfast;
 using namespace holdfast::test;
 using u64 = std::uint64_t;
-using status = hash_table_status;
+using status = holdfast::test::table_answer;
 
 class HashTableGrowth : public segment_test {
  protected:

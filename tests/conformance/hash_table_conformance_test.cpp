@@ -13,12 +13,13 @@
 #include "support/memory_kinds.hpp"
 #include "support/process.hpp"
 #include "support/seed.hpp"
+#include "support/table_answer.hpp"
 
 namespace {
 
 using namespace holdfast;
 using u64 = std::uint64_t;
-using status = hash_table_status;
+using status = holdfast::test::table_answer;
 
 struct reading {
     u64 number;

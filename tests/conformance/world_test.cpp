@@ -200,7 +200,7 @@ text_map make_map(const std::string& uri) {
     return text_map::create(uri, options);
 }
 // Seconds left to a key, as a reader that attaches now sees it; nothing where it is not there.
-std::optional<std::uint64_t> seconds_left(const std::string& uri, std::string_view key) {
+std::optional<std::int64_t> seconds_left(const std::string& uri, std::string_view key) {
     const hash_map_found got = text_map_reader::attach(uri).about(key);
     return got ? std::optional(got.ttl.count()) : std::nullopt;
 }

@@ -100,7 +100,7 @@ TEST_F(HashMapFeed, TellsWhatChangedAndReadersFollow) {
     EXPECT_FALSE(map.erase("k"));
     EXPECT_FALSE(map.update("k", "x"));
     std::vector<std::byte> buffer;
-    std::vector<hash_map_change> kinds;
+    std::vector<entry_change> kinds;
     for (const auto& [answer, bytes] : reader.drain(buffer)) {
         const auto event = hash_map_event::parse(bytes, answer.type);
         ASSERT_TRUE(event);
@@ -117,7 +117,7 @@ TEST_F(HashMapFeed, TellsWhatChangedAndReadersFollow) {
             EXPECT_FALSE(event->value);
         }
     }
-    EXPECT_EQ(kinds, (std::vector{hash_map_change::inserted, hash_map_change::updated, hash_map_change::erased}));
+    EXPECT_EQ(kinds, (std::vector{entry_change::inserted, entry_change::updated, entry_change::erased}));
     EXPECT_EQ(feed.untold(), 0U);
     EXPECT_EQ(feed.last_told(), 3U);
 }

@@ -12,6 +12,7 @@
 #include "support/hash_table_model.hpp"
 #include "support/kill_rig.hpp"
 #include "support/scale.hpp"
+#include "support/table_answer.hpp"
 
 namespace {
 
@@ -78,7 +79,7 @@ class kill_bench {
           counters_(new(page_.bytes().data()) reader_counters) {
         shaped_table<Shape> table(image_.bytes(), geometry_);
         for (std::uint64_t n = 0; n < capacity; n += 4) {
-            EXPECT_EQ(apply<Shape>(table, table_operation::try_insert, n, 1), hash_table_status::inserted);
+            EXPECT_EQ(apply<Shape>(table, table_operation::try_insert, n, 1), table_answer::inserted);
             model_[n] = 1;
         }
     }

@@ -25,6 +25,7 @@
 #include "support/kill_rig.hpp"
 #include "support/scale.hpp"
 #include "support/single_step.hpp"
+#include "support/table_answer.hpp"
 
 namespace {
 
@@ -109,19 +110,19 @@ class many_step_bench {
         roll.die(0);
         many_writer<Shape> second(copy, geometry_, roll, 1, true);
         typename Shape::value before{};
-        const hash_table_status status = second.swap(nth_key<Shape>(n_), stamped_value<Shape>(n_, 7), before);
-        if (status != hash_table_status::updated && status != hash_table_status::not_found)
-            return "who met it was refused with status " + std::to_string(static_cast<int>(status));
-        const auto found = status == hash_table_status::updated ? stamp_of<Shape>(n_, before) : std::optional<u64>(0);
+        const table_answer status = second.swap(nth_key<Shape>(n_), stamped_value<Shape>(n_, 7), before);
+        if (status != table_answer::updated && status != table_answer::not_found)
+            return "who met it was refused with status " + status.text();
+        const auto found = status == table_answer::updated ? stamp_of<Shape>(n_, before) : std::optional<u64>(0);
         if (found != before_ && found != after_) return "who met it found neither before nor after";
         if (must_be_after && found != after_) return "the takeover took back what a reader had seen";
-        if (status == hash_table_status::not_found &&
-            apply<Shape>(second, table_operation::try_insert, n_, 7) != hash_table_status::inserted)
+        if (status == table_answer::not_found &&
+            apply<Shape>(second, table_operation::try_insert, n_, 7) != table_answer::inserted)
             return "who met it could not insert";
         if (stamp_in<Shape>(second.reader(), n_) != 7U) return "what it then stored is not there";
         if (copies_of(second.bytes(), nth_key<Shape>(n_)) != 1) return "the key is there twice";
-        if (apply<Shape>(second, table_operation::erase, n_, 0) != hash_table_status::erased) return "nor erase";
-        if (apply<Shape>(second, table_operation::update, stage_.beside_far, 1) != hash_table_status::updated)
+        if (apply<Shape>(second, table_operation::erase, n_, 0) != table_answer::erased) return "nor erase";
+        if (apply<Shape>(second, table_operation::update, stage_.beside_far, 1) != table_answer::updated)
             return "nor go on in the other stripe";
         return ended(copy, roll, second, 0);
     }
@@ -231,7 +232,7 @@ class HashTableManyHistory : public history_test {
     static std::string settle(Table& writer, const Value& impossible) {
         writer.set_patience(std::chrono::seconds(60));
         for (u64 key = 0; key < keys; ++key)
-            if (writer.compare_and_set(key, impossible, impossible) == hash_table_status::contended)
+            if (writer.compare_and_set(key, impossible, impossible) == table_answer::contended)
                 return "a stripe was not free for a minute";
         return {};
     }
@@ -279,34 +280,29 @@ TEST_F(HashTableManyHistory, IsLinearizable) {
                     for (u64 i = 0; me.go_on(); ++i) {
                         const u64 key = me.below(keys), stamp = (role << 56) + (me.life() << 24) + i + 2;
                         const u64 what = me.below(8);
-                        hash_table_status status{};
+                        table_answer status;
                         if (what < 3) {
                             me.log().call(kind(table_operation::insert_or_assign), key, stamp);
-                            status = writer.insert_or_assign(key, whole(stamp)).status;
+                            status = writer.insert_or_assign(key, whole(stamp));
                         } else if (what < 4) {
                             me.log().call(kind(table_operation::try_insert), key, stamp);
-                            status = writer.try_insert(key, whole(stamp)).status;
+                            status = writer.try_insert(key, whole(stamp));
                         } else if (what < 6) {
                             me.log().call(kind(table_operation::erase), key, 0);
                             status = writer.erase(key);
                         } else {
                             me.log().call(table_key_model::swap, key, stamp);
                             std::optional<u64> before = 0;
-                            status = writer
-                                         .modify(key,
-                                                 [&](std::array<u64, 7>& value) {
-                                                     before = stamp_in_whole(value);
-                                                     value = whole(stamp);
-                                                 })
-                                         .status;
+                            status = writer.modify(key, [&](std::array<u64, 7>& value) {
+                                before = stamp_in_whole(value);
+                                value = whole(stamp);
+                            });
                             if (!before) return "a torn value was to be changed";
                             me.log().done(*before);
-                            if (status == hash_table_status::updated || status == hash_table_status::not_found)
-                                continue;
+                            if (status == table_answer::updated || status == table_answer::not_found) continue;
                         }
-                        if (status >= hash_table_status::full)
-                            return "an operation was refused with status " + std::to_string(static_cast<int>(status));
-                        me.log().done(static_cast<u64>(status));
+                        if (status.refused()) return "an operation was refused with status " + status.text();
+                        me.log().done(status.number());
                     }
                     return {};
                 };
@@ -443,14 +439,14 @@ TEST_F(HashTableManyKill, TwoAtFullSpeedLoseNothingButWhatTheyWereIn) {
                 for (u64 i = 0;; ++i) {
                     const planned op = plan(seed, w, round, i);
                     progress[w].begin();
-                    hash_table_status status;
+                    table_answer status;
                     if (op.adds)
-                        status = mine.modify(op.key, [](auto& value) { value = whole(value[0] + 1); }).status;
+                        status = mine.modify(op.key, [](auto& value) { value = whole(value[0] + 1); });
                     else if (op.erases)
                         status = mine.erase(op.key);
                     else
-                        status = mine.insert_or_assign(op.key, whole(op.key + (i << 20))).status;
-                    if (status >= hash_table_status::full) ::_exit(9);
+                        status = mine.insert_or_assign(op.key, whole(op.key + (i << 20)));
+                    if (status.refused()) ::_exit(9);
                     progress[w].end();
                     if (mine.takeovers() != takeovers) {
                         shared->takeovers.fetch_add(mine.takeovers() - takeovers, std::memory_order_relaxed);

@@ -15,6 +15,7 @@
 #include "support/hash_table_model.hpp"
 #include "support/scale.hpp"
 #include "support/single_step.hpp"
+#include "support/table_answer.hpp"
 
 namespace {
 
@@ -41,8 +42,7 @@ class step_bench {
                                      : how == fill::full        ? slots
                                                                 : 60;
         for (; model_.size() < wanted; ++next_)
-            if (in_play(next_) &&
-                apply<Shape>(table_, table_operation::try_insert, next_, 1) == hash_table_status::inserted)
+            if (in_play(next_) && apply<Shape>(table_, table_operation::try_insert, next_, 1) == table_answer::inserted)
                 model_[next_] = 1;
         while (!in_play(next_)) ++next_;
         base_.assign(image_.bytes().begin(), image_.bytes().end());
@@ -140,7 +140,7 @@ class step_bench {
     std::string go_on(shaped_table<Shape>& table, hash_table_model model) const {
         if (!model.empty()) {
             const std::uint64_t victim = model.begin()->first;
-            if (apply<Shape>(table, table_operation::erase, victim, 3) != hash_table_status::erased)
+            if (apply<Shape>(table, table_operation::erase, victim, 3) != table_answer::erased)
                 return "the next erase failed";
             apply(model, table_operation::erase, victim, 3);
         }
@@ -231,7 +231,7 @@ TEST(HashTableStepRecount, EveryImageKeepsEveryKey) {
     table writer(image.bytes(), geometry);
     hash_table_model model;
     for (std::uint64_t n = 0; model.size() < geometry.slots() - 1; ++n)
-        if (apply<narrow_shape>(writer, table_operation::try_insert, n, 1) == hash_table_status::inserted) model[n] = 1;
+        if (apply<narrow_shape>(writer, table_operation::try_insert, n, 1) == table_answer::inserted) model[n] = 1;
     for (std::uint64_t bucket = 0; bucket < geometry.buckets; ++bucket)
         for (unsigned group = bucket % 2; group < 16; group += 2)
             holdfast::detail::set_counter(writer.view().line(bucket), group,
@@ -259,7 +259,7 @@ TEST(HashTableStepTeeth, AWideUpdateWithoutTheJournalIsFound) {
     const auto geometry = geometry_for<wide_shape::key, wide_shape::value>(50);
     shared_image image(geometry.body_bytes());
     table writer(image.bytes(), geometry);
-    ASSERT_EQ(apply<wide_shape>(writer, table_operation::try_insert, 1, 1), hash_table_status::inserted);
+    ASSERT_EQ(apply<wide_shape>(writer, table_operation::try_insert, 1, 1), table_answer::inserted);
     const auto key = nth_key<wide_shape>(1);
     const auto value = stamped_value<wide_shape>(1, 2);
     const std::uint64_t slot = writer.reader().find(table::as_bytes(key), nullptr);

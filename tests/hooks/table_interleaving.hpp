@@ -10,6 +10,7 @@
 
 #include "hooks/schedule_rig.hpp"
 #include "support/hash_table_model.hpp"
+#include "support/table_answer.hpp"
 
 namespace holdfast::test {
 
@@ -68,7 +69,7 @@ class table_interleaving final : public interleaving {
         if (dead != 0U && !is(writer_, operations)) return "an operation had no effect";
         if (why = now->damage(); !why.empty()) return "verify: " + why;
         table after(bytes_.bytes(), geometry_);
-        if (after.insert_or_assign(nth_key<Shape>(9), stamped_value<Shape>(9, 9)) != hash_table_status::inserted)
+        if (after.insert_or_assign(nth_key<Shape>(9), stamped_value<Shape>(9, 9)) != table_answer::inserted)
             return "the next insert failed";
         return after.damage();
     }

@@ -12,6 +12,7 @@
 
 #include "hooks/schedule_rig.hpp"
 #include "support/hash_table_many_image.hpp"
+#include "support/table_answer.hpp"
 
 namespace holdfast::test {
 
@@ -107,21 +108,21 @@ class table_many_interleaving final : public interleaving {
             op.answer = *stamp;
             return {};
         }
-        hash_table_status status;
+        table_answer status;
         if (op.kind == table_key_model::swap) {
             typename Shape::value before{};
             status = writer.swap(nth_key<Shape>(op.key), stamped_value<Shape>(op.key, op.given), before);
-            const auto stamp = status == hash_table_status::updated ? stamp_of<Shape>(op.key, before)
-                                                                    : std::optional<std::uint64_t>(0);
+            const auto stamp =
+                status == table_answer::updated ? stamp_of<Shape>(op.key, before) : std::optional<std::uint64_t>(0);
             if (!stamp) return "a torn value was to be changed";
             op.answer = *stamp;
         } else {
             status = apply<Shape>(writer, static_cast<table_operation>(op.kind), op.key, op.given);
-            op.answer = static_cast<std::uint64_t>(status);
+            op.answer = status.number();
         }
-        const bool refused = status == hash_table_status::full || status == hash_table_status::contended ||
-                             status == hash_table_status::corrupt;
-        return refused ? "an operation was refused with status " + std::to_string(static_cast<int>(status)) : "";
+        const bool refused =
+            status == table_answer::full || status == table_answer::contended || status == table_answer::corrupt;
+        return refused ? "an operation was refused with status " + status.text() : "";
     }
 
     std::array<std::array<step, 2>, 2> steps_;

@@ -11,6 +11,7 @@
 
 #include "hooks/store_rig.hpp"
 #include "support/hash_table_model.hpp"
+#include "support/table_answer.hpp"
 
 namespace holdfast::test {
 
@@ -44,7 +45,7 @@ class table_subject {
         model_.assign(keys_.size(), 0);
         for (std::size_t i = 0; (full && i < geometry_.slots() - 2) || (overflow && i < 32); ++i)
             if (table_.try_insert(nth_key<Shape>(keys_[i]), stamped_value<Shape>(keys_[i], 1)) ==
-                hash_table_status::inserted)
+                table_answer::inserted)
                 model_[i] = 1, ++live_;
     }
 
@@ -66,10 +67,10 @@ class table_subject {
         else if (what == table_operation::insert_or_assign || (what == table_operation::try_insert) == (before_ == 0))
             after_ = stamp;
         reached_ = false;
-        hash_table_status status{};
+        table_answer status;
         rig.operate([&] { status = apply<Shape>(table_, what, n, stamp); },
                     [&] { return survive(rig, reached_ ? after_only : either, true); });
-        if (status == hash_table_status::full) {
+        if (status == table_answer::full) {
             if (live_ + 2 < geometry_.slots()) return "an insert was refused with room left";
             if (reached_) return "a refused insert was seen";
             after_ = before_;
@@ -150,10 +151,10 @@ class table_subject {
             (void)next.insert_or_assign(nth_key<Shape>(n), stamped_value<Shape>(n, 77));
             if (!next.find(nth_key<Shape>(n), value) || stamp_of<Shape>(n, value) != 77)
                 return "the assigned is not there";
-            if (next.erase(nth_key<Shape>(n)) != hash_table_status::erased) return "the erase failed";
+            if (next.erase(nth_key<Shape>(n)) != table_answer::erased) return "the erase failed";
         }
         const std::uint64_t fresh = keys_.back() + 1000;
-        if (next.try_insert(nth_key<Shape>(fresh), stamped_value<Shape>(fresh, 78)) != hash_table_status::inserted &&
+        if (next.try_insert(nth_key<Shape>(fresh), stamped_value<Shape>(fresh, 78)) != table_answer::inserted &&
             other < geometry_.slots() - 2)
             return "the insert failed";
         return next.damage();

@@ -13,6 +13,7 @@
 
 #include "holdfast/hash_table/core.hpp"
 #include "holdfast/layout/hash_table_layout.hpp"
+#include "support/table_answer.hpp"
 
 namespace holdfast::test {
 
@@ -70,16 +71,12 @@ class hash_table_image {
     [[nodiscard]] const layout::hash_table_geometry& geometry() const { return geometry_; }
     [[nodiscard]] const hash_table_recovery& recovery() const { return recovery_; }
 
-    hash_table_status try_insert(const K& key, const V& value) {
-        return writer_.try_insert(as_bytes(key), as_bytes(value)).status;
+    table_answer try_insert(const K& key, const V& value) { return writer_.try_insert(as_bytes(key), as_bytes(value)); }
+    table_answer insert_or_assign(const K& key, const V& value) {
+        return writer_.insert_or_assign(as_bytes(key), as_bytes(value));
     }
-    hash_table_status insert_or_assign(const K& key, const V& value) {
-        return writer_.insert_or_assign(as_bytes(key), as_bytes(value)).status;
-    }
-    hash_table_status update(const K& key, const V& value) {
-        return writer_.update(as_bytes(key), as_bytes(value)).status;
-    }
-    hash_table_status erase(const K& key) { return writer_.erase(as_bytes(key)).status; }
+    table_answer update(const K& key, const V& value) { return writer_.update(as_bytes(key), as_bytes(value)); }
+    table_answer erase(const K& key) { return writer_.erase(as_bytes(key)); }
     [[nodiscard]] bool find(const K& key, V& value) const {
         return writer_.finder().find(as_bytes(key), reinterpret_cast<std::byte*>(&value)) != holdfast::detail::no_slot;
     }

@@ -15,6 +15,7 @@
 #include "support/hash_table_image.hpp"
 #include "support/hash_table_model.hpp"
 #include "support/linearizability.hpp"
+#include "support/table_answer.hpp"
 
 namespace holdfast::test {
 
@@ -95,28 +96,21 @@ class many_writer {
         if (!idle) recovery_ = holdfast::detail::recover_as(view_, process, locks);
         writer_ = mutator(view_, process, locks);
     }
-    hash_table_status try_insert(const K& key, const V& value) {
-        return writer_.try_insert(as_bytes(key), as_bytes(value)).status;
+    table_answer try_insert(const K& key, const V& value) { return writer_.try_insert(as_bytes(key), as_bytes(value)); }
+    table_answer insert_or_assign(const K& key, const V& value) {
+        return writer_.insert_or_assign(as_bytes(key), as_bytes(value));
     }
-    hash_table_status insert_or_assign(const K& key, const V& value) {
-        return writer_.insert_or_assign(as_bytes(key), as_bytes(value)).status;
-    }
-    hash_table_status update(const K& key, const V& value) {
-        return writer_.update(as_bytes(key), as_bytes(value)).status;
-    }
-    hash_table_status erase(const K& key) { return writer_.erase(as_bytes(key)).status; }
+    table_answer update(const K& key, const V& value) { return writer_.update(as_bytes(key), as_bytes(value)); }
+    table_answer erase(const K& key) { return writer_.erase(as_bytes(key)); }
     /// Stores `value` and answers what was there before.
-    hash_table_status swap(const K& key, const V& value, V& before) {
+    table_answer swap(const K& key, const V& value, V& before) {
         V room{};
         std::byte* bytes = reinterpret_cast<std::byte*>(&room);
-        return writer_
-            .modify(as_bytes(key), bytes,
-                    [&] {
-                        before = room;
-                        room = value;
-                        return true;
-                    })
-            .status;
+        return writer_.modify(as_bytes(key), bytes, [&] {
+            before = room;
+            room = value;
+            return true;
+        });
     }
     [[nodiscard]] const finder& reader() const { return writer_.finder(); }
     [[nodiscard]] const view& bytes() const { return view_; }
@@ -212,23 +206,21 @@ struct table_key_model {
     using state = std::uint64_t;  // stamp; 0: no entry
 
     static bool apply(state& s, const operation& op) {
-        const auto answers = [&](hash_table_status status) {
-            return op.killed || op.answer == static_cast<std::uint64_t>(status);
-        };
+        const auto answers = [&](table_answer status) { return op.killed || op.answer == status.number(); };
         const bool there = s != 0;
         switch (op.kind) {
             case static_cast<std::uint32_t>(table_operation::try_insert):
                 if (!there) s = op.given;
-                return answers(there ? hash_table_status::exists : hash_table_status::inserted);
+                return answers(there ? table_answer::exists : table_answer::inserted);
             case static_cast<std::uint32_t>(table_operation::insert_or_assign):
                 s = op.given;
-                return answers(there ? hash_table_status::updated : hash_table_status::inserted);
+                return answers(there ? table_answer::updated : table_answer::inserted);
             case static_cast<std::uint32_t>(table_operation::update):
                 if (there) s = op.given;
-                return answers(there ? hash_table_status::updated : hash_table_status::not_found);
+                return answers(there ? table_answer::updated : table_answer::not_found);
             case static_cast<std::uint32_t>(table_operation::erase):
                 s = 0;
-                return answers(there ? hash_table_status::erased : hash_table_status::not_found);
+                return answers(there ? table_answer::erased : table_answer::not_found);
             case swap: {  // answers the stamp before
                 const bool right = op.killed || op.answer == s;
                 if (there) s = op.given;

@@ -17,6 +17,7 @@
 
 #include "support/hash_table_image.hpp"
 #include "support/seed.hpp"
+#include "support/table_answer.hpp"
 
 namespace holdfast::test {
 
@@ -109,27 +110,17 @@ inline void apply(hash_table_model& model, table_operation what, std::uint64_t n
 template <class Shape>
 using shaped_table = hash_table_image<typename Shape::key, typename Shape::value>;
 
-/// The status alone, of verbs that answer more.
-template <class Answer>
-[[nodiscard]] hash_table_status status_of(const Answer& answer) {
-    if constexpr (std::is_same_v<Answer, hash_table_status>)
-        return answer;
-    else
-        return answer.status;
-}
-
 /// Does it to a table (a shaped_table, or a hash_table of the shape's types).
 template <class Shape, class Table>
-hash_table_status apply(Table& table, table_operation what, std::uint64_t n, std::uint64_t stamp) {
+table_answer apply(Table& table, table_operation what, std::uint64_t n, std::uint64_t stamp) {
     const auto key = nth_key<Shape>(n);
     switch (what) {
-        case table_operation::try_insert: return status_of(table.try_insert(key, stamped_value<Shape>(n, stamp)));
-        case table_operation::insert_or_assign:
-            return status_of(table.insert_or_assign(key, stamped_value<Shape>(n, stamp)));
-        case table_operation::update: return status_of(table.update(key, stamped_value<Shape>(n, stamp)));
+        case table_operation::try_insert: return table.try_insert(key, stamped_value<Shape>(n, stamp));
+        case table_operation::insert_or_assign: return table.insert_or_assign(key, stamped_value<Shape>(n, stamp));
+        case table_operation::update: return table.update(key, stamped_value<Shape>(n, stamp));
         case table_operation::erase: break;
     }
-    return status_of(table.erase(key));
+    return table.erase(key);
 }
 
 /// "" when reading each of the keys [0, keys) gives what the model says; `free_key`, if given, is not looked at.

@@ -32,9 +32,9 @@ inline std::string replay(feed_contents& seen, std::uint64_t& number, std::span<
     number = event->number;
     const std::string key = key_text(event->key);
     const bool was = seen.contains(key);
-    if (event->what == hash_map_change::inserted || event->what == hash_map_change::updated) {
+    if (event->what == entry_change::inserted || event->what == entry_change::updated) {
         if (!event->value) return "a value is missing";
-        if (was != (event->what == hash_map_change::updated)) return "inserted and updated are mixed up";
+        if (was != (event->what == entry_change::updated)) return "inserted and updated are mixed up";
         seen[key].assign(event->value->begin(), event->value->end());
     } else {
         if (!was) return "what goes was never there";

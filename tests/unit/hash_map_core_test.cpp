@@ -46,7 +46,7 @@ TEST(HashMap, KeysAndValuesOfEverySizeComeBack) {
         const map_content what{i, i * 7 % 300};
         const hash_map_result kept = put(writer, key, what);
         ASSERT_TRUE(kept) << i;
-        EXPECT_EQ(kept.what, hash_map_change::inserted);
+        EXPECT_EQ(kept.what, entry_change::inserted);
         model[key] = what;
     }
     EXPECT_EQ(difference(bench.reader(), model), "");
@@ -55,7 +55,7 @@ TEST(HashMap, KeysAndValuesOfEverySizeComeBack) {
         what = {what.seed + 1000, (what.bytes + 50) % 300};
         const hash_map_result kept = put(writer, key, what);
         ASSERT_TRUE(kept);
-        EXPECT_EQ(kept.what, hash_map_change::updated);
+        EXPECT_EQ(kept.what, entry_change::updated);
     }
     EXPECT_EQ(difference(bench.reader(), model), "");
     EXPECT_EQ(damage_of(bench.view().as_const()), "");
@@ -395,7 +395,7 @@ TEST(HashMap, RandomHistoriesAgreeWithAModel) {
             if (choice < 12) {
                 const hash_map_result kept = put(writer, key, what);
                 if (kept) {
-                    ASSERT_EQ(kept.what, model.contains(key) ? hash_map_change::updated : hash_map_change::inserted);
+                    ASSERT_EQ(kept.what, model.contains(key) ? entry_change::updated : entry_change::inserted);
                     model[key] = what;
                 } else {
                     ASSERT_TRUE(kept.status == outcome::full || kept.status == outcome::too_large);

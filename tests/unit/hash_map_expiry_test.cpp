@@ -100,7 +100,7 @@ TEST_F(HashMapExpiry, AnExpiredEntryIsAbsentForConditions) {
     EXPECT_EQ(writer.erase(as_key("k")).status, outcome::not_found);
     const hash_map_result kept = writer.set(as_key("k"), whole_object(2, 3), {}, {when::absent});
     ASSERT_TRUE(kept);
-    EXPECT_EQ(kept.what, hash_map_change::inserted);
+    EXPECT_EQ(kept.what, entry_change::inserted);
     EXPECT_EQ(bench.reader().usage().expired, 1U);
     EXPECT_EQ(bench.reader().usage().entries, 1U);
 }
@@ -367,7 +367,7 @@ TEST_F(HashMapExpiry, ASetEvictsItsOwnKeyLast) {
         map_writer writer = bench.writer();
         for (std::uint64_t i = 0; i < 40 + hand; ++i) ASSERT_TRUE(put(writer, std::to_string(i), {i, 0}));
         const std::string oldest = std::to_string(hand), next = std::to_string(hand + 1);
-        EXPECT_EQ(put(writer, oldest, {1000, 0}).what, hash_map_change::updated) << hand;
+        EXPECT_EQ(put(writer, oldest, {1000, 0}).what, entry_change::updated) << hand;
         EXPECT_TRUE(holds(bench.reader(), oldest, {1000, 0}));
         EXPECT_FALSE(is_there(bench.reader(), next));
         EXPECT_EQ(bench.reader().usage().evicted, hand + 1);

@@ -16,13 +16,14 @@
 #include "support/image_corruption.hpp"
 #include "support/scale.hpp"
 #include "support/segment_tools.hpp"
+#include "support/table_answer.hpp"
 
 namespace {
 
 using namespace holdfast;
 using namespace holdfast::test;
 using u64 = std::uint64_t;
-using status = hash_table_status;
+using status = holdfast::test::table_answer;
 
 /// What verify() finds in an image: the number of findings, and the checksum findings alone.
 template <class Shape>

@@ -8,6 +8,7 @@
 #include "support/hash_table_image.hpp"
 #include "support/scale.hpp"
 #include "support/seed.hpp"
+#include "support/table_answer.hpp"
 
 namespace {
 
@@ -16,7 +17,7 @@ using test::capacity_for_slots;
 using test::geometry_for;
 using test::hash_table_image;
 using u64 = std::uint64_t;
-using status = hash_table_status;
+using status = holdfast::test::table_answer;
 using table_type = hash_table_image<u64, u64>;
 
 /// The sizes to try: up to a million slots, larger ones only in the long run.

@@ -18,6 +18,7 @@
 #include "support/capability.hpp"
 #include "support/process.hpp"
 #include "support/segment_tools.hpp"
+#include "support/table_answer.hpp"
 #include "support/unique_name.hpp"
 
 namespace {
@@ -26,7 +27,7 @@ using namespace holdfast;
 using namespace holdfast::test;
 using ::testing::UnorderedElementsAre;
 using u64 = std::uint64_t;
-using status = hash_table_status;
+using status = holdfast::test::table_answer;
 using table = growing_hash_table<u64, u64>;
 using reader = growing_hash_table_reader<u64, u64>;
 using wide_value = std::array<u64, 5>;

@@ -20,12 +20,13 @@
 #include "support/image_corruption.hpp"
 #include "support/scale.hpp"
 #include "support/seed.hpp"
+#include "support/table_answer.hpp"
 
 namespace {
 
 using namespace holdfast;
 using u64 = std::uint64_t;
-using status = hash_table_status;
+using status = holdfast::test::table_answer;
 
 struct wide_value {
     u64 words[3];

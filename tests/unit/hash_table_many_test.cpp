@@ -16,6 +16,7 @@
 #include "support/hash_table_many_image.hpp"
 #include "support/process.hpp"
 #include "support/segment_tools.hpp"
+#include "support/table_answer.hpp"
 #include "support/unique_name.hpp"
 
 namespace {
@@ -24,7 +25,7 @@ using namespace holdfast;
 using namespace holdfast::test;
 using namespace std::chrono_literals;
 using u64 = std::uint64_t;
-using status = hash_table_status;
+using status = holdfast::test::table_answer;
 
 struct hits {
     u64 seen;
@@ -94,7 +95,7 @@ TEST_F(HashTableMany, CompareAndSetChangesOnlyWhatWasExpected) {
     counts c = counts::create("heap:", {.capacity = 10});
     EXPECT_EQ(c.compare_and_set(1, 0, 1), status::not_found);
     (void)c.try_insert(1, 5);
-    EXPECT_EQ(c.compare_and_set(1, 4, 6), status::exists);
+    EXPECT_EQ(c.compare_and_set(1, 4, 6), status::stale);
     EXPECT_EQ(c.find(1), 5U);
     EXPECT_EQ(c.compare_and_set(1, 5, 6), status::updated);
     EXPECT_EQ(c.find(1), 6U);
@@ -183,7 +184,7 @@ TEST_F(HashTableMany, AChangeThatThrowsChangesNothingAndOneThatReturnsToTheTable
                  int);
     EXPECT_EQ(c.find(1), 5U);
     EXPECT_EQ(other.update(1, 6), status::updated);
-    status inner{};
+    status inner;
     EXPECT_EQ(c.modify(1, [&](u64& value) { inner = c.erase(value); }), status::updated);
     EXPECT_EQ(inner, status::contended);
     EXPECT_EQ(other.update(1, 7), status::updated);

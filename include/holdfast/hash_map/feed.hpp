@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // feed.hpp - the changes of a hash map as messages of a broadcast ring: each once, in order, also across kills.
 //
-// Message, layout v1 (little-endian)             Its type: hash_map_change, + 256 if the value is there
+// Message, layout v1 (little-endian)             Its type: entry_change, + 256 if the value is there
 //    0  8  number of the change, from 1
 //    8  8  handle of the entry that came, or of the one that went
 //   16  4  bytes of the key
@@ -38,7 +38,7 @@ struct hash_map_event {
     static constexpr std::uint16_t with_value = 256;  ///< in the type of the message
 
     std::uint64_t number = 0;  ///< counts the changes of the map; a gap: some were not told, look at the map itself
-    hash_map_change what = hash_map_change::none;
+    entry_change what = entry_change::none;
     std::uint64_t handle = 0;
     std::uint32_t flags = 0;
     std::span<const std::byte> key;
@@ -50,7 +50,7 @@ struct hash_map_event {
                                                              std::uint16_t type) noexcept {
         hash_map_event event;
         const std::uint64_t what = type & ~std::uint64_t{with_value};
-        if (message.size() < head_bytes || what == 0 || what > hash_map_change_max) return std::nullopt;
+        if (message.size() < head_bytes || what == 0 || what > entry_change_max) return std::nullopt;
         std::uint32_t key_bytes = 0;
         std::memcpy(&event.number, message.data(), 8);
         std::memcpy(&event.handle, message.data() + 8, 8);
@@ -58,7 +58,7 @@ struct hash_map_event {
         std::memcpy(&event.flags, message.data() + 20, 4);
         const std::uint64_t value_at = head_bytes + layout::round_up(key_bytes, 8);
         if (value_at > message.size()) return std::nullopt;
-        event.what = static_cast<hash_map_change>(what);
+        event.what = static_cast<entry_change>(what);
         event.key = message.subspan(head_bytes, key_bytes);
         if ((type & with_value) != 0) event.value = message.subspan(static_cast<std::size_t>(value_at));
         return event;
@@ -75,7 +75,7 @@ bool tell_change(const map_told_change& change, const map_reader_core& reader, b
     map_entry_head head;
     std::uint64_t entry_bytes = 0;
     if (reader.head_of(change.handle, head, entry_bytes) != outcome::ok) return false;
-    bool with_value = values && (change.what == hash_map_change::inserted || change.what == hash_map_change::updated);
+    bool with_value = values && (change.what == entry_change::inserted || change.what == entry_change::updated);
     const std::uint64_t key_part = hash_map_event::head_bytes + layout::round_up(head.key_bytes, 8);
     const std::uint64_t value_bytes = entry_bytes - head.value_at();
     broadcast_claim room = claim(with_value ? key_part + value_bytes : key_part);

@@ -61,7 +61,7 @@ inline void forget_operation(const map_view<std::byte>& view, map_counts& counts
 
 /// Whether the change that a record describes was committed: by the table's word alone.
 [[nodiscard]] inline bool is_committed(const map_reader_core& reader, const map_record& record) noexcept {
-    if (record.what() == hash_map_change::none) return false;
+    if (record.what() == entry_change::none) return false;
     return reader.handle_under(record.key()) == record.word[map_record::add];  // behind an erase: nothing, 0
 }
 
@@ -130,7 +130,7 @@ inline void rebuild_record(const map_view<std::byte>& view, const map_reader_cor
     if (committed) {
         complete_operation(view, counts);
     } else {
-        counts.changes -= s.record.what() != hash_map_change::none ? 1U : 0U;
+        counts.changes -= s.record.what() != entry_change::none ? 1U : 0U;
         forget_operation(view, counts);
     }
     return counts;

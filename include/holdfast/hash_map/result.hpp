@@ -32,8 +32,8 @@ struct hash_map_found {
 /// What an operation did.
 struct hash_map_result {
     outcome status = outcome::not_found;
-    std::uint64_t handle = 0;  ///< ok: of the value now, 0 after erase; exists, stale: of the one there
-    hash_map_change what = hash_map_change::none;  ///< ok: inserted, updated or erased
+    std::uint64_t handle = 0;                ///< ok: of the value now, 0 after erase; exists, stale: of the one there
+    entry_change what = entry_change::none;  ///< ok: inserted, updated or erased
     [[nodiscard]] explicit operator bool() const noexcept { return status == outcome::ok; }
 };
 

@@ -72,14 +72,14 @@ class map_keeper {
     [[nodiscard]] bool evicting() const noexcept { return view_.geometry().evicting; }
     [[nodiscard]] std::uint64_t now() const noexcept { return reader_.time().tick(view_); }
 
-    void begin(hash_map_change what, const map_digest& key, std::uint64_t add, std::uint64_t take) noexcept {
+    void begin(entry_change what, const map_digest& key, std::uint64_t add, std::uint64_t take) noexcept {
         begin_operation(
             view_, counts_,
             {{static_cast<std::uint64_t>(what), key.word[0], key.word[1], add, take, counts_.changes + 1, 0, 0}});
     }
     /// Behind the commit: counts the change, tells it, frees the old entry, closes the record. Returns: what came of
     /// the old entry.
-    outcome settle(hash_map_change what, std::uint64_t about, std::uint64_t old) noexcept {
+    outcome settle(entry_change what, std::uint64_t about, std::uint64_t old) noexcept {
         ++counts_.changes;
         if (sink_ != nullptr) (void)sink_->tell({counts_.changes, what, about}, reader_);
         const outcome freed = old != 0 ? store_.free(old) : outcome::stale;
@@ -89,16 +89,16 @@ class map_keeper {
 
     /// Takes a key out whose digest is known, and the entry under `handle`, 0: none. Returns: whether its units are
     /// free now.
-    bool take_out(const map_digest& digest, std::uint64_t handle, hash_map_change what) noexcept {
+    bool take_out(const map_digest& digest, std::uint64_t handle, entry_change what) noexcept {
         begin(what, digest, 0, handle);                                  // O2, O3
         (void)table_.erase(digest.bytes());                              // O5
         const bool freed = settle(what, handle, handle) == outcome::ok;  // O6, O7, O8
-        if (what == hash_map_change::evicted) count(layout::map_evicted_offset);
-        if (what == hash_map_change::expired) count(layout::map_expired_offset);
+        if (what == entry_change::evicted) count(layout::map_evicted_offset);
+        if (what == entry_change::expired) count(layout::map_expired_offset);
         return freed;
     }
     /// The same by what lies under the handle. What no key leads to, or cannot be read, stays: that is damage.
-    bool take_out(std::uint64_t handle, hash_map_change what) noexcept {
+    bool take_out(std::uint64_t handle, entry_change what) noexcept {
         map_digest digest;
         if (reader_.digest_under(handle, digest) != outcome::ok || reader_.handle_under(digest) != handle) return false;
         return take_out(digest, handle, what);
@@ -112,7 +112,7 @@ class map_keeper {
             const std::uint64_t handle = first_unit_at(step(sweep_));
             if (handle == 0) continue;
             ++entries;
-            if (is_expired(handle, time)) take_out(handle, hash_map_change::expired);
+            if (is_expired(handle, time)) take_out(handle, entry_change::expired);
         }
         // Relaxed would do: only a successor reads it.
         store_release<std::uint64_t>(view_.control(layout::map_sweep_offset), sweep_);
@@ -184,7 +184,7 @@ class map_keeper {
             const std::uint64_t handle = first_unit_at(unit);
             if (handle == 0 || handle == keep) continue;
             if (expiring_ && is_expired(handle, time)) {
-                if (take_out(handle, hash_map_change::expired)) return true;
+                if (take_out(handle, entry_change::expired)) return true;
                 continue;
             }
             std::uint64_t& uses = used_[static_cast<std::size_t>(unit / 64)];
@@ -194,7 +194,7 @@ class map_keeper {
                 ++spared;
                 continue;
             }
-            if (take_out(handle, hash_map_change::evicted)) return true;
+            if (take_out(handle, entry_change::evicted)) return true;
         }
         return false;
     }
@@ -205,7 +205,7 @@ class map_keeper {
         for (std::uint64_t passed = 0; passed < view_.store.units(); ++passed) {
             const std::uint64_t handle = first_unit_at(step(sweep_));
             if (handle == 0 || handle == keep || !is_expired(handle, time)) continue;
-            if (take_out(handle, hash_map_change::expired)) return true;
+            if (take_out(handle, entry_change::expired)) return true;
         }
         fruitless_ = true;
         fruitless_at_ = time;

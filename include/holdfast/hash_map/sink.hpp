@@ -11,7 +11,7 @@ namespace holdfast::detail {
 /// One change, told while the entry that it is about still stands.
 struct map_told_change {
     std::uint64_t number = 0;  ///< counts the changes of this map, from 1
-    hash_map_change what = hash_map_change::none;
+    entry_change what = entry_change::none;
     std::uint64_t handle = 0;  ///< of the entry that came, or of the one that goes; key and value lie there
 };
 

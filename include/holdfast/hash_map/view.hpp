@@ -16,19 +16,9 @@
 #include "holdfast/hash_map/digest.hpp"
 #include "holdfast/hash_table/find.hpp"
 #include "holdfast/layout/hash_map_layout.hpp"
+#include "holdfast/outcome.hpp"
 
 namespace holdfast {
-
-/// What changed an entry; part of the layout, and of the messages of a change feed.
-enum class hash_map_change : std::uint8_t {
-    none = 0,
-    inserted = 1,  ///< a key that was not there
-    updated = 2,   ///< a key has another value
-    erased = 3,    ///< taken out by the user
-    expired = 4,   ///< taken out because its time was over
-    evicted = 5,   ///< taken out to make room
-};
-inline constexpr std::uint64_t hash_map_change_max = 5;
 
 namespace detail {
 
@@ -41,7 +31,7 @@ struct map_record {
     std::uint64_t word[layout::map_record_words] = {};
 
     [[nodiscard]] constexpr map_digest key() const noexcept { return {{word[digest], word[digest_high]}}; }
-    [[nodiscard]] constexpr hash_map_change what() const noexcept { return static_cast<hash_map_change>(word[kind]); }
+    [[nodiscard]] constexpr entry_change what() const noexcept { return static_cast<entry_change>(word[kind]); }
     [[nodiscard]] constexpr bool is_blank() const noexcept {
         for (const std::uint64_t w : word)
             if (w != 0) return false;
@@ -125,7 +115,7 @@ class map_view {
     [[nodiscard]] bool is_sound(const map_record& r, std::uint64_t operation) const noexcept {
         const auto none_or_handle = [&](std::uint64_t word) { return word == 0 || store.is_handle(word); };
         return operation != 0 && r.word[map_record::sum] == r.sum_as(operation) &&
-               r.word[map_record::kind] <= hash_map_change_max && none_or_handle(r.word[map_record::add]) &&
+               r.word[map_record::kind] <= entry_change_max && none_or_handle(r.word[map_record::add]) &&
                none_or_handle(r.word[map_record::take]);
     }
 

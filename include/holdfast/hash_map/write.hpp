@@ -91,8 +91,8 @@ class map_writer_core : public map_keeper {
         if (at.status != outcome::ok) return {at.status};
         if (at.handle == 0) return {outcome::not_found};
         if (when.when == map_condition::same && when.handle != at.handle) return {outcome::stale, at.handle};
-        (void)take_out(digest, at.entry, hash_map_change::erased);
-        return {outcome::ok, 0, hash_map_change::erased};
+        (void)take_out(digest, at.entry, entry_change::erased);
+        return {outcome::ok, 0, entry_change::erased};
     }
 
     /// Adds to the T at byte `offset` of the key's value; what else it holds stays, its expiry included.
@@ -146,7 +146,7 @@ class map_writer_core : public map_keeper {
             default: break;
         }
         if (!expiring_ || !is_expired(handle, now())) return {outcome::ok, handle, handle};
-        (void)take_out(digest, handle, hash_map_change::expired);
+        (void)take_out(digest, handle, entry_change::expired);
         return {};
     }
 
@@ -180,7 +180,7 @@ class map_writer_core : public map_keeper {
             fits = fits || fit_together(at.entry, bytes);
             if (fits && make_room(at.entry)) continue;
             if (!evicting() || at.entry == 0 || !may_go) return outcome::full;
-            (void)take_out(digest, at.entry, hash_map_change::evicted);
+            (void)take_out(digest, at.entry, entry_change::evicted);
             at = {};
             fits = true;
         }
@@ -214,7 +214,7 @@ class map_writer_core : public map_keeper {
 
     /// Makes the claim the key's entry: O2 to O8.
     hash_map_result commit(const map_digest& digest, const place& at) noexcept {
-        const hash_map_change what = at.handle != 0 ? hash_map_change::updated : hash_map_change::inserted;
+        const entry_change what = at.handle != 0 ? entry_change::updated : entry_change::inserted;
         const std::uint64_t handle = store_.pending();
         begin(what, digest, handle, at.entry);      // O2, O3
         const block_result kept = store_.commit();  // O4
@@ -224,10 +224,10 @@ class map_writer_core : public map_keeper {
             return {kept.status};
         }
         const auto put = table_.insert_or_assign(digest.bytes(), reinterpret_cast<const std::byte*>(&handle));  // O5
-        if (put.status != hash_table_status::inserted && put.status != hash_table_status::updated) {
+        if (put.status != outcome::ok) {
             (void)store_.free(handle);
             forget_operation(view_, counts_);
-            return {put.status == hash_table_status::full ? outcome::full : outcome::corrupt};
+            return {put.status == outcome::full ? outcome::full : outcome::corrupt};
         }
         note_stored(handle);
         (void)settle(what, handle, at.entry);  // O6, O7, O8

@@ -222,23 +222,23 @@ class dynamic_hash_table : public detail::dynamic_hash_table_queries<dynamic_has
     /// A reader on this very mapping, for other threads. It keeps the mapping, and with it the lease, until it goes.
     [[nodiscard]] dynamic_hash_table_reader make_reader() const { return dynamic_hash_table_reader(segment_); }
 
-    /// Adds an entry unless the key is there. Returns: inserted, exists, full, read_only or corrupt.
+    /// Adds an entry unless the key is there. Returns: ok, exists, full, read_only or corrupt.
     hash_table_result try_insert(std::span<const std::byte> key, std::span<const std::byte> value) {
         return mutate(key, value, [&] { return mutator_.try_insert(key.data(), value.data()); });
     }
-    /// Gives the key this value, new or not. Returns: inserted, updated, full, read_only or corrupt.
+    /// Gives the key this value, new or not. Returns: ok (inserted or updated), full, read_only or corrupt.
     hash_table_result insert_or_assign(std::span<const std::byte> key, std::span<const std::byte> value) {
         return mutate(key, value, [&] { return mutator_.insert_or_assign(key.data(), value.data()); });
     }
-    /// Replaces the value of a key that is there. Returns: updated, not_found, read_only or corrupt.
+    /// Replaces the value of a key that is there. Returns: ok, not_found, read_only or corrupt.
     hash_table_result update(std::span<const std::byte> key, std::span<const std::byte> value) {
         return mutate(key, value, [&] { return mutator_.update(key.data(), value.data()); });
     }
-    /// Removes the key's entry. Returns: erased, not_found, read_only or corrupt.
-    hash_table_status erase(std::span<const std::byte> key) {
+    /// Removes the key's entry. Returns: ok, not_found, read_only or corrupt.
+    hash_table_result erase(std::span<const std::byte> key) {
         check(key.size(), key_bytes(), "key");
-        if (!segment_->writable()) return hash_table_status::read_only;
-        return mutator_.erase(key.data()).status;
+        if (!segment_->writable()) return {outcome::read_only};
+        return detail::result_of(mutator_.erase(key.data()));
     }
     /// Makes all overflow counters exact; see hash_table::recount().
     std::uint64_t recount() {
@@ -273,7 +273,7 @@ class dynamic_hash_table : public detail::dynamic_hash_table_queries<dynamic_has
     hash_table_result mutate(std::span<const std::byte> key, std::span<const std::byte> value, Operation&& operation) {
         check(key.size(), key_bytes(), "key");
         check(value.size(), value_bytes(), "value");
-        if (!segment_->writable()) return {hash_table_status::read_only, std::nullopt};
+        if (!segment_->writable()) return {outcome::read_only};
         return detail::result_of(operation());
     }
 

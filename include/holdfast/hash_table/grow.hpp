@@ -22,6 +22,7 @@
 
 #include "holdfast/hash_table/attach.hpp"
 #include "holdfast/hash_table/mutate.hpp"
+#include "holdfast/outcome.hpp"
 #include "holdfast/segment/successor.hpp"
 
 namespace holdfast::detail {
@@ -89,8 +90,7 @@ class table_growth {
         if (slot < cursor_) require_stored(table_->mutator_.insert_or_assign(key, value).status);
     }
     void erased(std::uint64_t slot, const std::byte* key) {
-        if (slot < cursor_ && table_->mutator_.erase(key).status != hash_table_status::erased)
-            require_stored(hash_table_status::corrupt);
+        if (slot < cursor_ && table_->mutator_.erase(key).status != outcome::ok) require_stored(outcome::corrupt);
     }
 
     [[nodiscard]] static const auto& finder_of(const Table& table) noexcept { return table.mutator_.finder(); }
@@ -136,8 +136,8 @@ class table_growth {
         // Another key's tag, or the same key twice: nobody stored that.
         if (tag_at(view.line(bucket), place) != view.hash(key_.data()).tag())
             throw_damaged(bucket / layout::buckets_per_region);
-        const hash_table_status status = table_->mutator_.try_insert(key_.data(), value_.data()).status;
-        if (status == hash_table_status::exists) throw_damaged(bucket / layout::buckets_per_region);
+        const outcome status = table_->mutator_.try_insert(key_.data(), value_.data()).status;
+        if (status == outcome::exists) throw_damaged(bucket / layout::buckets_per_region);
         require_stored(status);
     }
 
@@ -148,9 +148,9 @@ class table_growth {
                         " or one of the 415 behind it is damaged, so the table was left as it is; repair it first "
                         "(holdfast verify, holdfast repair)");
     }
-    void require_stored(hash_table_status status) const {
-        if (status == hash_table_status::inserted || status == hash_table_status::updated) return;
-        if (status == hash_table_status::full)
+    void require_stored(outcome status) const {
+        if (status == outcome::ok) return;
+        if (status == outcome::full)
             throw error(errc::no_space, next_.get()->uri(),
                         "the entries that came meanwhile do not fit into the new capacity; grow to a larger one");
         throw error(errc::corrupt, next_.get()->uri(),

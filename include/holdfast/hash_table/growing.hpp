@@ -233,20 +233,19 @@ class growing_hash_table : public detail::hash_table_queries<growing_hash_table<
     result modify(const K& key, Change&& change) noexcept(noexcept(change(std::declval<V&>()))) {
         const bool sound = !this->fault();
         std::optional<V> value = this->find(key);
-        if (!value && sound && this->fault()) return {hash_table_status::corrupt, std::nullopt};
-        if (!value) return {hash_table_status::not_found, std::nullopt};
+        if (!value && sound && this->fault()) return {outcome::corrupt};
+        if (!value) return {outcome::not_found};
         std::forward<Change>(change)(*value);
         return update(key, *value);
     }
-    hash_table_status erase(const K& key) noexcept {
+    result erase(const K& key) noexcept {
         if (!growth_) [[likely]]
             return table_.erase(key);
         const std::optional<hash_table_slot> slot = table_.slot_of(key);
-        const hash_table_status status = table_.erase(key);
-        if (status == hash_table_status::erased && slot)
-            guarded([&] { growth_->erased(static_cast<std::uint64_t>(*slot), detail::bytes_of(key)); });
+        const result done = table_.erase(key);
+        if (done && slot) guarded([&] { growth_->erased(static_cast<std::uint64_t>(*slot), detail::bytes_of(key)); });
         (void)advance();
-        return status;
+        return done;
     }
     std::uint64_t recount() { return table_.recount(); }
 

@@ -78,22 +78,22 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
     /// goes.
     [[nodiscard]] hash_table_reader<K, V> make_reader() const { return hash_table_reader<K, V>(segment_); }
 
-    /// Adds an entry unless the key is there. Returns: inserted, exists, full, contended, read_only or corrupt.
+    /// Adds an entry unless the key is there. Returns: ok, exists, full, contended, read_only or corrupt.
     /// `full` is what a search found from bucket to bucket, not at one instant.
     result try_insert(const K& key, const V& value) noexcept {
         return mutate([&] { return mutator_.try_insert(detail::bytes_of(key), detail::bytes_of(value)); });
     }
-    /// Gives the key this value, new or not. Returns: inserted, updated, full, contended, read_only or corrupt.
+    /// Gives the key this value, new or not. Returns: ok (inserted or updated), full, contended, read_only or corrupt.
     result insert_or_assign(const K& key, const V& value) noexcept {
         return mutate([&] { return mutator_.insert_or_assign(detail::bytes_of(key), detail::bytes_of(value)); });
     }
-    /// Replaces the value of a key that is there. Returns: updated, not_found, contended, read_only or corrupt.
+    /// Replaces the value of a key that is there. Returns: ok, not_found, contended, read_only or corrupt.
     result update(const K& key, const V& value) noexcept {
         return mutate([&] { return mutator_.update(detail::bytes_of(key), detail::bytes_of(value)); });
     }
     /// Changes the value of a key by change(V&) while no other writer can. Readers see the old or the new value.
     /// change() must be short: others may wait for it; and it must leave the table alone: `contended` is all it gets.
-    /// Returns: updated, not_found, contended, read_only or corrupt. Throws: what change throws; nothing is changed.
+    /// Returns: ok, not_found, contended, read_only or corrupt. Throws: what change throws; nothing is changed.
     template <class Change>
     result modify(const K& key, Change&& change) noexcept(noexcept(change(std::declval<V&>()))) {
         return modify_if(key, [&](V& value) {
@@ -114,8 +114,8 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
                                     result* done = nullptr) noexcept {
         return add(key, [member](V& value) -> Number& { return value.*member; }, amount, done);
     }
-    /// Gives the key the value `desired` if it has, byte for byte, the value `expected`. Returns: updated, exists (it
-    /// has another value), not_found, contended, read_only or corrupt.
+    /// Gives the key the value `desired` if it has, byte for byte, the value `expected`. Returns: ok, stale (it has
+    /// another value), not_found, contended, read_only or corrupt.
     result compare_and_set(const K& key, const V& expected, const V& desired) noexcept {
         return modify_if(key, [&](V& value) {
             if (std::memcmp(detail::bytes_of(value), detail::bytes_of(expected), sizeof(V)) != 0) return false;
@@ -123,9 +123,9 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
             return true;
         });
     }
-    /// Removes the key's entry. Returns: erased, not_found, contended, read_only or corrupt.
-    hash_table_status erase(const K& key) noexcept {
-        return mutate([&] { return mutator_.erase(detail::bytes_of(key)); }).status;
+    /// Removes the key's entry. Returns: ok, not_found, contended, read_only or corrupt.
+    result erase(const K& key) noexcept {
+        return mutate([&] { return mutator_.erase(detail::bytes_of(key)); });
     }
 
     /// How long an operation waits for a stopped or slow writer before it answers `contended`. 1 s unless set.
@@ -170,7 +170,7 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
 
     template <class Operation>
     result mutate(Operation&& operation) {
-        if (!segment_->writable()) return {hash_table_status::read_only, std::nullopt};
+        if (!segment_->writable()) return {outcome::read_only};
         return detail::result_of(operation());
     }
     template <class Change>

@@ -172,32 +172,31 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
 
     result try_insert(const std::byte* key, const std::byte* value) noexcept {
         return at_key(key, true, [&](const location& at, hash_parts h) -> result {
-            if (at.found) return {hash_table_status::exists, at.slot};
+            if (at.found) return {outcome::exists, entry_change::none, at.slot};
             return base::insert_at(at, h, key, value);
         });
     }
     result insert_or_assign(const std::byte* key, const std::byte* value) noexcept {
         return at_key(key, true, [&](const location& at, hash_parts h) -> result {
-            if (at.found) return {base::assign(at, key, value), at.slot};
+            if (at.found) return base::assign(at, key, value);
             return base::insert_at(at, h, key, value);
         });
     }
     result update(const std::byte* key, const std::byte* value) noexcept {
-        return at_key(key, false, [&](const location& at, hash_parts) -> result {
-            return {base::assign(at, key, value), at.slot};
-        });
+        return at_key(key, false,
+                      [&](const location& at, hash_parts) -> result { return base::assign(at, key, value); });
     }
     result erase(const std::byte* key) noexcept {
         return at_key(key, false, [&](const location& at, hash_parts h) { return base::erase_at(at, h); });
     }
     /// Copies the value to `value`, calls change() -> bool and, if it says so, stores what `value` is then; all while
-    /// nobody else can change the entry. Returns: updated, not_found, exists (the change was not wanted), ...
+    /// nobody else can change the entry. Returns: ok, not_found, stale (the change was not wanted), ...
     template <class Change>
     result modify(const std::byte* key, std::byte* value, Change&& change) noexcept(noexcept(change())) {
         return at_key(key, false, [&](const location& at, hash_parts) -> result {
             copy_from_words(value, view_.node_at(at.bucket, at.place), view_.value_offset, view_.node.value_bytes());
-            if (!change()) return {hash_table_status::exists, at.slot};
-            return {base::assign(at, key, value), at.slot};
+            if (!change()) return {outcome::stale, entry_change::none, at.slot};
+            return base::assign(at, key, value);
         });
     }
 
@@ -252,7 +251,7 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
     /// Runs act(location, hash) on the entry of a key, or on the place where it could be, with all its stripes owned.
     template <class Act>
     result at_key(const std::byte* key, bool adds, Act&& act) {
-        if (inside_) return {hash_table_status::contended, no_slot};  // from within a change of our own
+        if (inside_) return {outcome::contended};  // from within a change of our own
         const hash_parts h = view_.hash(key);
         const std::uint64_t bucket = h.home(view_.buckets), home = view_.stripe_of(bucket);
         view_.prefetch_line(bucket);
@@ -264,8 +263,8 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
             std::uint64_t wanted = home;
             if (owned.take_first(home)) [[likely]] {
                 const location at = base::locate(h, key);
-                if (!at.found && !adds) return {hash_table_status::not_found, no_slot};
-                if (!at.found && !at.room) return {hash_table_status::full, no_slot};
+                if (!at.found && !adds) return {outcome::not_found};
+                if (!at.found && !at.room) return {outcome::full};
                 wanted = view_.stripe_of(at.bucket);
                 if (wanted == home) [[likely]]
                     return act(at, h);
@@ -275,10 +274,10 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
                 }
                 owned.give_back();
             }
-            if (const auto why = wait_for(wanted, turn)) return {*why, no_slot};
+            if (const auto why = wait_for(wanted, turn)) return {*why};
         }
         blocked_by_.reset();
-        return {hash_table_status::contended, no_slot};
+        return {outcome::contended};
     }
 
     /// H1, H3. Release: it is there when a stripe is.
@@ -298,8 +297,7 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
     }
 
     /// Waits until a stripe was free for a moment. Returns: nothing, or why not.
-    [[nodiscard, gnu::noinline]] std::optional<hash_table_status> wait_for(std::uint64_t number,
-                                                                           std::uint32_t& turn) noexcept {
+    [[nodiscard, gnu::noinline]] std::optional<outcome> wait_for(std::uint64_t number, std::uint32_t& turn) noexcept {
         std::byte* const stripe = view_.stripe(number);
         for (;; ++turn) {
             std::uint32_t owner = stripe_owner(stripe);
@@ -310,12 +308,12 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
             if (owner == 0) return std::nullopt;
             if (owner > view_.writers) {
                 finder().latch(errc::corrupt);
-                return hash_table_status::corrupt;
+                return outcome::corrupt;
             }
             if (take_over(owner - 1, stripe)) return std::nullopt;
             if (locks_.wait(turn)) continue;
             blocked_by_ = owner - 1;
-            return hash_table_status::contended;
+            return outcome::contended;
         }
     }
 

@@ -58,21 +58,9 @@
 #include "holdfast/hash_table/digest.hpp"
 #include "holdfast/hash_table/find.hpp"
 #include "holdfast/hash_table/intent.hpp"
+#include "holdfast/outcome.hpp"
 
 namespace holdfast {
-
-/// What a mutating operation of a hash table did. Each value is one answer; none is shared.
-enum class hash_table_status : std::uint8_t {
-    inserted,   ///< a new entry
-    updated,    ///< an existing entry has the new value
-    exists,     ///< try_insert found the key and changed nothing
-    erased,     ///< the entry is gone
-    not_found,  ///< no such key; nothing changed
-    full,       ///< no free slot within the probe length; nothing changed
-    read_only,  ///< this handle cannot write here: inherited by fork; nothing changed
-    corrupt,    ///< the bytes break an invariant; nothing changed, fault() is set
-    contended,  ///< many writers: a living one kept the entry for longer than this one's patience; nothing changed
-};
 
 namespace detail {
 
@@ -92,7 +80,8 @@ class hash_table_mutator {
  public:
     using view = table_view<std::byte, Node>;
     struct result {
-        hash_table_status status = hash_table_status::not_found;
+        outcome status = outcome::not_found;
+        entry_change what = entry_change::none;
         std::uint64_t slot = no_slot;
     };
 
@@ -109,7 +98,7 @@ class hash_table_mutator {
     result try_insert(const std::byte* key, const std::byte* value) noexcept {
         const hash_parts h = view_.hash(key);
         const location at = locate(h, key);
-        if (at.found) return {hash_table_status::exists, at.slot};
+        if (at.found) return {outcome::exists, entry_change::none, at.slot};
         return insert_at(at, h, key, value);
     }
 
@@ -117,22 +106,22 @@ class hash_table_mutator {
     result insert_or_assign(const std::byte* key, const std::byte* value) noexcept {
         const hash_parts h = view_.hash(key);
         const location at = locate(h, key);
-        if (at.found) return {assign(at, key, value), at.slot};
+        if (at.found) return assign(at, key, value);
         return insert_at(at, h, key, value);
     }
 
     /// Gives an existing entry a new value.
     result update(const std::byte* key, const std::byte* value) noexcept {
         const location at = locate(view_.hash(key), key);
-        if (!at.found) return {hash_table_status::not_found, no_slot};
-        return {assign(at, key, value), at.slot};
+        if (!at.found) return {outcome::not_found};
+        return assign(at, key, value);
     }
 
     /// Removes an entry.
     result erase(const std::byte* key) noexcept {
         const hash_parts h = view_.hash(key);
         const location at = locate(h, key);
-        if (!at.found) return {hash_table_status::not_found, no_slot};
+        if (!at.found) return {outcome::not_found};
         return erase_at(at, h);
     }
 
@@ -193,7 +182,7 @@ class hash_table_mutator {
             finish(size_ - (size_ != 0 ? 1 : 0));  // S1, S2
         else
             finish(size_ - 1);  // modulo 2^64: another writer may have counted the entry in
-        return {hash_table_status::erased, at.slot};
+        return {outcome::ok, entry_change::erased, at.slot};
     }
 
     [[nodiscard]] location locate_in_pairs(hash_parts h, const std::byte* key, std::uint64_t home, bool may_follow,
@@ -239,7 +228,7 @@ class hash_table_mutator {
     }
 
     result insert_at(const location& at, hash_parts h, const std::byte* key, const std::byte* value) noexcept {
-        if (!at.room) return {hash_table_status::full, no_slot};
+        if (!at.room) return {outcome::full};
         std::byte* line = view_.line(at.bucket);
         // Relaxed: nobody else stores to it.
         const std::uint32_t version = load_relaxed<std::uint32_t>(line + layout::line_version_offset);
@@ -260,11 +249,11 @@ class hash_table_mutator {
         set_tag(line, place, h.tag());                                         // I4, W1
         store_release<std::uint64_t>(digest, next);                            // D2
         finish(size_ + 1);                                                     // S1, S2
-        return {hash_table_status::inserted, slot};
+        return {outcome::ok, entry_change::inserted, slot};
     }
 
     /// Replaces the value of an entry whose key is `key`.
-    [[nodiscard]] hash_table_status assign(const location& at, const std::byte* key, const std::byte* value) noexcept {
+    [[nodiscard]] result assign(const location& at, const std::byte* key, const std::byte* value) noexcept {
         if (view_.value_offset % 8 + view_.node.value_bytes() > 8) return assign_wide(at, key, value);
         std::byte* digest = view_.digest_of(at.bucket);
         std::byte* node = view_.node_at(at.bucket, at.place);
@@ -279,12 +268,12 @@ class hash_table_mutator {
         store_release<std::uint64_t>(word, changed);      // U0
         store_release<std::uint64_t>(digest, next);       // D2
         close();                                          // S2
-        return hash_table_status::updated;
+        return {outcome::ok, entry_change::updated, at.slot};
     }
 
     /// The same for a value of several words. Apart, so that its registers are not saved for the narrow ones.
-    [[nodiscard, gnu::noinline]] hash_table_status assign_wide(const location& at, const std::byte* key,
-                                                               const std::byte* value) noexcept {
+    [[nodiscard, gnu::noinline]] result assign_wide(const location& at, const std::byte* key,
+                                                    const std::byte* value) noexcept {
         const std::uint64_t slot = at.slot;
         std::byte* node = view_.node_at(at.bucket, at.place);
         std::byte* digest = view_.digest_of(at.bucket);
@@ -294,7 +283,7 @@ class hash_table_mutator {
         // Relaxed, both: nobody else stores to them.
         const std::uint32_t version = load_relaxed<std::uint32_t>(line + layout::line_version_offset);
         const std::uint64_t sequence = load_relaxed<std::uint64_t>(journal + layout::journal_sequence_offset);
-        if (version % 2 != 0 || sequence % 2 != 0) return broken().status;
+        if (version % 2 != 0 || sequence % 2 != 0) return broken();
         const std::uint64_t base = stored(digest) - digest_value(view_, node, node);
         begin(hash_table_intent::update, slot, base);                               // D0, S0
         store_release<std::uint64_t>(journal + layout::journal_slot_offset, slot);  // J1
@@ -308,7 +297,7 @@ class hash_table_mutator {
         store_release<std::uint64_t>(digest, next);                                             // D2
         store_release<std::uint64_t>(journal + layout::journal_sequence_offset, sequence + 2);  // J3, pairs with R3
         close();                                                                                // S2
-        return hash_table_status::updated;
+        return {outcome::ok, entry_change::updated, slot};
     }
 
     /// Word `index` of a node with this key and value; bytes that belong to neither are zero.
@@ -414,7 +403,7 @@ class hash_table_mutator {
 
     result broken() const noexcept {
         finder_.latch(errc::corrupt);
-        return {hash_table_status::corrupt, no_slot};
+        return {outcome::corrupt};
     }
 
     view view_;

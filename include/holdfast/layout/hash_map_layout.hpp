@@ -8,7 +8,7 @@
 //   store_offset    ...       store    block_store_layout.hpp: entries; right behind the control page
 //
 // Control page, written by the writer            Record of operation n
-//     0   8  selector: 2n = operation n began,      0  8  kind: hash_map_change
+//     0   8  selector: 2n = operation n began,      0  8  kind: entry_change
 //            2n + 1 = and is complete; 0 = none     8 16  digest of its key
 //    64  64  record of even operations             24  8  add   handle of the entry it brings, or 0
 //   128  64  record of odd operations              32  8  take  handle of the entry it takes, or 0
