@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/keyed_reader.hpp"
+#include "holdfast/outcome.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -90,14 +91,14 @@ class element_reader final : public keyed_reader {
     bool missed_ = false;
 };
 
-[[nodiscard]] lookup lookup_of(lookup_status status) noexcept {
+[[nodiscard]] lookup lookup_of(outcome status) noexcept {
     switch (status) {
-        case lookup_status::found: return lookup::found;
-        case lookup_status::absent: return lookup::absent;
-        case lookup_status::empty: return lookup::empty;
-        case lookup_status::contended:
-        case lookup_status::forked: return lookup::contended;
-        case lookup_status::corrupt: break;
+        case outcome::ok: return lookup::found;
+        case outcome::not_found: return lookup::absent;
+        case outcome::empty: return lookup::empty;
+        case outcome::contended:
+        case outcome::read_only: return lookup::contended;
+        default: break;
     }
     return lookup::damaged;
 }

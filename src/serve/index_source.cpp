@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "holdfast/outcome.hpp"
 #include "holdfast/sorted_index.hpp"
 #include "serve/sources.hpp"
 
@@ -39,14 +40,13 @@ class sorted_index_source final : public index_source {
     }
 
  private:
-    static lookup lookup_of(lookup_status status) noexcept {
+    static lookup lookup_of(outcome status) noexcept {
         switch (status) {
-            case lookup_status::found: return lookup::found;
-            case lookup_status::absent: return lookup::absent;
-            case lookup_status::empty: return lookup::empty;
-            case lookup_status::contended: return lookup::busy;
-            case lookup_status::corrupt:
-            case lookup_status::forked: break;
+            case outcome::ok: return lookup::found;
+            case outcome::not_found: return lookup::absent;
+            case outcome::empty: return lookup::empty;
+            case outcome::contended: return lookup::busy;
+            default: break;
         }
         return lookup::corrupt;
     }

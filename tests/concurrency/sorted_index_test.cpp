@@ -16,7 +16,7 @@
 
 namespace {
 
-using holdfast::lookup_status;
+using holdfast::outcome;
 using holdfast::sorted_index;
 using holdfast::test::scaled;
 
@@ -38,30 +38,30 @@ void fill(index_type::builder& out, std::uint64_t version) {
 // Whether the answer is what version `v` says of the key.
 bool right(const index_type::reader::result& got, std::uint64_t key) {
     const bool inside = key / 10 < records_of(got.version) && key % 10 <= got.version % 7;
-    if (inside != (got.status == lookup_status::found)) return false;
+    if (inside != (got.status == outcome::ok)) return false;
     return !inside || (got->key == key / 10 * 10 && got->value.version == got.version &&
                        got->value.check == (got->key ^ (got.version * 31)));
 }
 
 // Whether a batch of neighbouring keys is answered whole by the one version that it names.
-bool right_many(index_type::reader& reader, std::uint64_t from, lookup_status& status, std::uint64_t& version) {
+bool right_many(index_type::reader& reader, std::uint64_t from, outcome& status, std::uint64_t& version) {
     std::array<std::uint64_t, 37> keys{};
     std::array<std::optional<index_type::entry>, 37> records{};
     for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = from + i;
     const holdfast::sorted_index_many got = reader.find_covering_many(keys, records);
     status = got.status;
     version = got.version;
-    if (status != lookup_status::found && status != lookup_status::absent) return got.found == 0;
+    if (status != outcome::ok && status != outcome::not_found) return got.found == 0;
     std::uint64_t found = 0;
     for (std::size_t i = 0; i < keys.size(); ++i) {
         index_type::reader::result one;
-        one.status = records[i] ? lookup_status::found : lookup_status::absent;
+        one.status = records[i] ? outcome::ok : outcome::not_found;
         one.version = got.version;
         if (records[i]) one.entry = *records[i];
         if (!right(one, keys[i])) return false;
         found += records[i] ? 1 : 0;
     }
-    return found == got.found && (found > 0) == (status == lookup_status::found);
+    return found == got.found && (found > 0) == (status == outcome::ok);
 }
 
 void run(bool pinned, std::uint32_t slots) {
@@ -82,8 +82,8 @@ void run(bool pinned, std::uint32_t slots) {
                 const bool batch = key >> 63 != 0;
                 const bool fine = batch ? right_many(reader, wanted, got.status, got.version)
                                         : right(got = reader.find_covering(wanted), wanted);
-                if (got.status == lookup_status::empty) continue;
-                if (got.status == lookup_status::contended) {
+                if (got.status == outcome::empty) continue;
+                if (got.status == outcome::contended) {
                     contended.fetch_add(1, std::memory_order_relaxed);
                     continue;
                 }

@@ -20,7 +20,6 @@ using holdfast::dynamic_sorted_index_publisher;
 using holdfast::dynamic_sorted_index_reader;
 using holdfast::errc;
 using holdfast::ipv4;
-using holdfast::lookup_status;
 using holdfast::outcome;
 using holdfast::record_schema;
 using holdfast::segment;
@@ -61,7 +60,7 @@ TEST_P(Everywhere, ASegmentOfItsOwnAnswersTypedAndBySchema) {
     for (std::uint32_t key = 0; key < 10'100; ++key) {
         const bool inside = key / 10 < 1000 && key % 10 <= 5;
         const auto hit = reader.find_covering({key});
-        ASSERT_EQ(hit.status, inside ? lookup_status::found : lookup_status::absent) << key;
+        ASSERT_EQ(hit.status, inside ? outcome::ok : outcome::not_found) << key;
         ASSERT_EQ(dynamic.find_covering(bytes_of({key}), entry).status, hit.status);
         ASSERT_EQ(static_cast<bool>(reader.find({key})), inside && key % 10 == 0);
         if (!inside) continue;
@@ -69,19 +68,19 @@ TEST_P(Everywhere, ASegmentOfItsOwnAnswersTypedAndBySchema) {
         ASSERT_EQ(std::memcmp(entry.key.data(), &hit->key, 4), 0);
         ASSERT_EQ(std::memcmp(entry.value.data() + 4, "AX", 2), 0);
     }
-    EXPECT_EQ(dynamic.find(bytes_of({0}).first(3), entry).status, lookup_status::absent) << "a key of another size";
+    EXPECT_EQ(dynamic.find(bytes_of({0}).first(3), entry).status, outcome::not_found) << "a key of another size";
 }
 
 TEST_P(Everywhere, PublishingReplacesTheIndexUnderItsReaders) {
     auto publisher = geo::publisher::create(place.uri(), {.records_max = 2000, .segment = {}});
     auto reader = publisher.make_reader();
-    EXPECT_EQ(reader.find({0}).status, lookup_status::empty);
+    EXPECT_EQ(reader.find({0}).status, outcome::empty);
     for (char generation = 'A'; generation <= 'J'; ++generation) {
         auto records = filled(100 + static_cast<std::uint32_t>(generation), 20, generation);
         const auto published = publisher.publish(records);
         ASSERT_EQ(published.status, outcome::ok);
         const auto hit = reader.find_covering({47});
-        ASSERT_EQ(hit.status, lookup_status::found);
+        ASSERT_EQ(hit.status, outcome::ok);
         EXPECT_EQ(hit->value.country[0], generation);
         EXPECT_EQ(hit.version, published.version);
         std::uint64_t size = 0;
@@ -123,7 +122,7 @@ TEST_P(Everywhere, BySchemaAloneFromARecordList) {
         ASSERT_TRUE(reader.at(i, entry));
         EXPECT_EQ(entry.key[3], std::byte{i});
     }
-    EXPECT_EQ(reader.at(5, entry).status, lookup_status::absent);
+    EXPECT_EQ(reader.at(5, entry).status, outcome::not_found);
 }
 
 TEST_P(Everywhere, OtherRecordsOrRangesAreRefused) {
@@ -146,7 +145,7 @@ TEST_P(Shareable, PinnedReadersAnswerFromTheVersionTheyHold) {
     auto publisher = geo::publisher::create(place.uri(), {.records_max = 2000, .pinned_readers = 1, .segment = {}});
     geo::reader reader(std::make_shared<const segment>(place.attach_again(publisher.segment(), access::read_only)),
                        {.pinned = true, .attach = {}});
-    EXPECT_EQ(reader.find({0}).status, lookup_status::empty);
+    EXPECT_EQ(reader.find({0}).status, outcome::empty);
     auto records = filled(1000, 20, 'A');
     ASSERT_TRUE(publisher.publish(records));
     std::uint64_t sum = 0;

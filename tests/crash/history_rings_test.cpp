@@ -348,11 +348,11 @@ TEST_F(SnapshotHistory, OfIndexesIsLinearizable) {
                     const u64 key = me.below(records);
                     me.log().call(read_kind, 0, 0);
                     const auto got = reader.find(key);
-                    if (got.status == lookup_status::contended) {
+                    if (got.status == outcome::contended) {
                         me.log().cancel();
                         continue;
                     }
-                    if (!got && got.status != lookup_status::empty) return "a lookup was refused";
+                    if (!got && got.status != outcome::empty) return "a lookup was refused";
                     if (got && got.entry.value != random_at(got.version, 2, key)) return "a record of another version";
                     me.log().done(got ? got.version : 0);
                 }

@@ -145,7 +145,7 @@ TEST_F(Save, SortedIndexesComeBackAloneAndPublished) {
         const auto seen = reader.find_covering(4203);
         ASSERT_TRUE(seen);
         EXPECT_EQ(seen->value.high, 4205U);
-        EXPECT_EQ(reader.find_covering(4206).status, lookup_status::absent);
+        EXPECT_EQ(reader.find_covering(4206).status, outcome::not_found);
         EXPECT_TRUE(inspect::verify(folder.file_uri(std::string(name) + "-copy")).intact());
     }
 }

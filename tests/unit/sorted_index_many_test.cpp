@@ -21,7 +21,7 @@ using holdfast::dynamic_sorted_index_view;
 using holdfast::index_shape;
 using holdfast::ipv4;
 using holdfast::ipv6;
-using holdfast::lookup_status;
+using holdfast::outcome;
 using holdfast::sorted_index;
 using holdfast::sorted_index_entry;
 using holdfast::sorted_index_many;
@@ -178,7 +178,7 @@ void expect_all(index32::reader& reader, std::uint32_t records, std::uint32_t st
     for (std::uint32_t key = 0; key < 10 * records + 10; ++key) keys.push_back(key);
     values exact(keys.size());
     const sorted_index_many found = reader.find_many(keys, exact);
-    EXPECT_EQ(found.status, lookup_status::found);
+    EXPECT_EQ(found.status, outcome::ok);
     EXPECT_EQ(found.version, version);
     EXPECT_EQ(found.found, records);
     entries covering(keys.size());
@@ -204,7 +204,7 @@ TEST(SortedIndexManyReader, ASegmentOfItsOwn) {
     const std::vector<std::uint32_t> absent(20, 9);
     values out(20, range_to<std::uint32_t>{});
     const sorted_index_many none = reader.find_many(absent, out);
-    EXPECT_EQ(none.status, lookup_status::absent);
+    EXPECT_EQ(none.status, outcome::not_found);
     EXPECT_EQ(none.found, 0U);
     for (const auto& value : out) EXPECT_FALSE(value.has_value()) << "what stood there before is gone";
 }
@@ -217,7 +217,7 @@ TEST(SortedIndexManyReader, ThroughASnapshotValidatedAndPinned) {
             values out(3, range_to<std::uint32_t>{});
             const std::vector<std::uint32_t> keys{0, 10, 20};
             const sorted_index_many got = reader.find_many(keys, out);
-            EXPECT_EQ(got.status, lookup_status::empty);
+            EXPECT_EQ(got.status, outcome::empty);
             EXPECT_EQ(got.found, 0U);
             for (const auto& value : out) EXPECT_FALSE(value.has_value());
         }

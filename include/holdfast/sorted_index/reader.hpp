@@ -20,6 +20,7 @@
 
 #include "holdfast/layout/finding.hpp"
 #include "holdfast/layout/sorted_index_verify.hpp"
+#include "holdfast/outcome.hpp"
 #include "holdfast/segment.hpp"
 #include "holdfast/snapshot/pinned_reader.hpp"
 #include "holdfast/snapshot/reader.hpp"
@@ -32,16 +33,6 @@ namespace holdfast {
 inline constexpr std::uint32_t sorted_index_layout_version = 1;
 inline constexpr std::uint64_t sorted_index_payload_format =
     layout::payload_format(static_cast<std::uint32_t>(container_kind::sorted_index), sorted_index_layout_version);
-
-/// The answers of a lookup.
-enum class lookup_status : std::uint8_t {
-    found,
-    absent,     ///< the index has no such record
-    empty,      ///< no index was published yet
-    contended,  ///< overrun at every attempt; use a pinned reader or more slots
-    corrupt,    ///< the bytes are no index: see fault()
-    forked,     ///< a pinned reader inherited by fork; attach anew
-};
 
 struct sorted_index_options {
     bool pinned = false;  ///< hold the version that is read; the snapshot must have room for pinned readers
@@ -68,14 +59,9 @@ namespace detail {
     return index_shape::parse(words.subspan(is_published_index(from) ? 4 : 0, 4), from.info().schema, from.uri());
 }
 
-[[nodiscard]] constexpr lookup_status lookup_status_of(outcome status, bool found) noexcept {
-    switch (status) {
-        case outcome::ok: return found ? lookup_status::found : lookup_status::absent;
-        case outcome::empty: return lookup_status::empty;
-        case outcome::contended: return lookup_status::contended;
-        case outcome::read_only: return lookup_status::forked;
-        default: return lookup_status::corrupt;
-    }
+/// What a lookup answers by what the read of the index did.
+[[nodiscard]] constexpr outcome outcome_of_lookup(outcome read, bool found) noexcept {
+    return read == outcome::ok && !found ? outcome::not_found : read;
 }
 
 /// Gives a View of the current index to a function, in one of the three ways above.
@@ -203,9 +189,9 @@ class index_source {
 
 /// The answers of many lookups, all from one index.
 struct sorted_index_many {
-    lookup_status status = lookup_status::absent;  ///< found: at least one; absent: none; the rest as for one key
-    std::uint64_t version = 0;                     ///< of the index that answered
-    std::uint64_t found = 0;                       ///< how many
+    outcome status = outcome::not_found;  ///< ok: at least one was found; the rest as for one key
+    std::uint64_t version = 0;            ///< of the index that answered
+    std::uint64_t found = 0;              ///< how many
 };
 
 /// Looks up typed records. Threads: one at a time; take one reader for each thread.
@@ -214,10 +200,12 @@ class sorted_index_reader {
  public:
     using view = sorted_index_view<K, V, RangeEnd>;
     struct result {
-        lookup_status status = lookup_status::absent;
+        /// ok; not_found; empty (no index was published yet); contended (overrun at every attempt: use a pinned reader
+        /// or more slots); corrupt (see fault()); read_only (a pinned reader inherited by fork: attach anew).
+        outcome status = outcome::not_found;
         std::uint64_t version = 0;  ///< of the index that answered
         sorted_index_entry<K, V> entry{};
-        [[nodiscard]] explicit operator bool() const noexcept { return status == lookup_status::found; }
+        [[nodiscard]] explicit operator bool() const noexcept { return status == outcome::ok; }
         [[nodiscard]] const sorted_index_entry<K, V>* operator->() const noexcept { return &entry; }
     };
 
@@ -242,7 +230,7 @@ class sorted_index_reader {
     }
 
     /// Finds many keys with their cache misses overlapped: values[i] becomes the value that find(keys[i]) would give,
-    /// or nothing. All come from one index; a status that is neither found nor absent leaves them all empty.
+    /// or nothing. All come from one index; a status that is neither ok nor not_found leaves them all empty.
     /// Requires: values.size() >= keys.size(). Cost: as many single ones or, where no cache holds the index, a fraction
     /// of that; all again when the index was replaced meanwhile, so rather some hundred keys at a time than a million.
     sorted_index_many find_many(std::span<const K> keys, std::span<std::optional<V>> values) {
@@ -292,7 +280,7 @@ class sorted_index_reader {
             found = it != index.end();
             if (found) out.entry = *it;
         });
-        out.status = detail::lookup_status_of(got.status, found);
+        out.status = detail::outcome_of_lookup(got.status, found);
         out.version = got.version;
         return out;
     }
@@ -316,7 +304,7 @@ class sorted_index_reader {
             for (std::size_t i = 0; i < count; ++i) out[i].reset();
             found = 0;
         }
-        return {detail::lookup_status_of(got.status, found > 0), got.version, found};
+        return {detail::outcome_of_lookup(got.status, found > 0), got.version, found};
     }
 
     detail::index_source<view> source_;
@@ -332,9 +320,9 @@ class dynamic_sorted_index_reader {
  public:
     using view = dynamic_sorted_index_view;
     struct result {
-        lookup_status status = lookup_status::absent;
+        outcome status = outcome::not_found;  ///< as the typed reader's
         std::uint64_t version = 0;
-        [[nodiscard]] explicit operator bool() const noexcept { return status == lookup_status::found; }
+        [[nodiscard]] explicit operator bool() const noexcept { return status == outcome::ok; }
     };
 
     /// Throws: as the typed reader's.
@@ -353,7 +341,7 @@ class dynamic_sorted_index_reader {
     [[nodiscard]] const index_shape& shape() const noexcept { return *shape_; }
     [[nodiscard]] const container_schema& schema() const noexcept { return schema_; }
 
-    /// `key` in the key record's layout; a key of another size is absent. `out` holds the record when found.
+    /// `key` in the key record's layout; a key of another size is not found. `out` holds the record when found.
     [[nodiscard]] result find(std::span<const std::byte> key, dynamic_entry& out) {
         return look([&](const view& index) { return index.find(key); }, out);
     }
@@ -389,7 +377,7 @@ class dynamic_sorted_index_reader {
             detail::copy_from_shared(out.key.data(), index.key(*position).data(), out.key.size());
             detail::copy_from_shared(out.value.data(), index.value(*position).data(), out.value.size());
         });
-        return {detail::lookup_status_of(got.status, found), got.version};
+        return {detail::outcome_of_lookup(got.status, found), got.version};
     }
 
     std::shared_ptr<const index_shape> shape_;
