@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Segments where there is no room: a full tmpfs, no inodes, a full disk, process limits, a memory cgroup, an empty
 // pool of huge pages. Each is an error at creation that names the cure, never a signal later, and leaves nothing.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/shm.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <string>
@@ -51,6 +53,51 @@ TEST_F(SegmentSpace, TmpfsWithoutInodesIsNoSpace) {
     const ended end = in_child([&]() -> std::string {
         if (!enter_private_mounts() || !mount_tmpfs(place_.path(), "size=2m,nr_inodes=2")) return "no tmpfs";
         return expect_refusal(errc::no_space, [&] { (void)create_pattern(place_.file_uri("s"), 1, {}, 4096); });
+    });
+    EXPECT_TRUE(end.success()) << end.text();
+}
+
+// Room for the body alone: what registered readers write lies in a second file.
+TEST_F(SegmentSpace, ATmpfsWithRoomForTheBodyButNotForItsPeersIsNoSpace) {
+    if (!can_mount_tmpfs()) GTEST_SKIP() << "needs: mounting a tmpfs in a private mount namespace";
+    for (const char* options : {"size=100k", "size=2m,nr_inodes=3"}) {
+        const ended end = in_child([&]() -> std::string {
+            if (!enter_private_mounts() || !mount_tmpfs(place_.path(), options)) return "no tmpfs";
+            const std::string uri = place_.file_uri("s");
+            segment_spec spec = pattern_spec(1);
+            spec.peer_slots = 1000;
+            const auto create = [&] {
+                return segment::create(uri, spec, {}, [](std::span<std::byte> body) { fill_pattern(body, 1); });
+            };
+            if (std::string fault = expect_refusal(errc::no_space, [&] { (void)create(); }); !fault.empty())
+                return fault;
+            for (const std::string& entry : place_.entries()) return "left behind: " + entry;
+            spec.peer_slots = 0;
+            return pattern_fault(create());
+        });
+        EXPECT_TRUE(end.success()) << options << ": " << end.text();
+    }
+}
+
+// Its creator was killed before it came to the peers, and then the memory was used up.
+TEST_F(SegmentSpace, AWriterWhoFindsNoRoomForThePeersLeavesTheSegmentToReaders) {
+    if (!can_mount_tmpfs()) GTEST_SKIP() << "needs: mounting a tmpfs in a private mount namespace";
+    const ended end = in_child([&]() -> std::string {
+        if (!enter_private_mounts() || !mount_tmpfs(place_.path(), "size=1m")) return "no tmpfs";
+        const std::string uri = place_.file_uri("s"), fill = place_.file("fill");
+        segment_spec spec = pattern_spec(1);
+        spec.peer_slots = 1000;
+        (void)segment::create(uri, spec, {}, [](std::span<std::byte> body) { fill_pattern(body, 1); });
+        if (::unlink(place_.file("s.peers").c_str()) != 0) return "no peers file";
+        const rig::descriptor other(::open(fill.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+        for (off_t at = 0; ::posix_fallocate(other.get(), at, 4096) == 0;) at += 4096;
+        std::string fault = expect_refusal(errc::no_space, [&] { (void)segment::attach(uri, access::read_write); });
+        if (fault.empty()) fault = pattern_fault(segment::attach(uri, access::read_only));
+        if (!fault.empty()) return fault;
+        ::unlink(fill.c_str());
+        if (::ftruncate(other.get(), 0) != 0) return "ftruncate";
+        const segment next = segment::attach(uri, access::read_write);
+        return ::access(place_.file("s.peers").c_str(), F_OK) == 0 ? pattern_fault(next) : "the peers file is missing";
     });
     EXPECT_TRUE(end.success()) << end.text();
 }

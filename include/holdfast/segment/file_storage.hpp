@@ -110,11 +110,14 @@ inline void refuse_huge_file_system(int fd, const std::string& subject) {
         throw_already_exists(job.subject);
     }
     if (::fstat(data.fd(), &result.file) != 0) memory::throw_errno(errno, job.subject, "examining the new file");
+    const bool lease_was_there = held.has_value();
     result.lease = settle_lease(job, where, std::move(held), std::move(fresh));
     try {
         ensure_peers(where, job.info.identity, job.info.peer_slots, job.peers_rights(), {}, job.subject);
     } catch (...) {  // no room, or a name planted: what creates nothing leaves nothing
         if (memory::still_named(where.data(), data.fd())) ::unlink(where.data().c_str());
+        // Last, as in removal: until here the lock keeps other writers out.
+        if (!lease_was_there && memory::still_named(where.lease(), result.lease.get())) ::unlink(where.lease().c_str());
         throw;
     }
     return result;
