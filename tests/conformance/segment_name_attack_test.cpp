@@ -10,6 +10,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -18,6 +21,7 @@
 #include "holdfast/peers.hpp"
 #include "support/capability.hpp"
 #include "support/process.hpp"
+#include "support/scale.hpp"
 #include "support/segment_tools.hpp"
 
 namespace {
@@ -117,6 +121,31 @@ TEST_P(NameAttack, AtThePeersFileIsRefused) {
     EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { (void)peers::open(reader); }), "");
 }
 
+// The registry holds hints: whatever lies there, segments are made, found by their names, and removed.
+TEST_P(NameAttack, InTheRegistryIsInNobodysWay) {
+    const auto lives = [&]() -> std::string {
+        {
+            const segment made = create_pattern(uri_, 1);
+        }
+        std::string fault = pattern_fault(segment::attach(uri_, access::read_write));
+        segment::remove(uri_);
+        return fault;
+    };
+    ASSERT_TRUE(plant(registry_.file(registry::detail::encode(uri_))));
+    EXPECT_EQ(lives(), "");
+    EXPECT_TRUE(place_.entries().empty());
+    const std::string folder = elsewhere_.file("registry");
+    ASSERT_TRUE(plant(folder));
+    const scoped_environment there("HOLDFAST_REGISTRY", folder);
+    EXPECT_EQ(lives(), "");
+    EXPECT_TRUE(place_.entries().empty());
+    const auto refused = refusal_of([] { (void)registry::list(); });  // or it is empty
+    if (refused) {
+        EXPECT_EQ(refused->code, errc::io);
+        EXPECT_NE(refused->text.find(folder), std::string::npos) << refused->text;
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Traps, NameAttack, ::testing::ValuesIn(traps),
                          [](const auto& trap) { return std::string(trap.param.name); });
 
@@ -192,6 +221,47 @@ TEST_F(ForeignFile, BothSettingsOfProtectedRegularGiveTheSameAnswers) {
         segment::remove(name.uri(), trusting);
         EXPECT_TRUE(name.entries().empty()) << setting;
     }
+}
+
+// Somebody takes the files away and makes others of the same names, again and again. Whoever attaches meanwhile gets
+// one segment, whole, with its own peers, or is told that there is none.
+TEST_F(ForeignFile, NamesThatAreUnlinkedAndMadeAnewUnderAnAttachGiveOneSegmentOrNone) {
+    const unique_posix_name name("churn");  // in memory: on a disk making takes longer than looking
+    const auto create = [&](std::uint64_t seed) {
+        segment_spec spec = pattern_spec(seed, 8192);
+        spec.peer_slots = 1 + static_cast<std::uint32_t>(seed % 3);
+        return segment::create(name.uri(), spec, {}, [&](std::span<std::byte> body) { fill_pattern(body, seed); });
+    };
+    child_process attacker([&] {
+        for (std::uint64_t seed = 1;; ++seed) {
+            for (const char* suffix : {"", ".lease", ".peers"}) ::unlink((name.path() + suffix).c_str());
+            (void)refusal_of([&] { (void)create(seed); });
+            for (std::uint64_t spins = random_at(seed, 0, 0) % 1'000'000; spins > 0; --spins)
+                std::atomic_signal_fence(std::memory_order_seq_cst);
+        }
+    });
+    std::uint64_t attached = 0, refused = 0;
+    const auto allowed = [](errc code) {
+        return code == errc::not_found || code == errc::writer_alive || code == errc::geometry_mismatch;
+    };
+    for (std::uint64_t round = 0; round < scaled(3000) || (attached < 100 && round < 1'000'000); ++round) {
+        const auto mode = round % 3 == 0 ? access::read_write : access::read_only;
+        const auto got = refusal_of([&] {
+            const segment s = segment::attach(name.uri(), mode);
+            ++attached;
+            EXPECT_EQ(pattern_fault(s), "");
+            const peers table = peers::open(s);
+            EXPECT_EQ(table.size(), 1 + s.info().geometry[0] % 3);
+        });
+        refused += got ? 1 : 0;
+        ASSERT_TRUE(!got || allowed(got->code)) << got->text;
+    }
+    attacker.kill();
+    EXPECT_GE(attached, 100U);
+    std::printf("attached %llu times, %llu refusals\n", static_cast<unsigned long long>(attached),
+                static_cast<unsigned long long>(refused));
+    for (const char* suffix : {"", ".lease", ".peers"}) ::unlink((name.path() + suffix).c_str());
+    EXPECT_EQ(pattern_fault(create(1)), "");
 }
 
 // Another program's System V memory may have our key by chance, zeroed or not.
