@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process with write permission scribbles on a segment, header, body and peers, while others attach to it, read all
-// of it, verify it and look at it with the program. Attacked: nobody crashes, hangs, reads outside or allocates more
-// than the segment's size; whatever cannot be is told by an error.
+// A process with write permission scribbles on a segment, header, body and peers, puts lengths of 3 GB there, or cuts
+// its file off, while others attach to it, read all of it, verify it and look at it with the program. Attacked: nobody
+// crashes, hangs, reads outside or allocates more than the segment's size; whatever cannot be is told by an error.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <new>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "golden/image_file.hpp"
 #include "golden/subjects.hpp"
 #include "support/attacker.hpp"
+#include "support/held_readers.hpp"
 #include "support/program.hpp"
 #include "support/segment_tools.hpp"
 
@@ -58,7 +63,7 @@ class Attacked : public segment_test, public ::testing::WithParamInterface<golde
             paths_.push_back(peers);
         bytes_ = read_file(name_.path()).size();
     }
-    // Of a reader's turn: the contents in pieces and as text, and what verifying needs.
+    // Of a turn: the contents in pieces and as text, and what verifying needs. HeldReader has the limit for reading.
     [[nodiscard]] u64 allocation_max() const { return 8 * bytes_ + (512 << 10); }
 
     unique_posix_name name_{"attacked"};
@@ -99,31 +104,270 @@ TEST_P(Attacked, ReadersAndWritersStandIt) {
     }
 }
 
+// A record for a table of the subjects, as a file to be merged.
+std::string write_record(const unique_directory& folder) {
+    std::string path = folder.file("more.csv");
+    std::ofstream(path) << "5,7007,0.875,7,1\n150,1,2,3,4\n";
+    return path;
+}
+
 TEST_P(Attacked, TheProgramAnswersOrRefuses) {
     if (program_path().empty()) GTEST_SKIP() << "needs: the program";
-    const std::vector<std::vector<std::string>> commands = {
-        {"stat", uri_},           {"verify", uri_}, {"dump", uri_},      {"scan", uri_},          {"get", uri_, "5"},
-        {"stat", uri_, "--json"}, {"who", uri_},    {"save", uri_, "-"}, {"scan", uri_, "--json"}};
-    const u64 seed = choose_seed();
-    SCOPED_TRACE("repeat with HOLDFAST_TEST_SEED=" + std::to_string(seed));
-    child_process attacker([&] { scribble(paths_, header_bytes, seed); });
+    const unique_directory folder("attacked");
+    const std::vector<std::vector<std::string>> readers = {{"stat", uri_},
+                                                           {"verify", uri_},
+                                                           {"dump", uri_},
+                                                           {"scan", uri_},
+                                                           {"get", uri_, "5"},
+                                                           {"get", uri_, "key 25"},
+                                                           {"stat", uri_, "--json"},
+                                                           {"who", uri_},
+                                                           {"save", uri_, "-"},
+                                                           {"scan", uri_, "--json"},
+                                                           {"ls"},
+                                                           {"top", "--once", "--interval", "0.05"},
+                                                           {"tail", uri_, "--now"}};
+    const std::vector<std::vector<std::string>> writers = {{"put", uri_, "5", "7007,0.875,7,1"},
+                                                           {"put", uri_, "key 25", "--ttl", "5", "text"},
+                                                           {"del", uri_, "150"},
+                                                           {"load", uri_, write_record(folder), "--merge"}};
     program_limits limits;
     limits.memory_bytes = u64{256} << 20;
     limits.seconds = 20;
-    for (u64 round = 0; round < scaled(2); ++round)
-        for (const std::vector<std::string>& words : commands) {
-            const program_run run = run_program(words, limits);
-            ASSERT_FALSE(run.timed_out) << words[0] << " does not end";
-            ASSERT_TRUE(run.end.exited) << words[0] << ": " << run.end.text();
-            ASSERT_LE(run.end.code, 8) << words[0] << ": " << run.end.text();
-        }
-    if (!run_program({"tail", "--help"}).end.success()) return;
+    const auto ends = [&](const std::vector<std::string>& words) {
+        const program_run run = run_program(words, limits);
+        EXPECT_FALSE(run.timed_out) << words[0] << " does not end";
+        EXPECT_TRUE(run.timed_out || (run.end.exited && run.end.code <= 8)) << words[0] << ": " << run.end.text();
+        return run.end.code;
+    };
+    constexpr int no_room = 6;
+    if (std::string(GetParam().name) == "hash_table") {  // these commands do their work where nobody attacks
+        for (const auto& words : readers)
+            if (words[0] != "tail" && words.back() != "key 25") {
+                ASSERT_LE(ends(words), 1) << words[0];
+            }
+        for (const std::size_t n : {std::size_t{0}, std::size_t{3}}) ASSERT_EQ(ends(writers[n]), 0) << writers[n][0];
+    }
+    const u64 seed = choose_seed();
+    SCOPED_TRACE("repeat with HOLDFAST_TEST_SEED=" + std::to_string(seed));
+    child_process attacker([&] { scribble(paths_, header_bytes, seed); });
+    for (u64 round = 0; round < scaled(2); ++round) {
+        for (const auto& words : readers) EXPECT_NE(ends(words), no_room) << words[0] << " ran out of memory";
+        for (const auto& words : writers) (void)ends(words);
+    }
+    if (HasFailure()) return;
     limits.seconds = 1;  // it follows a ring until it is killed
     const program_run tail = run_program({"tail", uri_}, limits);
     EXPECT_TRUE(tail.timed_out || (tail.end.exited && tail.end.code <= 8)) << "tail: " << tail.end.text();
 }
 
+// A saved file that somebody writes to meanwhile.
+TEST_P(Attacked, RestoringAnswersOrRefuses) {
+    if (program_path().empty()) GTEST_SKIP() << "needs: the program";
+    const unique_directory folder("attacked");
+    const std::string saved = folder.file("saved"), restored = folder.file_uri("restored");
+    program_limits limits;
+    limits.memory_bytes = u64{256} << 20;
+    limits.seconds = 20;
+    const program_run save = run_program({"save", "-q", uri_, saved}, limits);
+    if (std::string(GetParam().name) == "raw") return;  // nothing is known of what it holds
+    ASSERT_TRUE(save.end.success()) << save.end.text();
+    const u64 seed = choose_seed();
+    SCOPED_TRACE("repeat with HOLDFAST_TEST_SEED=" + std::to_string(seed));
+    child_process attacker([&] { scribble({saved}, 0, seed); });
+    u64 made = 0;
+    constexpr int no_room = 6;
+    for (u64 round = 0; round < scaled(20); ++round) {
+        const program_run run = run_program({"restore", "-q", saved, restored}, limits);
+        ASSERT_FALSE(run.timed_out) << "restore does not end";
+        ASSERT_TRUE(run.end.exited && run.end.code <= 8) << run.end.text();
+        ASSERT_NE(run.end.code, no_room) << "ran out of memory";
+        made += run.end.success() ? 1 : 0;
+        ASSERT_EQ(run.end.success(), ::access(folder.file("restored").c_str(), F_OK) == 0);
+        if (run.end.success()) {
+            ASSERT_TRUE(run_program({"verify", restored}, limits).end.success()) << "a damaged segment was restored";
+        }
+        for (const std::string& entry : folder.entries())
+            if (entry != "saved") ::unlink(folder.file(entry).c_str());
+    }
+    std::printf("%s: %llu restored\n", GetParam().name, static_cast<unsigned long long>(made));
+}
+
+// Where, in turn, a length may lie.
+struct struck_word {
+    std::size_t path = 0, at = 0, width = 0;
+};
+
+// Every word is 3 GB once, and with it every length. What is read is some KiB, so nothing near that size is asked for.
+TEST_P(Attacked, ALengthOf3GBAllocatesNoMoreThanTheSegment) {
+    constexpr u64 lie = u64{3} << 30, enough = u64{1} << 20;
+    constexpr std::size_t struck_max = 6;
+    child_process reader([&](channel& parent) -> std::string {
+        std::vector<std::unique_ptr<open_wound>> files;
+        for (const std::string& path : paths_) files.push_back(std::make_unique<open_wound>(path));
+        const std::string sound = GetParam().describe(uri_);
+        for (auto& file : files) file->heal();
+        std::vector<struck_word> noticed;
+        const std::size_t step = sanitized ? 7 : 1;
+        for (std::size_t f = 0; f < files.size(); ++f)
+            for (const std::size_t width : {std::size_t{4}, std::size_t{8}})
+                for (std::size_t at = header_bytes; at + width <= files[f]->size(); at += width * step) {
+                    files[f]->put(at, lie, width);
+                    const u64 held = allocations.now;
+                    allocations.most = held;
+                    std::string text;
+                    ::alarm(30);
+                    try {
+                        text = GetParam().describe(uri_);
+                    } catch (const std::runtime_error&) {  // an answer
+                    } catch (const std::bad_alloc&) {
+                        return "ran out of memory by the word at " + std::to_string(at);
+                    }
+                    ::alarm(0);
+                    const u64 took = allocations.most - held;
+                    if (!sanitized && took > enough)
+                        return std::to_string(took) + " bytes were allocated for the word at " + std::to_string(at);
+                    if (text != sound) noticed.push_back({f, at, width});
+                    for (auto& file : files) file->heal();
+                }
+        if (noticed.empty()) return "no word of all made a difference";
+        std::array<struck_word, struck_max> some{};
+        for (std::size_t i = 0; i < struck_max; ++i) some[i] = noticed[i * noticed.size() / struck_max];
+        parent.send(some);
+        return {};
+    });
+    const auto struck = reader.talk().receive<std::array<struck_word, struck_max>>();
+    ASSERT_TRUE(reader.wait().success()) << reader.wait().text();
+    if (program_path().empty() || !struck) return;
+    program_limits limits;
+    limits.memory_bytes = u64{256} << 20;
+    limits.seconds = 20;
+    for (const struck_word& word : *struck) {
+        open_wound file(paths_[word.path]);
+        file.put(word.at, lie, word.width);
+        for (const std::vector<std::string>& words : {std::vector<std::string>{"get", uri_, "5"},
+                                                      {"get", uri_, "key 25"},
+                                                      {"dump", uri_},
+                                                      {"tail", uri_, "--now"}}) {
+            const program_run run = run_program(words, limits);
+            constexpr int no_room = 6;
+            EXPECT_TRUE(run.end.exited && run.end.code <= 8 && run.end.code != no_room)
+                << words[0] << " by the word at " << word.at << ": " << run.end.text();
+        }
+        file.heal();
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Subjects, Attacked, ::testing::ValuesIn(golden_subjects),
+                         [](const auto& s) { return std::string(s.param.name); });
+
+// ---- readers that are attached already, of containers of 1 MiB
+
+class HeldReader : public segment_test, public ::testing::WithParamInterface<held_subject> {
+ protected:
+    void make() {
+        GetParam().make(name_.uri());
+        paths_ = {name_.path()};
+        if (const std::string peers = name_.path() + ".peers"; ::access(peers.c_str(), F_OK) == 0)
+            paths_.push_back(peers);
+    }
+    unique_posix_name name_{"held"};
+    std::vector<std::string> paths_;
+};
+
+// What a reader copies is new memory each time, so it never needs more than the one object that it reads.
+TEST_P(HeldReader, NeedsNoMoreThanTheSegmentUnderAttack) {
+    make();
+    const u64 bytes = read_file(name_.path()).size(), room = 64 << 10;
+    const u64 seed = choose_seed(), milliseconds = 200;
+    SCOPED_TRACE("repeat with HOLDFAST_TEST_SEED=" + std::to_string(seed));
+    shared_image page(4096);
+    auto* const told = new (page.bytes().data()) victim_state[2];
+    child_process attacker([&] { scribble(paths_, header_bytes, seed); });
+    std::vector<child_process> victims;
+    for (int i = 0; i < 2; ++i)
+        victims.emplace_back([&, i] {
+            return stand(told[i], milliseconds, bytes + room, [&] { (void)GetParam().open(name_.uri())->look(); });
+        });
+    for (child_process& victim : victims) EXPECT_TRUE(victim.wait().success()) << victim.wait().text();
+    attacker.kill();
+    EXPECT_GT(told[0].turns + told[1].turns, 1U);
+    std::printf(
+        "%s of %llu KiB: %llu turns, %llu ended by an error, the slowest %.1f ms, at most %llu KiB allocated\n",
+        GetParam().name, static_cast<unsigned long long>(bytes >> 10U),
+        static_cast<unsigned long long>(told[0].turns + told[1].turns),
+        static_cast<unsigned long long>(told[0].refused + told[1].refused),
+        static_cast<double>(std::max(told[0].slowest_ns.load(), told[1].slowest_ns.load())) / 1e6,
+        static_cast<unsigned long long>(std::max(told[0].allocated_most.load(), told[1].allocated_most.load()) >> 10U));
+}
+
+// The rest of a process in which a reader looks while its file is cut off behind `kept` bytes, `pause` spins after the
+// first look. "" where each answer was right or fault() said that it is none.
+std::string look_while_cut(held_reader& reader, std::uint64_t sound, const std::string& path, std::size_t kept,
+                           u64 pause) {
+    std::atomic<bool> cut{false};
+    std::jthread cutter([&] {
+        for (u64 spins = pause; spins > 0; --spins) std::atomic_signal_fence(std::memory_order_seq_cst);
+        cut = ::truncate(path.c_str(), static_cast<off_t>(kept)) == 0;
+    });
+    for (bool last = false; !last;) {
+        last = cut;  // one look more behind the cut
+        const std::uint64_t told = reader.look();
+        if (told != sound && !reader.fault()) return "something else was told, and fault() is silent";
+    }
+    return {};
+}
+
+TEST_P(HeldReader, OfAFileThatIsCutOffIsToldSo) {
+    make();
+    const u64 seed = choose_seed();
+    SCOPED_TRACE("repeat with HOLDFAST_TEST_SEED=" + std::to_string(seed));
+    const image_bytes whole = read_file(paths_[0]);
+    for (u64 round = 0; round < 1 + scaled(7); ++round) {
+        const ended end = in_child([&]() -> std::string {
+            ::alarm(60);
+            memory::install_truncation_guard();
+            const std::unique_ptr<held_reader> reader = GetParam().open(name_.uri());
+            const std::uint64_t sound = reader->look();
+            if (reader->fault()) return "a fault before the cut";
+            const bool all = round % 2 == 0;
+            const std::size_t pages = whole.size() / 4096;
+            const std::size_t kept = all ? header_bytes : 4096 * (1 + random_at(seed, 1, round) % (pages - 1));
+            if (std::string wrong =
+                    look_while_cut(*reader, sound, paths_[0], kept, random_at(seed, 2, round) % 3'000'000);
+                !wrong.empty())
+                return wrong;
+            if (all && !reader->fault()) return "nothing is left and fault() is silent";
+            return expect_refusal(errc::truncated, [&] { (void)GetParam().open(name_.uri()); });
+        });
+        EXPECT_TRUE(end.success()) << end.text();
+        std::ofstream(paths_[0], std::ios::binary)
+            .write(reinterpret_cast<const char*>(whole.data()), static_cast<std::streamsize>(whole.size()));
+    }
+}
+
+// A peer may cut off the file that registered readers write: what they read lies elsewhere.
+TEST_P(HeldReader, WhosePeersFileIsCutOffReadsOn) {
+    make();
+    if (paths_.size() < 2) return;  // nobody registers there
+    const u64 seed = choose_seed();
+    SCOPED_TRACE("repeat with HOLDFAST_TEST_SEED=" + std::to_string(seed));
+    const image_bytes whole = read_file(paths_[1]);
+    for (u64 round = 0; round < 1 + scaled(7); ++round) {
+        const ended end = in_child([&]() -> std::string {
+            ::alarm(60);
+            memory::install_truncation_guard();
+            const std::unique_ptr<held_reader> reader = GetParam().open(name_.uri());
+            const std::uint64_t sound = reader->look();
+            return look_while_cut(*reader, sound, paths_[1], 0, random_at(seed, 2, round) % 3'000'000);
+        });
+        EXPECT_TRUE(end.success()) << end.text();
+        std::ofstream(paths_[1], std::ios::binary)
+            .write(reinterpret_cast<const char*>(whole.data()), static_cast<std::streamsize>(whole.size()));
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, HeldReader, ::testing::ValuesIn(held_subjects),
                          [](const auto& s) { return std::string(s.param.name); });
 
 // Whoever may write can change a header between its making and its checksum.

@@ -55,6 +55,11 @@ class open_wound {
     ~open_wound() { ::munmap(data_, size_); }
 
     void heal() noexcept { std::memcpy(data_, sound_.data(), size_); }
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+    /// Requires: at + width <= size(), and width at most 8.
+    void put(std::size_t at, std::uint64_t value, std::size_t width) noexcept {
+        std::memcpy(data_ + at, &value, width);
+    }
     /// A word anywhere behind `from`; half of the time near the front, where counts and positions lie.
     template <class Random>
     void hurt(std::size_t from, Random&& below) noexcept {
@@ -71,7 +76,7 @@ class open_wound {
         }
         const auto values = rig::hostile_words(rig::get_word({data_, size_}, at, width), width, size_);
         const std::uint64_t value = below(3) == 0 ? below(~std::uint64_t{0}) : values[below(values.size())];
-        std::memcpy(data_ + at, &value, width);
+        put(at, value, width);
     }
 
  private:
@@ -114,25 +119,29 @@ struct allocation_count {
 };
 inline allocation_count allocations;
 
-/// What a victim tells its parent, on a page that both map.
+/// What a victim tells its parent, on a page that both map. A turn's time is the processor's, so that others on the
+/// machine do not count.
 struct victim_state {
-    std::atomic<std::uint64_t> turns{0}, refused{0}, allocated_most{0}, turn_begun_ns{0}, slowest_ns{0};
+    std::atomic<std::uint64_t> turns{0}, refused{0}, allocated_most{0}, slowest_ns{0};
 };
+
+/// No turn under attack may take longer. The sanitizers multiply what a turn costs.
+inline constexpr std::uint64_t turn_ns_max = 1'000'000'000;
 
 /// Runs turn() over and over for as long as it is let live, and ends by itself after `milliseconds`. An error that the
 /// turn throws is an answer; running out of memory, or any other exception, is not.
 template <class Turn>
 [[nodiscard]] std::string stand(victim_state& told, std::uint64_t milliseconds, std::uint64_t allocation_max,
                                 Turn&& turn) {
-    const auto now = [] {
+    const auto now = [](clockid_t clock) {
         struct timespec t{};
-        ::clock_gettime(CLOCK_MONOTONIC, &t);
+        ::clock_gettime(clock, &t);
         return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
     };
-    const std::uint64_t end = now() + milliseconds * 1'000'000;
-    while (now() < end) {
-        const std::uint64_t begun = now(), held = allocations.now;
-        ::alarm(30);  // a hang: nothing here may take seconds
+    const std::uint64_t end = now(CLOCK_MONOTONIC) + milliseconds * 1'000'000;
+    while (now(CLOCK_MONOTONIC) < end) {
+        const std::uint64_t begun = now(CLOCK_PROCESS_CPUTIME_ID), held = allocations.now;
+        ::alarm(30);  // a hang
         allocations.most = held;
         try {
             turn();
@@ -145,7 +154,9 @@ template <class Turn>
         }
         ::alarm(0);
         told.turns.fetch_add(1, std::memory_order_relaxed);
-        told.slowest_ns = std::max(told.slowest_ns.load(), now() - begun);
+        const std::uint64_t ran_ns = now(CLOCK_PROCESS_CPUTIME_ID) - begun;
+        told.slowest_ns = std::max(told.slowest_ns.load(), ran_ns);
+        if (!sanitized && ran_ns > turn_ns_max) return "one turn ran for " + std::to_string(ran_ns / 1'000'000) + " ms";
         const std::uint64_t took = allocations.most - held;
         told.allocated_most = std::max(told.allocated_most.load(), took);
         if (!sanitized && took > allocation_max)
