@@ -8,14 +8,17 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "holdfast/broadcast.hpp"
 #include "holdfast/hash_table.hpp"
 #include "support/capability.hpp"
 #include "support/program.hpp"
@@ -162,6 +165,52 @@ TEST_P(ProgramFaults, InRestoreLeaveNothingOrAWholeSegment) {
             return left_over(run, {"s", "s.lease", "saved", "r", "r.lease"});
         });
     report("restore", done, refused);
+}
+
+// A ring's registered readers have a file of their own, which is made with it.
+TEST_P(ProgramFaults, InRestoreOfARingLeaveNothingOrTheRingWithItsPlacesForReaders) {
+    const std::string saved = disk_.file("saved"), text = "a message";
+    const auto message = std::as_bytes(std::span(text));
+    {
+        broadcast_options options;
+        options.capacity_bytes = 4096;
+        options.registered_readers = 1;
+        broadcast_writer writer = broadcast_writer::create(disk_.file_uri("ring"), options);
+        const broadcast_reliable_reader reader = broadcast_reliable_reader::attach(disk_.file_uri("ring"));
+        for (u64 n = 0; n < entries; ++n) ASSERT_TRUE(writer.publish(message));
+        ASSERT_TRUE(run_program({"save", "-q", disk_.file_uri("ring"), saved}).end.success());
+    }
+    const std::string uri = disk_.file_uri("r");
+    const auto whole = [&]() -> std::string {
+        broadcast_writer writer = broadcast_writer::attach(uri);  // makes what its maker could not
+        broadcast_reliable_reader reader = broadcast_reliable_reader::attach(uri);
+        std::vector<std::byte> out;
+        u64 read = 0;
+        for (; reader.read(out) && std::ranges::equal(out, message); ++read) continue;
+        return read == entries && writer.publish(message) && reader.read(out) ? "" : "the ring is not what was saved";
+    };
+    own_calls calls;
+    u64 refused = 0;
+    const step_report done = fail_each_call_of_program(
+        GetParam().error, GetParam().span,
+        [&] {
+            calls.begin();
+            for (const char* name : {"r", "r.lease", "r.peers"}) ::unlink(disk_.file(name).c_str());
+        },
+        [&] { become_program({"restore", "-q", saved, uri}, {}); },
+        [&](const system_call& call) { return calls(call); },
+        [&](const faulted_run& run) -> std::string {
+            if (!run.uncaught.empty()) return run.uncaught;
+            refused += run.result != 0 ? 1 : 0;
+            if (run.number < 0 && run.result != 0) return "fails without a fault";
+            const bool there = ::access(disk_.file("r").c_str(), F_OK) == 0;
+            if (run.result == 0 && !there) return "exit code 0, and there is no segment";
+            if (there)
+                if (std::string wrong = whole(); !wrong.empty()) return wrong;
+            return left_over(run,
+                             {"s", "s.lease", "ring", "ring.lease", "ring.peers", "saved", "r", "r.lease", "r.peers"});
+        });
+    report("restore of a ring", done, refused);
 }
 
 class RepairFaults : public ProgramFaults {
