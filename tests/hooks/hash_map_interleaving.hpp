@@ -17,7 +17,7 @@
 namespace holdfast::test {
 
 /// What a key of a map has: the number of its value, 0 for none.
-struct map_key_model {
+struct map_number_model {
     enum kind : std::uint32_t { set, erase, find };
     using state = std::uint64_t;
     static bool apply(state& s, const operation& op) {
@@ -53,15 +53,15 @@ class hash_map_interleaving final : public interleaving {
     void attach() override {
         writer_ = start();
         reader_ = reader_of(view().as_const());
-        done_.assign(1, {.called = 1, .returned = 2, .kind = map_key_model::set, .key = 1, .given = 1});
+        done_.assign(1, {.called = 1, .returned = 2, .kind = map_number_model::set, .key = 1, .given = 1});
         ticks_ = 2;
     }
     std::string run(unsigned process, unsigned operation) override {
         const std::uint64_t key = process == 1 && operation == 1 ? second_look_ : 1 - operation;
         const bool erases = process == 0 && operation == 0 && erases_;
-        const std::size_t call = begin(process == 1 ? map_key_model::find
-                                       : erases     ? map_key_model::erase
-                                                    : map_key_model::set,
+        const std::size_t call = begin(process == 1 ? map_number_model::find
+                                       : erases     ? map_number_model::erase
+                                                    : map_number_model::set,
                                        key, erases ? 0 : 2 + operation);
         std::uint64_t answer = 1;
         if (process == 1) {
@@ -118,7 +118,7 @@ class hash_map_interleaving final : public interleaving {
     }
 
     // An operation is killed until it has ended.
-    std::size_t begin(map_key_model::kind kind, std::uint64_t key, std::uint64_t given) {
+    std::size_t begin(map_number_model::kind kind, std::uint64_t key, std::uint64_t given) {
         timed_ = surely(1) != 0;
         done_.push_back({.called = ++ticks_, .kind = kind, .killed = true, .key = key, .given = given});
         return done_.size() - 1;
@@ -135,9 +135,9 @@ class hash_map_interleaving final : public interleaving {
         for (operation& op : done_)
             if (op.killed) op.returned = ticks_;
         for (std::uint64_t key = 0; key < keys; ++key)
-            end(begin(map_key_model::find, key, 0), number_at(now, key).value_or(99));
+            end(begin(map_number_model::find, key, 0), number_at(now, key).value_or(99));
         ++histories_;
-        return check_by_key<map_key_model>(done_).violation;
+        return check_by_key<map_number_model>(done_).violation;
     }
     [[nodiscard]] bool is(const map_reader& reader, unsigned state) const {
         for (std::uint64_t n = 0; n < keys; ++n)

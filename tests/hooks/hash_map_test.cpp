@@ -4,6 +4,7 @@
 // which of its memory orders they need (weak_interleaving.hpp).
 #include "hooks/hash_map_clock_interleaving.hpp"
 #include "hooks/hash_map_feed_interleaving.hpp"
+#include "hooks/hash_map_history_interleaving.hpp"
 #include "hooks/hash_map_interleaving.hpp"
 #include "hooks/hash_map_subject.hpp"
 #include "hooks/volume.hpp"
@@ -74,6 +75,44 @@ TEST(Interleavings, HashMapFeed) {
 TEST(Interleavings, HashMapReckoning) {
     reckoning_interleaving subject;
     interleave("hash_map: erase, set in its place | reckon, reckon", subject, 2'000);
+}
+
+using act = map_key_model;
+
+TEST(Interleavings, HashMapConditions) {
+    hash_map_history_interleaving twice({{{{{act::compare_and_set}, {act::compare_and_erase}}},  //
+                                          {{{act::find}, {act::find}}}}});
+    hash_map_history_interleaving both({{{{{act::compare_and_set}, {act::insert, 0}}},
+                                         {{{act::find}, {.kind = act::compare_and_set, .succeeds = true}}}}});
+    hash_map_history_interleaving added(
+        {{{{{act::fetch_add}, {act::fetch_add}}}, {{{act::find}, {.kind = act::fetch_add, .succeeds = true}}}}});
+    interleave("hash_map: compare and set, compare and erase | find, find", twice, 10'000);
+    interleave("hash_map: compare and set, insert | find, take over and compare and set", both, 10'000);
+    interleave("hash_map: add, add | find, take over and add", added, 10'000);
+    if (std::getenv("HOLDFAST_TEST_SCHEDULE") != nullptr) return;
+    EXPECT_GT(both.histories(), 1000U);
+    EXPECT_GT(both.held(), 1000U);
+    EXPECT_GT(both.refused(), 1000U) << "both were done";
+}
+
+TEST(Interleavings, HashMapScans) {
+    hash_map_history_interleaving changed({{{{{act::insert, 0}, {act::erase, 2}}}, {{{map_scan}, {map_scan}}}}});
+    hash_map_history_interleaving evicted({{{{{act::set, 0}, {act::set, 1}}}, {{{map_scan}, {act::find, 2}}}}}, true);
+    interleave("hash_map: insert, erase | scan, scan", changed, 8'000);
+    interleave("hash_map, full: set, set that evict | scan, find", evicted, 8'000);
+    if (std::getenv("HOLDFAST_TEST_SCHEDULE") == nullptr) {
+        EXPECT_GT(evicted.evicted(), 1000U);
+    }
+}
+
+// An entry that lives for a second is given another life while a reader that found the old one asks for the time.
+TEST(Interleavings, HashMapExpiry) {
+    const map_act renewed{.kind = act::set, .ttl_s = 3}, touched{.kind = act::touch, .ttl_s = 3};
+    const map_act then{.kind = act::find, .passes_time = true}, scan{.kind = map_scan, .passes_time = true};
+    hash_map_history_interleaving found({{{{renewed, {act::set, 0}}}, {{then, {act::find}}}}}, false, 1);
+    hash_map_history_interleaving scanned({{{{touched, {act::set, 0}}}, {{scan, {act::find}}}}}, false, 1);
+    interleave("hash_map: set for longer, set another | find as time passes, find", found, 10'000);
+    interleave("hash_map: touch, set another | scan as time passes, find", scanned, 8'000);
 }
 
 TEST(Interleavings, HashMapClock) {

@@ -31,11 +31,19 @@ struct operation {
     std::uint64_t key = 0;
     std::uint64_t given = 0;   // argument
     std::uint64_t answer = 0;  // what it returned, unless killed
+    // Further ones, where an operation has them.
+    std::uint64_t expected = 0;  // argument
+    std::uint64_t time = 0;      // argument: what the object's own clock said before the call
+    std::uint64_t found = 0;     // answer
 
     [[nodiscard]] std::string text() const {
+        const auto further = [](const char* name, std::uint64_t n) {
+            return n == 0 ? std::string() : name + std::to_string(n);
+        };
         return "kind " + std::to_string(kind) + " of key " + std::to_string(key) + ", given " + std::to_string(given) +
-               (killed ? std::string(", killed") : ", answer " + std::to_string(answer)) + ", [" +
-               std::to_string(called) + ", " + std::to_string(returned) + "]";
+               further(", expected ", expected) + further(", at ", time) +
+               (killed ? std::string(", killed") : ", answer " + std::to_string(answer) + further(", found ", found)) +
+               ", [" + std::to_string(called) + ", " + std::to_string(returned) + "]";
     }
 };
 using history = std::vector<operation>;

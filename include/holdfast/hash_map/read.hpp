@@ -4,8 +4,9 @@
 //
 // A look asks the table for the handle of the key's digest, then the store for what lies under the handle: key
 // compared, expiry looked at, value copied, the handle's word looked at again. `stale` means that the key was updated
-// or erased meanwhile: the table is asked again, 16 times at most; each round proves a new commit to this very key.
-// The value goes only after the table has let go of it (write.hpp), so a table that still holds a handle which the
+// or erased meanwhile: the table is asked again, 16 times at most; each round proves a new commit to this very key. So
+// it is where an entry's time is over: only if the table still leads to it was the key not there when the clock said
+// so. The value goes only after the table has let go of it (write.hpp), so a table that still holds a handle which the
 // store denies is damaged.
 //
 // Bytes are not trusted: sizes of key and value are bounded by the entry's, the entry's by its runs (block_store/).
@@ -117,6 +118,13 @@ class map_reader_core {
             if (handle == 0) return {miss()};
             if (handle == before) return {broken()};
             const hash_map_found got = read(handle, key, look);
+            if (got.status == outcome::not_found) {
+                // Its time is over, unless the key had got another entry before the clock was read.
+                const std::uint64_t next = handle_under(digest);
+                if (next == handle) return got;
+                if (next == 0) return {miss()};
+                continue;
+            }
             if (got.status != outcome::stale) return got;
             // Acquire, pairs with the store's W2 (block_store/write.hpp): the table's next answer is newer than the end
             // of this handle.
@@ -343,13 +351,13 @@ class map_reader_core {
     outcome copy_slot(std::uint64_t slot, const map_digest& digest, std::uint64_t handle, hash_map_entry& out) const {
         for (unsigned attempt = 0; attempt < copies_max; ++attempt) {
             const outcome got = copy_entry(handle, out);
-            if (got != outcome::stale) return got;
-            (void)blocks_.contains(handle);  // as in find()
+            if (got != outcome::stale && got != outcome::not_found) return got;
+            (void)blocks_.contains(handle);  // as in find(), and as there for one whose time is over
             map_digest now;
             std::uint64_t next = 0;
             if (!finder_.read_slot(slot, reinterpret_cast<std::byte*>(&now), bytes_of_word(next)) || !(now == digest))
                 return outcome::not_found;
-            if (next == handle) return broken();
+            if (next == handle) return got == outcome::stale ? broken() : got;
             handle = next;
         }
         return outcome::contended;
