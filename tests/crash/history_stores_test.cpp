@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hash tables, arrays, block stores and metrics under real load, their processes killed and stopped at random: every
-// recorded history could have come from operations that happened at single instants, each of a killed process at most
-// once and before its successor went on.
+// Hash tables, hash maps, arrays, block stores and metrics under real load, their processes killed and stopped at
+// random: every recorded history could have come from operations that happened at single instants, each of a killed
+// process at most once and before its successor went on.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,6 +19,7 @@
 #include "holdfast/metrics/counter_set.hpp"
 #include "holdfast/metrics/latency_histogram.hpp"
 #include "support/history_test.hpp"
+#include "support/map_history.hpp"
 
 namespace {
 
@@ -299,6 +300,70 @@ TEST_F(BlockStoreHistory, ValuesAreLinearizable) {
             // A kill in a replacement may free the old value after it happened; its handle is still in the table.
             return check_by_key<block_slot_model>(all);
         });
+}
+
+// ---- hash_map ----------------------------------------------------------------------------------------------------
+
+class HashMapHistory : public history_test {
+ protected:
+    void check(const map_load& load) {
+        const map_history in(load);
+        check_rounds(
+            8,
+            [&](const std::string& uri) {
+                in.make(uri);
+                return in.roles(uri);
+            },
+            [](const std::string& uri) { (void)map_history::attach(uri); },
+            [&](const history_run& run) { return in.judge(run); });
+    }
+};
+
+TEST_F(HashMapHistory, EveryOperationIsLinearizable) { check({.made = {.capacity = 12, .bytes = 20'000}}); }
+
+TEST_F(HashMapHistory, WhatExpiresIsThereInItsTimeAndNotBehindIt) {
+    check({.made = {.capacity = 12, .bytes = 20'000}, .expiring = true});
+}
+
+// Room for some ten entries of sixteen keys.
+TEST_F(HashMapHistory, WhatIsEvictedStaysAwayAndTheRestIsLinearizable) {
+    check({.keys = 16, .made = {.capacity = 16, .bytes = 2'048, .evict = true, .registered_readers = 4}});
+}
+
+// The model's own teeth: what no map may answer.
+TEST(HashMapHistoryTeeth, WhatNoOrderExplainsIsFound) {
+    using map = map_key_model;
+    constexpr u64 first = map_content_of::make(1), second = map_content_of::make(2), brief = map_content_of::make(3, 2);
+    const auto explained = [](history all, bool evicting = false) {
+        for (std::size_t i = 0; i < all.size(); ++i) all[i].called = 2 * i + 1, all[i].returned = 2 * i + 2;
+        return check_history<map>(all, {.evicting = evicting}).ok();
+    };
+    const operation stored{.kind = map::set, .given = first, .answer = 8, .found = 1};
+    const operation again{.kind = map::set, .given = second, .answer = 9, .found = 1};
+    const operation living{.kind = map::set, .given = brief, .answer = 8, .found = 1};
+    const operation killed{.kind = map::fetch_add, .killed = true};
+    const auto swapped = [](u64 expected, u64 done) {
+        return operation{
+            .kind = map::compare_and_set, .given = second, .answer = 10, .expected = expected, .found = done};
+    };
+    const auto found = [](u64 handle, u64 content) {
+        return operation{.kind = map::find, .answer = handle, .found = content};
+    };
+    const auto second_of = [](u64 at) { return operation{.kind = map::tick, .given = at}; };
+    EXPECT_TRUE(explained({stored, again, swapped(9, 1), found(10, second)}));
+    EXPECT_FALSE(explained({stored, again, swapped(8, 1)})) << "a condition that did not hold";
+    EXPECT_FALSE(explained({stored, again, found(8, first)})) << "an old value";
+    EXPECT_TRUE(explained({stored, killed, found(9, first + 1)}));
+    EXPECT_TRUE(explained({stored, killed, found(8, first)}));
+    EXPECT_FALSE(explained({stored, killed, found(9, first + 2)})) << "an addition that was done twice";
+    EXPECT_FALSE(explained({stored, killed, found(8, first), found(9, first + 1)})) << "done behind its successor";
+    EXPECT_FALSE(explained({stored, found(0, 0)})) << "a key that is lost";
+    EXPECT_TRUE(explained({stored, found(0, 0)}, true));
+    EXPECT_FALSE(explained({stored, found(0, 0), found(8, first)}, true)) << "an evicted entry that came back";
+    EXPECT_TRUE(explained({living, second_of(1), found(8, brief), second_of(2), found(0, 0)}));
+    EXPECT_FALSE(explained({living, second_of(1), found(0, 0)})) << "gone before its time";
+    EXPECT_FALSE(explained({living, second_of(2), found(8, brief)})) << "there behind its time";
+    EXPECT_NE(handle_given_twice({stored, living}), "");
 }
 
 // ---- metrics -----------------------------------------------------------------------------------------------------

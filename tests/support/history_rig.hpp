@@ -42,9 +42,16 @@ class history_log {
           operations_max_(operations_max) {}
 
     // Worker. Only one process of a role lives, and a kill takes back no store: relaxed, but in program order.
-    void call(std::uint32_t kind, std::uint64_t key, std::uint64_t given) noexcept {
+    void call(std::uint32_t kind, std::uint64_t key, std::uint64_t given, std::uint64_t expected = 0,
+              std::uint64_t time = 0) noexcept {
         operation& op = now();
-        op = {0, 0, kind, true, key, given, 0};
+        op = {};
+        op.kind = kind;
+        op.killed = true;
+        op.key = key;
+        op.given = given;
+        op.expected = expected;
+        op.time = time;
         std::atomic_signal_fence(std::memory_order_seq_cst);
         std::atomic_ref(op.called).store(now_ns(), std::memory_order_relaxed);
         std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -62,6 +69,17 @@ class history_log {
         now().key = key;
         done(answer);
     }
+    /// With two answers.
+    void done_and_found(std::uint64_t answer, std::uint64_t found) noexcept {
+        now().found = found;
+        done(answer);
+    }
+    void done_and_found(std::uint64_t answer, std::uint64_t found, std::uint64_t key) noexcept {
+        now().key = key;
+        done_and_found(answer, found);
+    }
+    /// The operation under way was called at `called` already.
+    void called_at(std::uint64_t called) noexcept { now().called = called; }
     /// A second operation, done by the one that has just returned.
     void also(const operation& op) noexcept {
         now() = op;
