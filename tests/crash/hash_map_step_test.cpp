@@ -27,9 +27,35 @@ using namespace holdfast;
 using namespace holdfast::test;
 
 constexpr std::uint64_t units = 48;
-enum class fill { empty, half, nearly_full, full, scattered };
-constexpr fill every_fill[] = {fill::empty, fill::half, fill::nearly_full, fill::full, fill::scattered};
-constexpr const char* fill_names[] = {"empty", "half full", "nearly full", "full", "scattered"};
+enum class fill { empty, half, nearly_full, full, scattered, crowded };
+constexpr fill every_fill[] = {fill::empty, fill::half, fill::nearly_full, fill::full, fill::scattered, fill::crowded};
+constexpr const char* fill_names[] = {"empty", "half full", "nearly full", "full", "scattered", "crowded"};
+
+using map_condition = holdfast::detail::map_condition;
+
+// Keys that share home bucket and overflow class, so that they push each other along one probe sequence. The last two
+// share the tag as well: whoever looks for the last one meets the other first.
+const std::vector<std::string>& crowd(const writable_map& view) {
+    static const std::vector<std::string> keys = [&] {
+        const auto parts_of = [&](std::uint64_t i) {
+            return view.table.hash(holdfast::detail::digest_of(as_key(std::to_string(i)), view.seed()).bytes());
+        };
+        const auto wanted = parts_of(0);
+        const auto fits = [&](std::uint64_t i) {
+            const auto is = parts_of(i);
+            return is.home(view.table.buckets) == wanted.home(view.table.buckets) && is.group() == wanted.group();
+        };
+        std::vector<std::string> chosen;
+        std::uint64_t i = 1;
+        for (; chosen.size() < 46; ++i)
+            if (fits(i)) chosen.push_back(std::to_string(i));
+        while (!fits(i) || parts_of(i).tag() != wanted.tag()) ++i;
+        chosen.push_back("0");
+        chosen.push_back(std::to_string(i));
+        return chosen;
+    }();
+    return keys;
+}
 
 bool can_step() { return can_trace() && !sanitized; }
 
@@ -52,6 +78,10 @@ class step_bench {
             if (kept) model_[key] = what;
             return kept;
         };
+        if (how == fill::crowded) {
+            fill_crowded();
+            return;
+        }
         add(100), add(0);  // something was erased before, in every state
         while (!model_.empty()) {
             EXPECT_TRUE(writer_.erase(as_key(model_.begin()->first)));
@@ -81,8 +111,11 @@ class step_bench {
     [[nodiscard]] map_writer& writer() noexcept { return writer_; }
     [[nodiscard]] map_bench& bench() noexcept { return bench_; }
     [[nodiscard]] const map_model& model() const noexcept { return model_; }
-    /// A key of a word and one of several, whichever there are.
-    [[nodiscard]] std::vector<std::string> victims() const {
+    /// A key that is not there.
+    [[nodiscard]] std::string absent() { return crowded_ ? crowd(bench_.view())[30] : "new"; }
+    /// A key of a word and one of several, whichever there are; of a crowd those with the same tag.
+    [[nodiscard]] std::vector<std::string> victims() {
+        if (crowded_) return {crowd(bench_.view()).end() - 2, crowd(bench_.view()).end()};
         std::string brief, longer;
         for (const auto& [key, what] : model_) (key.size() <= 8 ? brief : longer) = key;
         std::vector<std::string> chosen;
@@ -148,10 +181,30 @@ class step_bench {
         return difference(reader, expected);
     }
 
+    // The one of the last two that comes first stands in the home bucket of all, the other far from it.
+    void fill_crowded() {
+        crowded_ = true;
+        const std::vector<std::string>& keys = crowd(bench_.view());
+        std::vector<std::string> order(keys.begin(), keys.begin() + 30);
+        order.insert(order.begin(), keys[keys.size() - 2]);
+        order.push_back(keys.back());
+        for (const std::string& key : order) {
+            model_[key] = {++next_, 8};
+            EXPECT_TRUE(put(writer_, key, model_[key]));
+        }
+        const auto bucket_of = [&](const std::string& key) {
+            return writer_.reader().table().find(holdfast::detail::digest_of(as_key(key), 42).bytes(), nullptr) /
+                   layout::tags_per_line;
+        };
+        EXPECT_NE(bucket_of(order.front()), bucket_of(order.back())) << "nothing went past the home bucket";
+        writer_ = bench_.writer();
+    }
+
     map_bench bench_;
     map_writer writer_;
     map_model model_;
     std::uint64_t next_ = 0;
+    bool crowded_ = false;
 };
 
 class HashMapStep : public ::testing::Test {
@@ -169,11 +222,14 @@ class HashMapStep : public ::testing::Test {
 TEST_F(HashMapStep, InsertInEveryState) {
     step_report total;
     for (const fill how : every_fill)
-        for (const auto& [key, bytes] : {std::pair<std::string, std::size_t>{"new", 0},
-                                         {"new", 16},
-                                         {std::string(30, 'n'), 41},
-                                         {std::string(100, 'n'), 200}}) {
+        for (auto [key, bytes] : {std::pair<std::string, std::size_t>{"new", 0},
+                                  {"new", 16},
+                                  {std::string(30, 'n'), 41},
+                                  {std::string(100, 'n'), 200},
+                                  {"", 8}}) {
             step_bench bench(how);
+            if (key.empty() && how != fill::crowded) continue;
+            if (key.empty()) key = bench.absent();
             const map_content value{1000, bytes};
             const auto object = whole_object(value.seed, bytes);
             const step_report r =
@@ -222,6 +278,98 @@ TEST_F(HashMapStep, EraseInEveryState) {
             bench.step({"", std::nullopt, std::nullopt}, [&] { (void)bench.writer().erase(as_key("not there")); });
         ASSERT_EQ(r.failure, "");
         EXPECT_EQ(r.images, 1U);
+    }
+    record(total);
+}
+
+// What states a condition stores as a set or an erase does where it holds, and nothing where it does not.
+TEST_F(HashMapStep, ConditionsInEveryState) {
+    step_report total;
+    for (const fill how : every_fill) {
+        step_bench bench(how);
+        const auto stored = [&](const std::string& key, const std::optional<map_content>& before, std::size_t bytes,
+                                const map_condition& when) {
+            const auto object = whole_object(6000, bytes);
+            return bench.step({key, before, map_content{6000, bytes}},
+                              [&] { (void)bench.writer().set(as_key(key), object, {}, when); });
+        };
+        const auto expect = [&](const step_report& r, bool holds) {
+            EXPECT_EQ(r.failure, "") << "map " << fill_names[static_cast<int>(how)];
+            if (!holds) {
+                EXPECT_EQ(r.images, 1U) << "a condition that does not hold changes nothing";
+            }
+            if (holds && how != fill::nearly_full && how != fill::full) {
+                EXPECT_GT(r.images, 15U);
+            }
+            total += r;
+        };
+        for (const std::string& key : bench.victims()) {
+            const map_content before = bench.model().at(key);
+            const std::uint64_t handle =
+                bench.writer().reader().handle_under(holdfast::detail::digest_of(as_key(key), 42));
+            const map_condition same{map_condition::same, handle}, other{map_condition::same, handle ^ 1};
+            expect(stored(key, before, 12, same), true);
+            expect(stored(key, before, 140, {map_condition::present}), true);
+            expect(stored(key, before, 12, other), false);
+            expect(stored(key, before, 12, {map_condition::absent}), false);
+            expect(bench.step({key, before, std::nullopt}, [&] { (void)bench.writer().erase(as_key(key), same); }),
+                   true);
+            expect(bench.step({key, before, std::nullopt}, [&] { (void)bench.writer().erase(as_key(key), other); }),
+                   false);
+        }
+        const std::string fresh = bench.absent();
+        expect(stored(fresh, std::nullopt, 12, {map_condition::absent}), true);
+        expect(stored(fresh, std::nullopt, 12, {map_condition::same, 0}), true);
+        expect(stored(fresh, std::nullopt, 12, {map_condition::present}), false);
+        expect(stored(fresh, std::nullopt, 12, {map_condition::same, 1}), false);
+        if (HasFatalFailure() || HasNonfatalFailure()) return;
+    }
+    EXPECT_GT(total.images, 500U);
+    record(total);
+}
+
+// An addition is done once or not at all, in every state; another life changes nothing that a reader sees.
+TEST_F(HashMapStep, AdditionsInEveryState) {
+    step_report total;
+    for (const fill how : every_fill) {
+        step_bench bench(how);
+        for (const std::string& key : bench.victims()) {
+            map_content before = bench.model().at(key), after = before;
+            if (before.bytes < 8) continue;
+            after.added = 1;
+            const step_report add = bench.step(
+                {key, before, after}, [&] { (void)bench.writer().fetch_add<std::uint64_t>(as_key(key), 0, 1); });
+            ASSERT_EQ(add.failure, "") << "map " << fill_names[static_cast<int>(how)];
+            const step_report touch = bench.step(
+                {key, before, before}, [&] { (void)bench.writer().touch(as_key(key), std::chrono::seconds(50)); });
+            ASSERT_EQ(touch.failure, "") << "map " << fill_names[static_cast<int>(how)];
+            total += add;
+            total += touch;
+        }
+    }
+    EXPECT_GT(total.images, 60U);
+    record(total);
+}
+
+// Counters that are too high, behind a bucket that overflowed by more than they count, are made exact.
+TEST_F(HashMapStep, RecountInEveryState) {
+    step_report total;
+    for (const fill how : every_fill) {
+        step_bench bench(how);
+        const bool off = how == fill::crowded;
+        if (off) {
+            const std::vector<std::string>& keys = crowd(bench.bench().view());
+            for (std::size_t i = 30; i < 44; ++i) ASSERT_TRUE(put(bench.writer(), keys[i], {i, 0}));
+            for (std::size_t i = 30; i < 44; ++i) ASSERT_TRUE(bench.writer().erase(as_key(keys[i])));
+        }
+        const step_report r = bench.step({"", std::nullopt, std::nullopt}, [&] { (void)bench.writer().recount(); });
+        ASSERT_EQ(r.failure, "") << "map " << fill_names[static_cast<int>(how)];
+        if (off) {
+            EXPECT_GT(bench.writer().recount(), 0U) << "no counter was off";
+        } else {
+            EXPECT_EQ(r.images, 1U) << "exact counters are not stored again";
+        }
+        total += r;
     }
     record(total);
 }
@@ -334,25 +482,26 @@ TEST_F(HashMapStep, FetchAddAndTouch) {
     record(total);
 }
 
-// Death during recovery from a death, and during recovery from that: images of an update, an erase and an insert are
-// recovered under the stepper, and so is every image which that leaves.
+// Death during recovery from a death, and during recovery from that: images of an update, of an erase, also of an entry
+// far from its bucket, and of an insert are recovered under the stepper, and so is every image which that leaves.
 TEST_F(HashMapStep, RecoveryIsItselfRecoverable) {
     step_report total;
     std::uint64_t worked = 0;
-    for (const unsigned which : {0U, 1U, 2U}) {
-        step_bench bench(fill::half);
+    for (const unsigned which : {0U, 1U, 2U, 3U}) {
+        step_bench bench(which == 3 ? fill::crowded : fill::half);
+        const bool erases = which == 1 || which == 3;
         const std::string key = which == 2 ? "new" : bench.victims().back();
         const map_content value{5000, 100};
         const auto object = whole_object(value.seed, value.bytes);
         change what{key, std::nullopt, value};
         if (which != 2) what.before = bench.model().at(key);
-        if (which == 1) what.after = std::nullopt;
+        if (erases) what.after = std::nullopt;
         std::vector<std::vector<std::byte>> states;
         const std::vector<std::byte> base(bench.bench().body().begin(), bench.bench().body().end());
         const step_report run = single_step(
             bench.bench().image(),
             [&] {
-                if (which == 1)
+                if (erases)
                     (void)bench.writer().erase(as_key(key));
                 else
                     (void)bench.writer().set(as_key(key), object);

@@ -33,10 +33,11 @@ inline std::uint64_t fake_zone = 1;
     return {[]() noexcept { return fake_boot_seconds; }, []() noexcept { return fake_zone; }};
 }
 
-/// What lies under a key: whole_object(seed, bytes).
+/// What lies under a key: whole_object(seed, bytes), with so much added to its first word.
 struct map_content {
     std::uint64_t seed = 0;
     std::size_t bytes = 0;
+    std::uint64_t added = 0;
     friend bool operator==(const map_content&, const map_content&) = default;
 };
 using map_model = std::map<std::string, map_content>;
@@ -115,6 +116,12 @@ inline std::string damage_of(const readable_map& view, hash_map_verification* re
     const hash_map_found got = reader.find(as_key(key), std::span(out));
     if (!got || got.count != what.bytes) return false;
     out.resize(what.bytes);
+    if (what.added != 0) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, out.data(), sizeof word);
+        word -= what.added;
+        std::memcpy(out.data(), &word, sizeof word);
+    }
     return is_whole(out, what.seed);
 }
 [[nodiscard]] inline bool is_there(const map_reader& reader, std::string_view key) {
