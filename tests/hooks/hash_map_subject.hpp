@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// hash_map_subject.hpp - random histories of a hash map under store_rig.hpp: sets, erases, touches and additions,
-// values that expire, evictions, refusals and takeovers, in stores of few units.
+// hash_map_subject.hpp - random histories of a hash map under store_rig.hpp: sets and erases with every condition,
+// whether it holds or not, touches and additions, values that expire, evictions, refusals and takeovers, in stores of
+// few units.
 #pragma once
 
 #include <chrono>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hooks/store_rig.hpp"
@@ -45,26 +47,41 @@ class hash_map_subject {
         committed_ = false;
         gone_ = 0;
         outcome status = outcome::ok;
-        const std::uint64_t what = random_.below(16), ttl_s = expiring_ && random_.one_in(2) ? 10 : 0;
+        const act what = draw();
+        const std::uint64_t ttl_s = expiring_ && random_.one_in(2) ? 10 : 0;
         const auto key = as_key(keys_[open_]);
-        if (what < 9) {
-            after_ = map_content{++seed_, random_.below(random_.one_in(5) ? 400 : 90)};
-            const auto value = whole_object(after_->seed, after_->bytes);
-            die(rig, [&] { status = writer_.set(key, value, {.ttl = std::chrono::seconds(ttl_s)}).status; });
-        } else if (what < 13) {
-            after_.reset();
-            die(rig, [&] { status = writer_.erase(key).status; });
-        } else if (what == 13) {
-            die(rig, [&] { status = writer_.touch(key, std::chrono::seconds(ttl_s)).status; });
-        } else if (what == 14 && before_ && before_->bytes >= 8) {
-            die(rig, [&] { status = writer_.fetch_add<std::uint64_t>(key, 0, 0).status; });
-        } else {
-            die(rig, [&] { writer_ = start(); });
+        const map_condition when = condition_of(what);
+        const bool holds = condition_holds(what, when);
+        switch (what) {
+            case act::set:
+            case act::insert:
+            case act::update:
+            case act::compare_and_set: {
+                const map_content next{++seed_, random_.below(random_.one_in(5) ? 400 : 90)};
+                if (holds) after_ = next;
+                const auto value = whole_object(next.seed, next.bytes);
+                die(rig, [&] { status = writer_.set(key, value, {.ttl = std::chrono::seconds(ttl_s)}, when).status; });
+                break;
+            }
+            case act::erase:
+            case act::compare_and_erase:
+                if (holds) after_.reset();
+                die(rig, [&] { status = writer_.erase(key, when).status; });
+                break;
+            case act::touch: die(rig, [&] { status = writer_.touch(key, std::chrono::seconds(ttl_s)).status; }); break;
+            case act::add:
+                if (holds) ++after_->added;
+                die(rig, [&] { status = writer_.fetch_add<std::uint64_t>(key, 0, 1).status; });
+                break;
+            case act::take_over: die(rig, [&] { writer_ = start(); }); return settle(outcome::ok, what, ttl_s, true);
         }
-        return settle(status, what, ttl_s);
+        return settle(status, what, ttl_s, holds);
     }
 
  private:
+    using map_condition = holdfast::detail::map_condition;
+    enum class act { set, insert, update, compare_and_set, erase, compare_and_erase, touch, add, take_over };
+
     struct entry {
         std::optional<map_content> content;
         bool expires = false;
@@ -75,6 +92,46 @@ class hash_map_subject {
         std::uint64_t gone = 0;
     };
 
+    [[nodiscard]] act draw() noexcept {
+        static constexpr std::pair<act, std::uint64_t> shares[] = {
+            {act::set, 6},   {act::insert, 2}, {act::update, 1}, {act::compare_and_set, 3}, {act::compare_and_erase, 2},
+            {act::erase, 3}, {act::touch, 1},  {act::add, 2}};
+        std::uint64_t drawn = random_.below(21);
+        for (const auto& [what, share] : shares) {
+            if (drawn < share)  // only a value with a word in it can be added to
+                return what == act::add && before_ && before_->bytes < 8 ? act::touch : what;
+            drawn -= share;
+        }
+        return act::take_over;
+    }
+    // For a handle: the key's own, one of none, or one that is no longer anybody's.
+    [[nodiscard]] map_condition condition_of(act what) noexcept {
+        switch (what) {
+            case act::insert: return {map_condition::absent};
+            case act::update: return {map_condition::present};
+            case act::compare_and_set:
+            case act::compare_and_erase: {
+                const std::uint64_t now = handle_now();
+                if (random_.one_in(4)) return {map_condition::same, old_};
+                old_ = now != 0 && random_.one_in(4) ? now : old_;
+                return {map_condition::same, what == act::compare_and_set && random_.one_in(6) ? 0 : now};
+            }
+            default: return {};
+        }
+    }
+    [[nodiscard]] std::uint64_t handle_now() const noexcept {
+        return writer_.reader().handle_under(holdfast::detail::digest_of(as_key(keys_[open_]), 42));
+    }
+    [[nodiscard]] bool condition_holds(act what, const map_condition& when) const noexcept {
+        switch (what) {
+            case act::set:
+            case act::take_over: return true;
+            case act::insert: return !before_;
+            case act::compare_and_set: return when.handle == (before_ ? handle_now() : 0);
+            case act::compare_and_erase: return before_ && when.handle == handle_now();
+            default: return before_.has_value();
+        }
+    }
     [[nodiscard]] writable_map view() noexcept { return {bytes_.bytes(), geometry_}; }
     [[nodiscard]] map_writer start() { return map_writer(view(), fake_clock(), nullptr); }
     // What had a time to live is not there from now on.
@@ -88,20 +145,31 @@ class hash_map_subject {
     void die(store_rig& rig, Run&& run) {
         rig.operate(run, [&] { return survive(rig, nullptr); });
     }
-    std::string settle(outcome status, std::uint64_t what, std::uint64_t ttl_s) {
+    std::string settle(outcome status, act what, std::uint64_t ttl_s, bool holds) {
         for (std::size_t i = 0; i < model_.size(); ++i)
             if ((gone_ >> i & 1U) != 0) model_[i] = {};
         const bool done = status == outcome::ok;
-        if (!done && status != outcome::not_found && status != outcome::full) return "an operation failed";
-        // A touch or an addition needs room beside the very value.
-        if (status == outcome::full && evicting_ && what < 9) return "a map that evicts refused a set";
+        if (done && !holds) return "a condition held that does not";
+        if (!done && status != outcome::full && (holds || status != refusal_of(what))) return "an operation failed";
+        // Who states a condition on an entry, a touch or an addition needs room beside it.
+        if (status == outcome::full && evicting_ && (what == act::set || what == act::insert))
+            return "a map that evicts refused a set";
         const std::optional<map_content> now = done ? after_ : before_;
-        if (now ? !holds(writer_.reader(), keys_[open_], *now)
+        if (now ? !test::holds(writer_.reader(), keys_[open_], *now)
                 : is_there(writer_.reader(), keys_[open_]) && !(evicting_ && !done))
             return "the operation did not do what it said";
-        const bool changes_time = done && (what < 9 || what == 13);
+        const bool changes_time = done && what <= act::touch;
         model_[open_] = {now, now && (changes_time ? ttl_s != 0 : model_[open_].expires)};
         return {};
+    }
+    // What it answers where its condition does not hold.
+    [[nodiscard]] outcome refusal_of(act what) const noexcept {
+        switch (what) {
+            case act::insert: return outcome::exists;
+            case act::compare_and_set: return outcome::stale;
+            case act::compare_and_erase: return before_ ? outcome::stale : outcome::not_found;
+            default: return outcome::not_found;
+        }
     }
 
     std::string look(const map_reader& reader, found& state) const {
@@ -172,10 +240,11 @@ class hash_map_subject {
     std::vector<entry> model_;
     std::vector<std::string> keys_;
     std::uint64_t seed_ = 0;
-    std::size_t open_ = 0;                       // the key under way
-    std::optional<map_content> before_, after_;  // its value
-    bool committed_ = false;                     // somebody saw it done
-    std::uint64_t gone_ = 0;                     // others that somebody saw evicted
+    std::uint64_t old_ = ~std::uint64_t{0} << 20;  // a handle that some key had
+    std::size_t open_ = 0;                         // the key under way
+    std::optional<map_content> before_, after_;    // its value
+    bool committed_ = false;                       // somebody saw it done
+    std::uint64_t gone_ = 0;                       // others that somebody saw evicted
 };
 
 }  // namespace holdfast::test
