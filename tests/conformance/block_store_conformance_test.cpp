@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <concepts>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <ranges>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "holdfast/block_store.hpp"
@@ -71,6 +74,41 @@ TEST_P(BlockStoreEverywhere, ValuesComeBackByTheirHandles) {
         EXPECT_EQ(reader.read(handle, out).status, outcome::stale);
     }
     EXPECT_EQ(reader.usage().units_used, 0U);
+}
+
+using values_of_store = decltype(std::declval<const block_store_reader&>().values());
+static_assert(std::ranges::input_range<values_of_store>);
+static_assert(std::same_as<std::ranges::range_value_t<values_of_store>, block_value>);
+
+TEST_P(BlockStoreEverywhere, ItsValuesAreARange) {
+    block_store store = make();
+    const block_store_reader reader = store.make_reader();
+    EXPECT_EQ(std::ranges::distance(reader.values()), 0) << "an empty store is an empty range";
+    std::map<std::uint64_t, std::vector<std::byte>> kept;
+    for (std::size_t i = 0; i < 40; ++i) {
+        const auto object = whole_object(i, i * i);  // none, of one unit, and of runs of them
+        const block_result result = store.allocate(object);
+        ASSERT_TRUE(result);
+        kept[result.handle] = object;
+        if (i % 3 != 0) continue;
+        ASSERT_EQ(store.free(result.handle), outcome::ok);
+        kept.erase(result.handle);
+    }
+    std::map<std::uint64_t, std::vector<std::byte>> met;
+    for (const auto& [handle, bytes] : reader.values()) EXPECT_TRUE(met.emplace(handle, bytes).second) << "met twice";
+    EXPECT_EQ(met, kept);
+    // What goes while the range is passed is left out, and ends nothing.
+    std::size_t seen = 0;
+    for (const block_value& value : store.values()) {
+        EXPECT_EQ(value.bytes, kept.at(value.handle));
+        ++seen;
+        for (const auto& [handle, bytes] : kept) {
+            if (handle == value.handle) continue;
+            EXPECT_EQ(store.free(handle), outcome::ok);
+        }
+    }
+    EXPECT_EQ(seen, 1U);
+    EXPECT_EQ(reader.fault(), std::nullopt);
 }
 
 TEST_P(BlockStoreEverywhere, AValueIsReplacedAndFilledInPlace) {

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <concepts>
 #include <cstring>
 #include <iterator>
 #include <memory>
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -344,6 +346,30 @@ TEST_P(Everywhere, RecordsComeOutInOrderOneByOneAndInBatches) {
     EXPECT_EQ(refusal_of([&] { producer.push_back(all[0]); }), errc::no_space);
     EXPECT_EQ(producer.wait_room(1, 2ms).status, outcome::timed_out);
     EXPECT_TRUE(consumer.wait(10s));
+}
+
+static_assert(std::ranges::input_range<holdfast::queue_messages> && std::ranges::input_range<queue<tick>::elements>);
+static_assert(std::same_as<std::ranges::range_reference_t<queue<tick>::elements>, const tick&>);
+
+TEST_P(Everywhere, RecordsAreARangeWhoseElementsAreReleasedAsTheyArePassed) {
+    auto producer = queue<tick>::producer::create(place.uri(), {.capacity = 16});
+    auto consumer = producer.make_consumer();
+    EXPECT_EQ(std::ranges::distance(consumer.values()), 0) << "an empty queue is an empty range";
+    for (std::uint64_t round = 0, next = 0; round < 5; ++round) {
+        for (std::uint64_t i = 0; i < 10; ++i) producer.push_back({round * 10 + i, 0.5, true, {'A', 'B'}});
+        for (const tick& t : consumer.values()) {
+            ASSERT_EQ(t.sequence, next);
+            if (next % 10 == 3) break;  // it was not passed: it stays
+            ++next;
+        }
+        ASSERT_EQ(consumer.front().value.sequence, round * 10 + 3);
+        std::vector<std::uint64_t> rest;
+        std::ranges::copy(consumer.values() | std::views::transform(&tick::sequence), std::back_inserter(rest));
+        ASSERT_EQ(rest.size(), 7U);
+        for (const std::uint64_t sequence : rest) ASSERT_EQ(sequence, next++);
+        EXPECT_EQ(consumer.front().status, outcome::empty);
+        EXPECT_EQ(consumer.stats().messages, next);
+    }
 }
 
 TEST_P(Everywhere, ADrainOfRecordsThatIsReenteredPassesEachOnce) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,6 +29,52 @@ namespace detail {
                     std::string(why) + "; the header is damaged: restore the segment or make it anew");
     return g;
 }
+
+/// The values of a store, as an input range of copies. What cannot be read is left out: it was freed meanwhile, or is
+/// damaged, and then the reader's fault() says so.
+class block_values {
+ public:
+    class iterator {
+     public:
+        using iterator_concept = std::input_iterator_tag;
+        using value_type = block_value;
+        using difference_type = std::ptrdiff_t;
+
+        iterator() = default;
+        explicit iterator(const block_reader_core& core) : core_(&core) { ++*this; }
+        [[nodiscard]] const block_value& operator*() const noexcept { return value_; }
+        [[nodiscard]] const block_value* operator->() const noexcept { return &value_; }
+        iterator& operator++() {
+            do {
+                value_.handle = core_->next_value(cursor_);
+                if (value_.handle == 0) return *this;
+                cursor_ = core_->bytes().index_of(value_.handle) + 1;
+            } while (!read());
+            return *this;
+        }
+        void operator++(int) { ++*this; }
+        friend bool operator==(const iterator& at, std::default_sentinel_t) noexcept { return at.value_.handle == 0; }
+
+     private:
+        [[nodiscard]] bool read() {
+            const result size = core_->size_of(value_.handle);
+            if (!size) return false;
+            value_.bytes.resize(static_cast<std::size_t>(size.count));
+            return static_cast<bool>(core_->read(value_.handle, value_.bytes));
+        }
+
+        const block_reader_core* core_ = nullptr;
+        std::uint64_t cursor_ = 0;
+        block_value value_;
+    };
+
+    explicit block_values(const block_reader_core& core) noexcept : core_(&core) {}
+    [[nodiscard]] iterator begin() const { return iterator(*core_); }
+    [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
+
+ private:
+    const block_reader_core* core_;
+};
 
 /// Queries over core(), which Self provides, as well as segment().
 template <class Self>
@@ -76,6 +123,9 @@ class block_store_queries {
         cursor = core().bytes().index_of(handle) + 1;
         return handle;
     }
+    /// Copies of all values, as an input range; it meets what next_value() meets. Allocates never more than the store
+    /// has. Throws: std::bad_alloc.
+    [[nodiscard]] block_values values() const noexcept { return block_values(core()); }
     /// Checks everything; on_finding(const block_finding&) returns whether to go on. See block_store/verify.hpp.
     /// Cost: one pass over words and values.
     template <class OnFinding>

@@ -2,7 +2,9 @@
 // result.hpp - what the operations of a block store answer beyond outcome.hpp, and what is known of a store as a whole.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "holdfast/outcome.hpp"
 
@@ -13,6 +15,12 @@ struct block_result {
     outcome status = outcome::stale;
     std::uint64_t handle = 0;  ///< of the value just committed; 0 names none
     [[nodiscard]] explicit operator bool() const noexcept { return status == outcome::ok; }
+};
+
+/// A copy of one value.
+struct block_value {
+    std::uint64_t handle = 0;
+    std::vector<std::byte> bytes;
 };
 
 /// How full a store is: exact after any kill, also before its next writer comes.

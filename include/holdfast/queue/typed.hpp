@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -56,6 +57,7 @@ class queue {
  public:
     class producer;
     class consumer;
+    class elements;
 
     struct options {
         std::uint64_t capacity = 4096;  ///< elements; rounded up to a power of two
@@ -320,6 +322,8 @@ class queue<T>::consumer {
         }
         return done;
     }
+    /// Copies of the elements that are there, as an input range; each is released when the iterator leaves it.
+    [[nodiscard]] elements values() noexcept { return elements(*this); }
     /// Releases what try_pop() gave: the caller is done with it.
     void acknowledge() noexcept {
         if (ours() && core_.release()) detail::ring_if_asleep(core_, rings_);
@@ -370,6 +374,41 @@ class queue<T>::consumer {
     delivery how_ = delivery::at_least_once;
     bool front_ = false;  // front() gave an element that pop() may release
     bool rings_ = true;
+};
+
+/// What a queue holds now, oldest first. An input range: one pass, and it consumes.
+template <record T>
+class queue<T>::elements {
+ public:
+    class iterator {
+     public:
+        using value_type = T;
+        using difference_type = std::ptrdiff_t;
+        using iterator_concept = std::input_iterator_tag;
+
+        iterator() = default;
+        explicit iterator(consumer& from) noexcept : from_(&from), now_(from.front()) {}
+        [[nodiscard]] const T& operator*() const noexcept { return now_.value; }
+        [[nodiscard]] const T* operator->() const noexcept { return &now_.value; }
+        iterator& operator++() noexcept {
+            from_->pop();
+            now_ = from_->front();
+            return *this;
+        }
+        void operator++(int) noexcept { ++*this; }
+        [[nodiscard]] friend bool operator==(const iterator& at, std::default_sentinel_t) noexcept { return !at.now_; }
+
+     private:
+        consumer* from_ = nullptr;
+        element now_;
+    };
+
+    explicit elements(consumer& from) noexcept : from_(&from) {}
+    [[nodiscard]] iterator begin() const noexcept { return iterator(*from_); }
+    [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
+
+ private:
+    consumer* from_;
 };
 
 }  // namespace holdfast
