@@ -9,7 +9,6 @@
 #include "holdfast/detail/concat.hpp"
 #include "inspect/attach.hpp"
 #include "inspect/dumper.hpp"
-#include "inspect/json_controls.hpp"
 #include "inspect/keyed_reader.hpp"
 #include "inspect/map_reader.hpp"
 #include "inspect/metrics_reader.hpp"
@@ -93,9 +92,7 @@ int scan_entries(const options& chosen) {
             if (!key_text.starts_with(chosen.prefix)) return true;
         }
         if (chosen.json) {
-            const std::size_t begin = text.size();
             writer.append(text, key, value);
-            inspect::escape_controls(text, begin);
             text += '\n';
         } else {
             inspect::append_row(text, columns, inspect::file_format::tsv, key, value);

@@ -4,7 +4,6 @@
 #include "holdfast/record/text.hpp"
 #include "holdfast/segment.hpp"
 #include "inspect/delimited_text.hpp"
-#include "inspect/json_controls.hpp"
 
 namespace holdfast::inspect {
 
@@ -49,9 +48,7 @@ std::uint64_t dump(keyed_reader& from, const dump_options& options, const text_s
     const std::vector<table_column> columns = columns_of(from.schema().schema);
     from.scan([&](std::span<const std::byte> key, std::span<const std::byte> value) {
         if (options.format == file_format::json_lines) {
-            const std::size_t begin = text.size();
             from.codec().append_json(text, key, value);
-            escape_controls(text, begin);
             text += '\n';
         } else {
             append_row(text, columns, options.format, key, value);

@@ -10,7 +10,6 @@
 #include "holdfast/hash_table/dynamic.hpp"
 #include "holdfast/sorted_index.hpp"
 #include "inspect/attach.hpp"
-#include "inspect/json_controls.hpp"
 
 namespace holdfast::inspect {
 
@@ -186,9 +185,7 @@ std::unique_ptr<keyed_reader> keyed_reader::open(std::string_view uri) {
 lookup_result keyed_reader::get(std::string_view key, match how, std::string& out) {
     if (auto reason = codec_.read_key(key, wanted_)) return {lookup::bad_key, 0, std::move(*reason)};
     lookup_result result = find(wanted_, how);
-    const std::size_t begin = out.size();
     if (result) codec_.append_json(out, found_key_, found_value_);
-    escape_controls(out, begin);
     return result;
 }
 

@@ -6,7 +6,6 @@
 #include "holdfast/detail/concat.hpp"
 #include "holdfast/record/fixed_text.hpp"
 #include "holdfast/record/text.hpp"
-#include "inspect/json_controls.hpp"
 #include "inspect/json_out.hpp"
 
 namespace holdfast::inspect {
@@ -83,7 +82,6 @@ std::string map_reader::key_text(const hash_map_entry& entry) const {
 }
 
 void map_reader::append_json(std::string& out, const hash_map_entry& entry) const {
-    const std::size_t begin = out.size();
     json_out json(out);
     json.begin_object();
     if (keys_.is_record(entry.key)) {
@@ -101,7 +99,6 @@ void map_reader::append_json(std::string& out, const hash_map_entry& entry) cons
         json.key("ttl_s").null();
     json.member("flags", entry.flags).member("handle", std::string_view(std::to_string(entry.handle)));
     json.end_object();
-    escape_controls(out, begin);
 }
 
 void map_reader::append_line(std::string& out, const hash_map_entry& entry) const {

@@ -6,7 +6,6 @@
 #include "holdfast/record/fixed_text.hpp"
 #include "holdfast/record/text.hpp"
 #include "inspect/delimited_text.hpp"
-#include "inspect/json_controls.hpp"
 #include "inspect/json_out.hpp"
 
 namespace holdfast::inspect {
@@ -86,11 +85,10 @@ void message_writer::append_line(std::string& out, std::span<const std::byte> me
 }
 
 void message_writer::append_members(std::string& out, std::span<const std::byte> message) const {
-    const std::size_t begin = out.size();
     if (is_record(message)) {
         out += "\"record\":";
         json_->append(out, message);
-        return escape_controls(out, begin);
+        return;
     }
     out += detail::concat("\"bytes\":", message.size(), ",");
     if (as_text(characters_of(message))) {
@@ -98,7 +96,7 @@ void message_writer::append_members(std::string& out, std::span<const std::byte>
         append_whole(text, characters_of(message), false);
         out += "\"text\":";
         append_json_string(out, text);
-        return escape_controls(out, begin);
+        return;
     }
     out += "\"hex\":\"";
     append_hex(out, characters_of(message));

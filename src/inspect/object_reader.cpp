@@ -4,7 +4,6 @@
 #include "holdfast/record/json.hpp"
 #include "holdfast/snapshot.hpp"
 #include "holdfast/sorted_index/reader.hpp"
-#include "inspect/json_controls.hpp"
 
 namespace holdfast::inspect {
 
@@ -42,9 +41,7 @@ lookup_result read_object(const std::shared_ptr<const segment>& from, std::strin
         result.status = lookup::damaged;  // no whole record of the schema
         return result;
     }
-    const std::size_t begin = out.size();
     json_writer(schema).append(out, object);
-    escape_controls(out, begin);
     out += '\n';
     return result;
 }

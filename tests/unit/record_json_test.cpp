@@ -42,6 +42,8 @@ TEST(RecordJson, EveryTypeIsRead) {
     EXPECT_EQ(through("a:u8<x=1>,b:u8<x=1>,c:u8<x=1>", R"({"a":"x","b":1,"c":2})"), R"({"a":"x","b":"x","c":2})");
     EXPECT_EQ(through("a:char[4]", R"({"a":"\u00e4\n"})"), "{\"a\":\"\xc3\xa4\\n\"}");
     EXPECT_EQ(through("a:char[4]", R"({"a":"\\xff"})"), R"({"a":"\\xff"})");
+    EXPECT_EQ(through("a:char[8]", R"({"a":"\u007f\u0080\u009f\u00a0"})"), "{\"a\":\"\\u007f\\u0080\\u009f\xc2\xa0\"}")
+        << "what a terminal obeys";
     EXPECT_EQ(through("a:char[4]", R"({"a":"\ud83d\ude00"})"), "{\"a\":\"\xf0\x9f\x98\x80\"}");
     EXPECT_EQ(through("a:bytes[2]", R"({"a":"00FF"})"), R"({"a":"00ff"})");
     EXPECT_EQ(through("a:ipv4,b:ipv4", R"({"a":"1.2.3.4","b":16909060})"), R"({"a":"1.2.3.4","b":"1.2.3.4"})");

@@ -60,6 +60,25 @@ inline void append_hex(std::string& out, unsigned char byte) {
     return n == 2 && first == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0;
 }
 
+/// Appends one valid character as it stands in a JSON string (RFC 8259 section 7). All that terminals obey is escaped:
+/// DEL and C1 too, which JSON would take as they are.
+inline void append_json_character(std::string& out, std::string_view character) {
+    switch (character.front()) {
+        case '"': out += "\\\""; return;
+        case '\\': out += "\\\\"; return;
+        case '\n': out += "\\n"; return;
+        case '\r': out += "\\r"; return;
+        case '\t': out += "\\t"; return;
+        default: break;
+    }
+    if (!is_control(character, character.size())) {
+        out += character;
+        return;
+    }
+    out += "\\u00";
+    append_hex(out, static_cast<unsigned char>(character.back()));  // of two bytes the second is the number
+}
+
 /// Appends the text in a char[N], escaped as the top of this file says.
 inline void append_escaped(std::string& out, std::string_view fixed, bool escape_controls) {
     std::string_view rest = view_text(fixed);

@@ -6,9 +6,8 @@
 //                             ours); one that makes doubles of all numbers loses digits beyond 2^53
 //   NaN, Infinity, -Infinity  strings, which JSON can carry and null would lose; read back only for floats
 //   bool, enum                true/false; the name as a string, or the number where there is none
-//   text, bytes, addresses, timestamps   strings, as record/text.hpp writes them, but controls escaped as JSON does
-//   arrays                    arrays
-//   nested records            dotted names: {"line.from.x":1}
+//   text, bytes, addresses, timestamps   strings, as record/text.hpp writes them, but controls, DEL and C1 among them,
+//   as \u00HH arrays                    arrays nested records            dotted names: {"line.from.x":1}
 //
 // Names are ASCII (schema.hpp), so none needs escaping; bytes in char[N] are made valid UTF-8 (record/fixed_text.hpp).
 #pragma once
@@ -32,21 +31,10 @@ namespace holdfast {
 /// Appends text that is valid UTF-8 as a JSON string with its quotes (RFC 8259 section 7).
 inline void append_json_string(std::string& out, std::string_view text) {
     out += '"';
-    for (const char c : text) {
-        switch (c) {
-            case '"': out += "\\\""; break;
-            case '\\': out += "\\\\"; break;
-            case '\n': out += "\\n"; break;
-            case '\r': out += "\\r"; break;
-            case '\t': out += "\\t"; break;
-            default:
-                if (static_cast<unsigned char>(c) >= 0x20) {
-                    out += c;
-                } else {
-                    out += "\\u00";
-                    detail::append_hex(out, static_cast<unsigned char>(c));
-                }
-        }
+    while (!text.empty()) {
+        const std::size_t bytes = std::max<std::size_t>(detail::utf8_bytes(text), 1);
+        detail::append_json_character(out, text.substr(0, bytes));
+        text.remove_prefix(bytes);
     }
     out += '"';
 }

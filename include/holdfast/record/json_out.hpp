@@ -43,8 +43,9 @@ class json_out {
             if (bytes == 0) {
                 out_ += "\\\\x";  // a backslash is escaped in JSON
                 append_hex(out_, static_cast<unsigned char>(text.front()));
+            } else {
+                append_json_character(out_, text.substr(0, bytes));
             }
-            for (const char c : text.substr(0, bytes)) escape(c);
             text.remove_prefix(bytes == 0 ? 1 : bytes);
         }
         out_ += '"';
@@ -101,24 +102,6 @@ class json_out {
     void separate() {
         if (!fresh_) out_ += ',';
         fresh_ = false;
-    }
-    void escape(char c) {
-        constexpr std::string_view hex = "0123456789abcdef";
-        switch (c) {
-            case '"': out_ += "\\\""; break;
-            case '\\': out_ += "\\\\"; break;
-            case '\n': out_ += "\\n"; break;
-            case '\r': out_ += "\\r"; break;
-            case '\t': out_ += "\\t"; break;
-            default:
-                if (static_cast<unsigned char>(c) >= 0x20) {
-                    out_ += c;
-                } else {
-                    out_ += "\\u00";
-                    out_ += hex[static_cast<unsigned char>(c) >> 4U];
-                    out_ += hex[static_cast<unsigned char>(c) & 15U];
-                }
-        }
     }
 
     std::string& out_;
