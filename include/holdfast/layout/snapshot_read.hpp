@@ -122,13 +122,15 @@ class snapshot_read_core {
 
     /// Copies the current object to the front of `out`.
     [[nodiscard]] snapshot_read_result read(std::span<std::byte> out) const noexcept {
-        bool fits = true;
-        snapshot_read_result result = visit([&](std::span<const std::byte> bytes, std::uint64_t) noexcept {
-            fits = bytes.size() <= out.size();
-            if (fits) holdfast::detail::copy_mix_from_shared(out.data(), bytes.data(), bytes.size());
-        });
-        if (result && !fits) result.status = outcome::too_small;
-        return result;
+        // The usual case by itself, for objects of a few words: with the rest out of line it keeps to registers.
+        const std::uint64_t word = current();
+        std::uint64_t bytes = 0;
+        if (is_whole(word, bytes) && bytes <= out.size()) [[likely]] {
+            holdfast::detail::copy_mix_from_shared(out.data(), payload(word), static_cast<std::size_t>(bytes));
+            if (still_there(word)) [[likely]]
+                return {outcome::ok, snapshot_version_of(word), bytes};
+        }
+        return read_again(out);
     }
 
     /// The object named by `word`, or contended when its slot carries another version by now.
@@ -149,6 +151,16 @@ class snapshot_read_core {
     }
 
  private:
+    [[nodiscard, gnu::noinline, gnu::cold]] snapshot_read_result read_again(std::span<std::byte> out) const noexcept {
+        bool fits = true;
+        snapshot_read_result result = visit([&](std::span<const std::byte> bytes, std::uint64_t) noexcept {
+            fits = bytes.size() <= out.size();
+            if (fits) holdfast::detail::copy_mix_from_shared(out.data(), bytes.data(), bytes.size());
+        });
+        if (result && !fits) result.status = outcome::too_small;
+        return result;
+    }
+
     /// Whether `word` names an object that was whole a moment ago, and its size.
     [[nodiscard]] bool is_whole(std::uint64_t word, std::uint64_t& bytes) const noexcept {
         const std::uint32_t index = snapshot_slot_of(word);
