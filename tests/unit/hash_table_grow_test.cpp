@@ -164,6 +164,39 @@ TEST_F(HashTableGrow, OperationsGoOnDuringGrowthAndShrinking) {
     EXPECT_THAT(files(), UnorderedElementsAre("t", "t.lease"));
 }
 
+// G1 where it is tight: on the slot that was copied last, and on the one that comes next.
+TEST_F(HashTableGrow, OperationsAtTheCursorAreDoneInBothTablesOrWillBeCopied) {
+    auto t = hash_table<u64, u64>::create(uri(), {.capacity = 1000});
+    std::map<u64, u64> model;
+    for (u64 n = 0; n < 950; ++n) {
+        ASSERT_EQ(t.try_insert(n, n), status::inserted);
+        model[n] = n;
+    }
+    detail::table_growth<hash_table<u64, u64>> growth(t, 3000);
+    u64 changes = 0;
+    while (!growth.advance(t)) {
+        const u64 cursor = growth.copied_slots();
+        for (const u64 slot : {cursor - 1, cursor}) {
+            const auto entry = t.entry_at(static_cast<hash_table_slot>(slot));  // any number may be asked for
+            if (!entry) continue;
+            ++changes;
+            const u64 key = entry->key, value = entry->value + 1000;
+            if (cursor / 26 % 2 == 0) {
+                ASSERT_EQ(t.erase(key), status::erased);
+                growth.erased(slot, detail::bytes_of(key));
+                model.erase(key);
+            } else {
+                ASSERT_EQ(t.update(key, value), status::updated);
+                growth.inserted_or_updated(slot, detail::bytes_of(key), detail::bytes_of(value));
+                model[key] = value;
+            }
+        }
+    }
+    EXPECT_GT(changes, 40U);
+    EXPECT_EQ(difference(t, model, 1000), "");
+    EXPECT_EQ(damage_of(t), "");
+}
+
 TEST_F(HashTableGrow, WideAndLargeValuesAreMovedWhole) {
     wide t = wide::create(uri(), {.capacity = 500});
     for (u64 n = 0; n < 400; ++n) ASSERT_EQ(t.try_insert(n, {n, n + 1, n + 2, n + 3, n + 4}), status::inserted);
