@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// contents.hpp - what a golden image says when it lies in memory of a kind: to its readers, and after its next writer.
+// contents.hpp - what a golden image says when it lies in memory of a kind: to its readers, and after its next writer;
+// what is saved of it, and what a segment says that was restored from that.
 #pragma once
 
+#include <time.h>
+
 #include <string>
+#include <string_view>
 
 #include "golden/image_file.hpp"
 #include "golden/subjects.hpp"
+#include "inspect/saver.hpp"
+#include "support/unique_name.hpp"
 
 namespace holdfast::test {
 
@@ -23,6 +29,37 @@ namespace holdfast::test {
     subject.go_on(written.uri());
     text.append("\n== after the next writer ==\n");
     return text.append(subject.describe(written.uri()));
+}
+
+/// Of a raw segment nobody knows what to save.
+[[nodiscard]] inline bool can_be_saved(const golden_subject& subject) {
+    return std::string_view(subject.name) != "raw";
+}
+
+/// The file of `holdfast save`. Requires: a still_world.
+[[nodiscard]] inline std::string saved_of(const golden_image& image) {
+    const placed_image from("file", image);
+    std::string saved;
+    (void)inspect::save(from.uri(), [&](std::string_view part) { saved.append(part); });
+    return saved;
+}
+
+/// What is read out of the segment that `holdfast restore` makes of a file. Requires: a still_world.
+[[nodiscard]] inline std::string restored_contents_of(const golden_subject& subject, const std::string& file) {
+    // What a map's entries have left to live is told as of its last change, by a clock of seconds that no test can
+    // stop: again, until all of them were put in within one.
+    const auto second = [] {
+        timespec now{};
+        ::clock_gettime(CLOCK_BOOTTIME, &now);
+        return now.tv_sec;
+    };
+    for (;;) {
+        world.random_drawn = 0;
+        const unique_directory place("restored");
+        const auto began = second();
+        (void)inspect::restore(file, place.file_uri("s"), {});
+        if (second() == began) return subject.describe(place.file_uri("s"));
+    }
 }
 
 }  // namespace holdfast::test

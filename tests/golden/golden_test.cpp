@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Segments of layout v1 as they were written once, opened by this build: read, verified and written on in every kind of
 // memory, with the contents that were noted beside them. And a layout that changes must not do so in silence: what is
-// written today is the same byte by byte, and another layout's number is refused by name.
+// written today is the same byte by byte, and another layout's number is refused by name. Files of `save` likewise:
+// they are restored, and written today as then.
 //
 // A container's layout that has to change gets a new container version, images of its own, and code that goes on
 // reading these.
@@ -146,6 +147,27 @@ TEST_P(GoldenSubject, HasTheSameBytesInEveryKindOfMemory) {
         forget_owner(now);
         EXPECT_EQ(difference(now, golden.data), "") << kind;
     }
+}
+
+// A saved file is read for ever, also by programs whose segments are laid out in another way.
+TEST_P(GoldenSubject, IsSavedTodayAsItWasThen) {
+    const std::string stem = folder + "/" + GetParam().name;
+    const still_world then(golden_moment_ns, golden_seed);
+    if (!can_be_saved(GetParam())) {
+        EXPECT_EQ(refusal_of([&] { (void)saved_of(golden_image::load(stem)); }), errc::unsupported);
+        return;
+    }
+    EXPECT_TRUE(saved_of(golden_image::load(stem)) == text_of_file(stem + ".saved"))
+        << "save writes something else than it did. Where older programs restore the new bytes rightly, say so in the "
+           "commit and keep the old file beside the new one; else raise the version of saved files and go on reading "
+           "the old one";
+}
+
+TEST_P(GoldenSubject, IsRestoredFromWhatWasSavedThen) {
+    if (!can_be_saved(GetParam())) return;
+    const std::string stem = folder + "/" + GetParam().name;
+    const still_world then(golden_moment_ns, golden_seed);
+    EXPECT_EQ(restored_contents_of(GetParam(), stem + ".saved"), text_of_file(stem + ".restored.txt"));
 }
 
 INSTANTIATE_TEST_SUITE_P(V1, GoldenSubject, ::testing::ValuesIn(golden_subjects),

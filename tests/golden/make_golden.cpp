@@ -6,12 +6,18 @@
 // An image that is there stays as it is: images are only added to, so that what was ever written stays readable.
 //   NAME.image, NAME.peers   the segment and its companion (image_file.hpp)
 //   NAME.txt                 what its readers say, and what they say after its next writer
+//   NAME.saved               what `holdfast save` makes of it
+//   NAME.restored.txt        what the readers of a segment say that was restored from that
 // NAME_killed is a segment whose writer was killed with SIGKILL in the middle of an operation that its successor
-// finishes.
+// finishes or forgets; its registered readers, where it has some, died with it.
+#include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "golden/contents.hpp"
 #include "golden/image_file.hpp"
@@ -67,11 +73,102 @@ void push_for_ever(const std::string& uri) {
 }
 bool push_is_unsettled(const std::string& uri) { return queue_observer::attach(uri).verify().unsettled; }
 
+void push_records_for_ever(const std::string& uri) {
+    auto producer = queue<golden::session>::producer::attach(uri);
+    auto consumer = queue<golden::session>::consumer::attach(uri);
+    for (;;) {
+        // Two of the eight remain.
+        while (producer.stats().position - consumer.stats().position > 2 && consumer.front()) consumer.pop();
+        golden::session some[6];
+        for (std::uint64_t i = 0; i < 6; ++i) some[i] = golden::session_of(producer.stats().position + i);
+        (void)producer.try_push(some);
+    }
+}
+// Elements lie in the ring that were not committed: nobody may ever see them.
+bool records_are_uncommitted(const std::string& uri) {
+    const queue_observer observer = queue_observer::attach(uri);
+    const golden::session next = golden::session_of(observer.producer().position);
+    const auto wanted = std::as_bytes(std::span(&next, 1));
+    const auto body = observer.segment().bytes();
+    return std::search(body.begin(), body.end(), wanted.begin(), wanted.end()) != body.end();
+}
+// A reader that is registered under the policy `block` dies with the writer, most of the ring behind it.
+void publish_to_a_slow_reader(const std::string& uri) {
+    broadcast_writer writer = broadcast_writer::attach(uri);
+    broadcast_reliable_reader reader = broadcast_reliable_reader::attach(uri);
+    std::vector<std::byte> out;
+    for (std::uint64_t n = 0;; ++n)
+        if (!writer.publish(golden::bytes_of(golden::text_of(n)), 3))
+            while (reader.read(out)) continue;
+}
+bool the_dead_reader_is_in_the_way(const std::string& uri) {
+    const image_bytes before = read_file(memory::uri::parse(uri).name);
+    const segment ring = segment::attach(uri, access::read_only);
+    const auto readers = registered_readers_of(ring);
+    const auto geometry = holdfast::detail::broadcast_geometry_of(ring);
+    if (readers.empty() || readers.front().behind_bytes + 5 * 64 < geometry.capacity) return false;
+    // And the index lacks what the last commit would have entered: its successor does.
+    (void)broadcast_writer::attach(uri);
+    const image_bytes after = read_file(memory::uri::parse(uri).name);
+    const auto index = static_cast<std::ptrdiff_t>(header_bytes + geometry.entry_offset(0));
+    return !std::equal(before.begin() + index, before.end(), after.begin() + index);
+}
+// Two registered readers die with the writer, each on a version of its own.
+void publish_to_pinned_readers(const std::string& uri) {
+    snapshot_writer writer = snapshot_writer::attach(uri);
+    snapshot_pinned_reader one = writer.make_pinned_reader(), other = writer.make_pinned_reader();
+    for (std::uint64_t n = 0;; ++n) {
+        (void)(n % 2 == 0 ? one : other).pin();
+        (void)writer.publish(golden::bytes_of(golden::text_of(n)));
+    }
+}
+[[nodiscard]] std::uint64_t slots_that_hold(const snapshot_reader& reader, std::uint64_t version) {
+    std::uint64_t found = 0;
+    for (std::uint32_t i = 0; i < reader.core().geometry().slots; ++i)
+        found += reader.core().slot(i).version.load() == version ? 1 : 0;
+    return found;
+}
+// Filled to its last byte and not yet current; both old versions are held.
+bool version_is_not_current(const std::string& uri) {
+    const snapshot_reader reader = snapshot_reader::attach(uri);
+    const peers table = peers::open(reader.segment());
+    const auto one = holdfast::detail::hazard_in(table, 0).load(), other = holdfast::detail::hazard_in(table, 1).load();
+    return slots_that_hold(reader, reader.version() + 1) == 1 && one != 0 && other != 0 && one != other;
+}
+void publish_indexes_for_ever(const std::string& uri) {
+    golden::span_index_publisher publisher = golden::span_index_publisher::attach(uri);
+    for (std::uint32_t n = 1;; ++n) {
+        golden::span_index_builder builder;
+        golden::fill_index(builder, 10 + n % 30, n);
+        (void)publisher.publish(builder);
+    }
+}
+bool index_is_half_written(const std::string& uri) {
+    return slots_that_hold(snapshot_reader::attach(uri), 0) == 1;  // of slots that have all been full
+}
+void set_for_ever(const std::string& uri) {
+    golden::text_map map = golden::text_map::attach(uri, {}, golden::services_at(golden::made_at));
+    for (std::uint64_t n = 0;; ++n) {
+        (void)map.set(golden::key_of(n % 40), golden::bytes_of(golden::text_of(n % 50)));
+        (void)map.erase(golden::key_of(23 + n * 7 % 17));  // others than the next writer changes
+    }
+}
+bool map_is_open(const std::string& uri) {
+    return golden::text_map_reader::attach(uri, {}, golden::services_at(golden::made_at).clock)
+        .verify([](const hash_map_finding&) { return true; })
+        .operation_open;
+}
+
 constexpr killed_subject killed_subjects[] = {
     {"hash_table", update_for_ever, update_is_replayed},
     {"array", store_for_ever, store_is_finished},
     {"block_store", replace_for_ever, replacement_is_finished},
     {"queue", push_for_ever, push_is_unsettled},
+    {"queue_records", push_records_for_ever, records_are_uncommitted},
+    {"broadcast", publish_to_a_slow_reader, the_dead_reader_is_in_the_way},
+    {"snapshot", publish_to_pinned_readers, version_is_not_current},
+    {"published_index", publish_indexes_for_ever, index_is_half_written},
+    {"hash_map", set_for_ever, map_is_open},
 };
 
 golden_image made_now(const golden_subject& subject) {
@@ -89,7 +186,7 @@ std::optional<golden_image> killed_in_work(const killed_subject& killed, const g
         write_file(place.file("s"), start.data);
         if (!start.peers.empty()) write_file(place.file("s.peers"), start.peers);
         kill_progress progress;
-        progress.reset(random_at(golden_seed, 1, round) % 300'000);
+        progress.reset(random_at(golden_seed, 1, round) % 3'000'000);
         child_process child([&] {
             progress.ready();
             killed.work(place.file_uri("s"));
@@ -111,12 +208,21 @@ void keep(const std::string& folder, const std::string& name, const golden_subje
 }
 
 bool is_there(const std::string& folder, const std::string& name) {
-    return ::access((folder + "/" + name + ".image").c_str(), F_OK) == 0;
+    return ::access((folder + "/" + name).c_str(), F_OK) == 0;
+}
+
+void keep_saved(const std::string& folder, const golden_subject& subject) {
+    const std::string stem = folder + "/" + subject.name;
+    const std::string saved = saved_of(golden_image::load(stem));
+    write_file(stem + ".saved", std::as_bytes(std::span(saved)));
+    const std::string text = restored_contents_of(subject, stem + ".saved");
+    write_file(stem + ".restored.txt", std::as_bytes(std::span(text)));
+    std::printf("%s: saved in %zu bytes\n", subject.name, saved.size());
 }
 
 void make_missing(const std::string& folder) {
     for (const golden_subject& subject : golden_subjects) {
-        if (is_there(folder, subject.name)) continue;
+        if (is_there(folder, subject.name + std::string(".image"))) continue;
         const still_world then(golden_moment_ns, golden_seed);
         keep(folder, subject.name, subject, made_now(subject));
     }
@@ -124,11 +230,16 @@ void make_missing(const std::string& folder) {
         const golden_subject& subject = *std::find_if(std::begin(golden_subjects), std::end(golden_subjects),
                                                       [&](const auto& s) { return s.name == std::string(killed.of); });
         const std::string name = std::string(killed.of) + "_killed";
-        if (is_there(folder, name)) continue;
+        if (is_there(folder, name + ".image")) continue;
         const auto left = killed_in_work(killed, golden_image::load(folder + "/" + killed.of));
         if (!left) throw std::runtime_error("no kill met " + name + " in an operation");
         const still_world then(golden_moment_ns, golden_seed);
         keep(folder, name, subject, *left);
+    }
+    for (const golden_subject& subject : golden_subjects) {
+        if (!can_be_saved(subject) || is_there(folder, subject.name + std::string(".saved"))) continue;
+        const still_world then(golden_moment_ns, golden_seed);
+        keep_saved(folder, subject);
     }
 }
 
