@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// EXPECT: no member named .*publish
+#include "holdfast/snapshot.hpp"
+
+// A reader maps the data read-only.
+#ifdef MUST_FAIL
+using side = holdfast::snapshot_pinned_reader;
+#else
+using side = holdfast::snapshot_writer;
+#endif
+
+void change(side& to) { (void)to.publish({}); }
