@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <sys/user.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
@@ -47,8 +48,20 @@ enum class fault_span : std::uint8_t { once, for_good };
     return span == fault_span::once ? "once" : "for_good";
 }
 
-/// Of an operation or program that makes so many calls after the first that failed it is said that it never ends.
-inline constexpr std::uint64_t calls_after_fault_max = 100'000;
+/// Of an operation or program that makes so many calls after the first that failed, and is at it for so long, it is
+/// said that it never ends. Patience is a time, and with sleeps that fail a second of it is 100,000 calls and more.
+class endlessness {
+ public:
+    void begin() noexcept { since_ = std::chrono::steady_clock::now(); }
+    [[nodiscard]] bool shown_by(std::uint64_t calls) const noexcept {
+        return calls >= calls_max && std::chrono::steady_clock::now() - since_ > time_max;
+    }
+
+ private:
+    static constexpr std::uint64_t calls_max = 100'000;
+    static constexpr std::chrono::seconds time_max{5};
+    std::chrono::steady_clock::time_point since_{};
+};
 
 #if defined(__x86_64__)
 inline constexpr bool can_fail_system_calls = true;
@@ -114,17 +127,18 @@ template <class Prepare, class Operate, class Eligible, class Judge>
         faulted_run run{.ordinal = report.steps + 1, .number = -1, .result = 0, .uncaught = {}, .left_open = {}};
         std::uint64_t seen = 0, after = 0;
         reached = false;
-        while (after < calls_after_fault_max && rig::next_system_call(child, registers)) {
+        endlessness endless;
+        while (!endless.shown_by(after) && rig::next_system_call(child, registers)) {
             const auto number = static_cast<long>(registers.orig_rax);
             const bool counts = eligible(number);
             const bool first = !reached && counts && ++seen == run.ordinal;
-            if (first) run.number = number;
+            if (first) run.number = number, endless.begin();
             if (reached) ++after;
             const bool fails = first || (reached && span == fault_span::for_good && counts);
             reached = reached || first;
             if (fails ? !rig::skip_with_error(child, registers, error) : !child.resume(PTRACE_SYSCALL)) break;
         }
-        if (after == calls_after_fault_max) {
+        if (endless.shown_by(after)) {
             run.uncaught = "it goes on for ever";
             child.kill();
         } else {
@@ -241,18 +255,19 @@ template <class Prepare, class Become, class Eligible, class Judge>
         reached = false;
         {
             rig::traced_program program(become);
-            while (after < calls_after_fault_max && program.to_call()) {
+            endlessness endless;
+            while (!endless.shown_by(after) && program.to_call()) {
                 const system_call call = program.call();
                 const bool counts = eligible(call);
                 if (counts) ++seen;
                 const bool first = !reached && counts && seen == run.ordinal;
-                if (first) run.number = call.number;
+                if (first) run.number = call.number, endless.begin();
                 if (reached) ++after;
                 const bool fails = first || (reached && span == fault_span::for_good && counts);
                 reached = reached || first;
                 if (fails ? !program.fail(error) : !program.to_call()) break;
             }
-            if (after == calls_after_fault_max) run.uncaught = "it goes on for ever";
+            if (endless.shown_by(after)) run.uncaught = "it goes on for ever";
             if (WIFEXITED(program.status())) run.result = WEXITSTATUS(program.status());
             if (WIFSIGNALED(program.status()))
                 run.uncaught = "killed by signal " + std::to_string(WTERMSIG(program.status()));
