@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EXPECT: no match for .operator=|no viable overloaded .=
+// EXPECT: no match for .*operator=|no viable overloaded .*=
 #include <chrono>
 
 #include "holdfast/hash_map.hpp"
