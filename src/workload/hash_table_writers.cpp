@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "holdfast/hash_table/many.hpp"
+#include "holdfast/perf_test/environment.hpp"
 #include "workload/far_side.hpp"
 #include "workload/hash_table_subject.hpp"
 #include "workload/keys.hpp"
@@ -173,6 +174,7 @@ void measure_two_writers(std::uint64_t entries, page_choice pages, const std::st
         !lacking.empty())
         return to.skip("two writers, " + size_text, lacking);
     two_writers both(entries, pages, cores);
+    const perf_test::cpu_pin pin(cores.near);  // behind the fork: the far side has a core of its own
     both.measure(update, change::update, to);
     both.measure(churn, change::churn, to);
 }

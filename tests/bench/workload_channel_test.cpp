@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "holdfast/perf_test/environment.hpp"
 #include "support/trial_recorder.hpp"
 #include "support/unique_name.hpp"
 #include "workload/broadcast_own.hpp"
@@ -33,6 +34,7 @@ class Channels : public testing::Test {
  protected:
     void SetUp() override {
         if (!cores_.there) GTEST_SKIP() << "it takes two processors";
+        pin_.emplace(cores_.near);  // two sides that look for each other on one core wait for its scheduler
     }
     void TearDown() override { EXPECT_THAT(registry_.entries(), IsEmpty()); }
     [[nodiscard]] channel_request request(std::size_t batch = 1) {
@@ -42,6 +44,7 @@ class Channels : public testing::Test {
                 .far_cpu = cores_.far};
     }
     const two_cores cores_ = pick_two_cores();
+    std::optional<holdfast::perf_test::cpu_pin> pin_;
     const holdfast::test::unique_directory registry_;
     const holdfast::test::scoped_environment place_{"HOLDFAST_REGISTRY", registry_.path()};
     int made_ = 0;
