@@ -7,6 +7,7 @@ import os
 import pathlib
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 import time
@@ -16,6 +17,10 @@ import uuid
 PROGRAM = os.environ.get("HOLDFAST_PROGRAM")
 SUBJECT = os.environ.get("HOLDFAST_SEGMENT_SUBJECT")
 OK, NEGATIVE, USAGE, ABSENT, UNUSABLE, REFUSED, NO_ROOM, BAD_INPUT = range(8)
+GEO_SCHEMA = "low:ipv4:key,high:ipv4:end,country:char[2]"
+GEO = "# a comment\n16777216,16777471,AU\n16777472,16778239,CN\n1.0.4.0,1.0.7.255,AU\n"
+TABLE_SCHEMA = "id:u64:key,name:char[16],score:f64,seen:timestamp"
+TABLE = "id,name,score,seen\n1,ada,1.5,2026-01-02T03:04:05Z\n2,\"bo, \"\"the\"\" second\",-2,1970-01-01T00:00:00Z\n3,,NaN,2000-02-29T00:00:00.000000001Z\n"
 
 
 class Owner:
@@ -130,6 +135,36 @@ class CommandLine(unittest.TestCase):
         while not true():
             self.assertLess(time.monotonic(), deadline, what)
             time.sleep(0.005)
+
+
+class WithTables(CommandLine):
+    """Loads tables and indexes from files of its folder."""
+
+    def file(self, text, name="data.csv"):
+        path = self.folder / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return str(path)
+
+    def json(self, *arguments, code=OK):
+        return json.loads(self.expect(code, *arguments, "--json").stdout)
+
+    def load_geo(self, hint="geo", **more):
+        name = self.name(hint)
+        self.expect(OK, "load", name, self.file(GEO), "--schema", GEO_SCHEMA, **more)
+        return name
+
+    def load_table(self, hint="table"):
+        name = self.name(hint)
+        self.expect(OK, "load", name, self.file(TABLE), "--schema", TABLE_SCHEMA)
+        return name
+
+    @contextlib.contextmanager
+    def living_writer(self, name):
+        """Holds the lease as a writer does: an exclusive lock of the open file description on byte 0."""
+        f_ofd_setlk = 37  # fcntl(2); Python's fcntl has no name for it before 3.9
+        with open(f"/dev/shm/{name}.lease", "r+b") as lease:
+            fcntl.fcntl(lease, f_ofd_setlk, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+            yield
 
 
 def main():

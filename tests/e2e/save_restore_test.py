@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Segments saved to a file or a pipe and restored from it."""
+import os
+import subprocess
+
+from cli_support import ABSENT, GEO, GEO_SCHEMA, OK, PROGRAM, REFUSED, TABLE, TABLE_SCHEMA, UNUSABLE, WithTables, main
+
+
+class SaveAndRestore(WithTables):
+    def test_a_table_goes_there_and_back(self):
+        name, copy, path = self.name(), self.name("copy"), str(self.folder / "saved")
+        self.expect(OK, "load", name, self.file(TABLE), "--schema", TABLE_SCHEMA)
+        done = self.json("save", name, path)
+        self.assertEqual((done["kind"], done["items"], done["bytes"]), ("hash_table", 3, os.path.getsize(path)))
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        self.assertEqual(self.json("restore", path, copy)["items"], 3)
+        entries = [sorted(self.expect(OK, "scan", each, "--json").stdout.splitlines()) for each in (name, copy)]
+        self.assertEqual(entries[0], entries[1])
+        self.assertIn("holdfast rm", self.expect(REFUSED, "restore", path, copy).stderr)
+
+    def test_through_a_pipe(self):
+        name, copy = self.name(), self.name("copy")
+        self.expect(OK, "load", name, self.file(GEO), "--schema", GEO_SCHEMA)
+        saved = subprocess.run([PROGRAM, "save", name, "-"], capture_output=True, check=True, env=self.environment).stdout
+        done = subprocess.run([PROGRAM, "restore", "-", copy], input=saved, capture_output=True, env=self.environment)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(*(self.expect(OK, "scan", each).stdout for each in (name, copy)))
+        cut = subprocess.run([PROGRAM, "restore", "-", self.name("cut")], input=saved[:-1], capture_output=True, text=False, env=self.environment)
+        self.assertEqual(cut.returncode, UNUSABLE, cut.stderr)
+        self.assertIn(b"standard input: ", cut.stderr)
+        self.expect(ABSENT, "stat", self.name("cut"))
+
+    def test_what_is_no_saved_file(self):
+        self.assertIn("holdfast save", self.expect(UNUSABLE, "restore", self.file("x" * 1000), self.name()).stderr)
+        self.expect(UNUSABLE, "restore", self.file(""), self.name())
+        self.expect(ABSENT, "restore", str(self.folder / "none"), self.name())
+        self.expect(ABSENT, "save", self.name(), str(self.folder / "saved"))
+        self.assertFalse((self.folder / "saved").exists())
+
+
+if __name__ == "__main__":
+    main()
