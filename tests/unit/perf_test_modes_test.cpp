@@ -183,7 +183,9 @@ TEST(Modes, ADeletedBodyIsWarnedOfInGroups) {
     for (std::vector<std::size_t> test_options::* kind : {&test_options::threads, &test_options::processes}) {
         test_options options = quick();
         options.*kind = {1};
-        EXPECT_TRUE(warns(measured(options, [] {}), "deleted") || !this_build().optimised);
+        // The empty loop of an instrumented program takes so long that its own noise is more than a deleted body.
+        const bool judged = this_build().optimised && this_build().sanitizer.empty();
+        EXPECT_TRUE(warns(measured(options, [] {}), "deleted") || !judged);
         EXPECT_FALSE(warns(measured(options, work_a_little), "deleted"));
         options.latency = true;  // calls are no batches: below_clock tells it
         EXPECT_FALSE(warns(measured(options, [] {}), "deleted"));
