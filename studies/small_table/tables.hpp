@@ -85,8 +85,8 @@ class scanned_whole {
     std::vector<std::uint64_t> keys_;
 };
 
-/// Tags of 16 bits, all of them compared, 16 at a time on any x86-64, without a branch before the one key that they leave:
-/// the strongest flat form without an order of the keys.
+/// Tags of 16 bits, all of them compared, 16 at a time on any x86-64, without a branch before the one key that they
+/// leave: the strongest flat form without an order of the keys.
 class tags_scanned {
  public:
     explicit tags_scanned(const std::vector<std::uint64_t>& keys) : keys_(keys), tags_((keys.size() + 63) / 64 * 64) {

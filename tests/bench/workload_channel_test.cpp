@@ -220,7 +220,7 @@ TEST_F(Channels, ThePlaceOfASubjectInARoundDoesNotMatter) {
 }
 
 TEST_F(Channels, SuitesRunTheirExperiments) {
-    pin_.reset();  // a suite looks for its two processors itself
+    pin_.reset();                                             // a suite looks for its two processors itself
     const auto fewer = [](std::vector<channel_kind> kinds) {  // each takes a process, and the time of its rounds
         std::erase_if(kinds, [](const channel_kind& kind) {
             return kind.name.starts_with("std::") || kind.name.ends_with("wakes sleepers");
