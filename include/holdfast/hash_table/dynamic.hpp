@@ -3,9 +3,11 @@
 //
 // The same bytes, hash and algorithms as hash_table<K, V>; keys and values are spans of exactly key_bytes() and
 // value_bytes(), whose fields schema() describes. A span of another size is the caller's mistake and throws
-// invalid_argument. Threads and crash: as hash_table.hpp.
+// invalid_argument. Threads and crash: as hash_table.hpp, and for tables of many writers as hash_table/many.hpp: the
+// writer of either is dynamic_hash_table.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -18,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include "holdfast/detail/spans.hpp"
+#include "holdfast/hash_table/any_mutator.hpp"
 #include "holdfast/hash_table/attach.hpp"
 #include "holdfast/hash_table/result.hpp"
 #include "holdfast/hash_table/scan.hpp"
@@ -192,26 +196,30 @@ class dynamic_hash_table_reader : public detail::dynamic_hash_table_queries<dyna
     finder finder_;
 };
 
-/// Writes any table, and reads it. Holds the segment's lease. Move-only.
+/// Writes any table, and reads it. Holds the segment's lease; of a table of many writers a share of it, and a writer
+/// slot. Move-only.
 class dynamic_hash_table : public detail::dynamic_hash_table_queries<dynamic_hash_table> {
  public:
     /// Makes an empty table of the given keys and values. options.key_name and value_name are not used: the schema has
     /// the names. Throws: invalid_argument, and what segment::create throws.
     [[nodiscard]] static dynamic_hash_table create(std::string_view uri, const container_schema& schema,
-                                                   const hash_table_options& options) {
-        return dynamic_hash_table(std::make_shared<holdfast::segment>(detail::create_hash_table(uri, options, schema)));
+                                                   const hash_table_options& options, writers policy = writers::one) {
+        return dynamic_hash_table(
+            std::make_shared<holdfast::segment>(detail::create_hash_table(uri, options, schema, policy)), 0);
     }
-    /// Becomes the writer of an existing table: takes the lease and finishes what the last writer was killed in.
-    /// Throws: writer_alive, and what dynamic_hash_table_reader::attach throws; geometry_mismatch if the table is one
-    /// of many writers.
+    /// Becomes the writer of an existing table, or one of its many: takes the lease, or a writer slot, and finishes
+    /// what dead writers left undone. Throws: writer_alive (of many writers: all slots are taken), and what
+    /// dynamic_hash_table_reader::attach throws.
     [[nodiscard]] static dynamic_hash_table attach(std::string_view uri, const attach_options& options = {}) {
         return dynamic_hash_table(
-            std::make_shared<holdfast::segment>(segment::attach(uri, access::read_write, options)));
+            std::make_shared<holdfast::segment>(segment::attach(uri, access::read_write, options)),
+            detail::ns_of(options.lease_timeout));
     }
     [[nodiscard]] static dynamic_hash_table attach(const segment_descriptors& descriptors,
                                                    const attach_options& options = {}) {
         return dynamic_hash_table(
-            std::make_shared<holdfast::segment>(segment::attach(descriptors, access::read_write, options)));
+            std::make_shared<holdfast::segment>(segment::attach(descriptors, access::read_write, options)),
+            detail::ns_of(options.lease_timeout));
     }
     dynamic_hash_table(dynamic_hash_table&&) noexcept = default;
     dynamic_hash_table& operator=(dynamic_hash_table&&) noexcept = default;
@@ -221,6 +229,8 @@ class dynamic_hash_table : public detail::dynamic_hash_table_queries<dynamic_has
 
     /// A reader on this very mapping, for other threads. It keeps the mapping, and with it the lease, until it goes.
     [[nodiscard]] dynamic_hash_table_reader make_reader() const { return dynamic_hash_table_reader(segment_); }
+
+    // One of many writers may also be answered `contended`: another, stopped, one keeps what the operation needs.
 
     /// Adds an entry unless the key is there. Returns: ok, exists, full, read_only or corrupt.
     hash_table_result try_insert(std::span<const std::byte> key, std::span<const std::byte> value) {
@@ -238,13 +248,35 @@ class dynamic_hash_table : public detail::dynamic_hash_table_queries<dynamic_has
     hash_table_result erase(std::span<const std::byte> key) {
         check(key.size(), key_bytes(), "key");
         if (!segment_->writable()) return {outcome::read_only};
-        return detail::result_of(mutator_.erase(key.data()));
+        return mutator_.erase(key.data());
     }
-    /// Makes all overflow counters exact; see hash_table::recount().
+    /// Copies the key's value to `value`, calls change() -> bool and, if it says so, gives the key what `value` is
+    /// then; no other writer can change the entry meanwhile. change() must be short and leave the table alone.
+    /// Returns: ok, stale (change() said no), not_found, read_only or corrupt. Throws: what change throws; nothing is
+    /// changed.
+    template <class Change>
+    hash_table_result modify(std::span<const std::byte> key, std::span<std::byte> value, Change&& change) {
+        check(key.size(), key_bytes(), "key");
+        check(value.size(), value_bytes(), "value");
+        if (!segment_->writable()) return {outcome::read_only};
+        return mutator_.modify(key.data(), value.data(), std::forward<Change>(change));
+    }
+    /// Makes all overflow counters exact; see recount() of hash_table<K, V> and of hash_table<K, V, writers::many>.
     std::uint64_t recount() {
         if (!segment_->writable())
             throw error(errc::read_only, segment_->uri(), "the handle was inherited by fork; attach in this process");
-        return detail::recount(mutator_.bytes());
+        return mutator_.recount(*segment_);
+    }
+
+    /// As hash_table<K, V, writers::many>'s; of one writer nothing, and no effect.
+    [[nodiscard]] std::optional<hash_table_writer> blocked_by() const noexcept {
+        const auto* const shared = mutator_.many();
+        const std::optional<std::uint32_t> slot = shared != nullptr ? shared->blocked_by() : std::nullopt;
+        if (!slot) return std::nullopt;
+        return hash_table_writer{*slot, detail::pid_of_writer(mutator_.bytes(), *slot)};
+    }
+    void set_patience(std::chrono::nanoseconds patience) noexcept {
+        if (auto* const shared = mutator_.many()) shared->locks().set_patience(detail::ns_of(patience));
     }
 
     /// What attach() found and finished.
@@ -254,19 +286,15 @@ class dynamic_hash_table : public detail::dynamic_hash_table_queries<dynamic_has
     [[nodiscard]] const container_schema& schema() const noexcept { return schema_; }
 
  private:
-    using mutator = detail::hash_table_mutator<detail::runtime_node>;
     friend detail::dynamic_hash_table_queries<dynamic_hash_table>;
     friend detail::table_growth<dynamic_hash_table>;
     [[nodiscard]] const auto& finder_for_queries() const noexcept { return mutator_.finder(); }
 
-    explicit dynamic_hash_table(std::shared_ptr<holdfast::segment> mapping)
+    explicit dynamic_hash_table(std::shared_ptr<holdfast::segment> mapping, std::uint64_t timeout_ns = 0)
         : segment_(std::move(mapping)),
           geometry_(detail::geometry_of(*segment_)),
-          schema_(detail::schema_of_hash_table(*segment_, geometry_)) {
-        detail::require_policy(*segment_, writers::one);
-        const mutator::view view(segment_->body(), geometry_, detail::node_of(geometry_));
-        recovery_ = detail::recover(view);
-        mutator_ = mutator(view);
+          schema_(detail::schema_of_hash_table(*segment_, geometry_)),
+          recovery_(mutator_.attach(*segment_, {segment_->body(), geometry_, detail::node_of(geometry_)}, timeout_ns)) {
     }
 
     template <class Operation>
@@ -274,14 +302,14 @@ class dynamic_hash_table : public detail::dynamic_hash_table_queries<dynamic_has
         check(key.size(), key_bytes(), "key");
         check(value.size(), value_bytes(), "value");
         if (!segment_->writable()) return {outcome::read_only};
-        return detail::result_of(operation());
+        return operation();
     }
 
     std::shared_ptr<holdfast::segment> segment_;
     layout::hash_table_geometry geometry_;
     container_schema schema_;
+    detail::any_hash_table_mutator mutator_;
     hash_table_recovery recovery_;
-    mutator mutator_;
 };
 
 }  // namespace holdfast

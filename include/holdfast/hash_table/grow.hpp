@@ -30,6 +30,10 @@ namespace holdfast::detail {
 /// What the next generation of a table is made of. Throws: invalid_argument.
 [[nodiscard]] inline segment_spec next_generation(const segment& old, const layout::hash_table_geometry& g,
                                                   std::uint64_t entries, std::uint64_t capacity) {
+    if (g.writer_slots != 0)
+        throw error(errc::geometry_mismatch, old.uri(),
+                    "a table of many writers keeps the capacity that it was made with; save it, and restore it with "
+                    "another one (holdfast save, holdfast restore --capacity)");
     const container_schema schema = schema_of_hash_table(old, g);
     const layout::hash_table_request request{.capacity = capacity,
                                              .key_bytes = g.key_bytes,

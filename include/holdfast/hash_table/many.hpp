@@ -16,8 +16,6 @@
 // Protocol: hash_table/many_mutate.hpp.
 #pragma once
 
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -29,16 +27,9 @@
 
 #include "holdfast/detail/spans.hpp"
 #include "holdfast/hash_table.hpp"
-#include "holdfast/hash_table/many_mutate.hpp"
-#include "holdfast/hash_table/writer_slot.hpp"
+#include "holdfast/hash_table/many_attach.hpp"
 
 namespace holdfast {
-
-/// Who holds a writer slot, as it wrote itself down. For people and logs: nothing is decided by it.
-struct hash_table_writer {
-    std::uint32_t slot = 0;
-    std::uint64_t pid = 0;  ///< in its own pid namespace
-};
 
 /// One of many writers of a table. Reads it, too. Move-only.
 template <record_key K, record V>
@@ -128,6 +119,14 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
         return mutate([&] { return mutator_.erase(detail::bytes_of(key)); });
     }
 
+    /// Makes all overflow counters exact; see hash_table<K, V>::recount(). Throws: writer_alive while there is another
+    /// writer (later ones are kept out meanwhile), contended from within modify(), read_only, std::bad_alloc.
+    std::uint64_t recount() {
+        if (!segment_->writable())
+            throw error(errc::read_only, segment_->uri(), "the handle was inherited by fork; attach in this process");
+        return detail::recount_alone(*segment_, mutator_);
+    }
+
     /// How long an operation waits for a stopped or slow writer before it answers `contended`. 1 s unless set.
     void set_patience(std::chrono::nanoseconds patience) noexcept {
         mutator_.locks().set_patience(detail::ns_of(patience));
@@ -136,7 +135,7 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
     [[nodiscard]] std::optional<hash_table_writer> blocked_by() const noexcept {
         const std::optional<std::uint32_t> slot = mutator_.blocked_by();
         if (!slot) return std::nullopt;
-        return hash_table_writer{*slot, pid_in(*slot)};
+        return hash_table_writer{*slot, detail::pid_of_writer(mutator_.bytes(), *slot)};
     }
     /// This handle's writer slot.
     [[nodiscard]] std::uint32_t writer_slot() const noexcept { return mutator_.writer(); }
@@ -156,16 +155,10 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
 
     hash_table(std::shared_ptr<holdfast::segment> mapping, std::uint64_t timeout_ns)
         : segment_(std::move(mapping)), geometry_(detail::geometry_of(*segment_)) {
-        constexpr std::uint64_t patience_ns = 1'000'000'000;
         detail::require_schema(*segment_, geometry_, detail::schema_of_types<K, V>("key", "value"), access::read_write);
         detail::require_policy(*segment_, writers::many);
         const typename mutator::view view(segment_->body(), geometry_, {});
-        const std::uint32_t slot = detail::claim_writer_slot(*segment_, view.writers, timeout_ns);
-        const detail::writer_slot_locks locks(segment_->lease_descriptor(), patience_ns);
-        recovery_ = detail::recover_as(view, slot, locks);
-        detail::store_release<std::uint64_t>(view.journal_at(slot) + layout::journal_pid_offset,
-                                             static_cast<std::uint64_t>(::getpid()));
-        mutator_ = mutator(view, slot, locks);
+        recovery_ = detail::join_writers(*segment_, view, timeout_ns, mutator_);
     }
 
     template <class Operation>
@@ -198,10 +191,6 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
         });
         if (done != nullptr) *done = r;
         return r ? before : std::nullopt;
-    }
-    [[nodiscard]] std::uint64_t pid_in(std::uint32_t slot) const noexcept {
-        // Relaxed: a report.
-        return detail::load_relaxed<std::uint64_t>(mutator_.bytes().journal_at(slot) + layout::journal_pid_offset);
     }
 
     std::shared_ptr<holdfast::segment> segment_;

@@ -201,6 +201,8 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
     }
 
     [[nodiscard]] std::uint32_t writer() const noexcept { return writer_; }
+    /// Whether a change() of modify() is running.
+    [[nodiscard]] bool is_changing() const noexcept { return inside_; }
     [[nodiscard]] Locks& locks() noexcept { return locks_; }
     /// Whose stripe the last operation that answered `contended` waited for; nothing where it was never the same for
     /// long.
