@@ -9,6 +9,7 @@
 #include "cli/program.hpp"
 #include "cli/progress.hpp"
 #include "cli/write_access.hpp"
+#include "holdfast/layout/hash_table_layout.hpp"
 #include "holdfast/layout/snapshot_layout.hpp"
 #include "holdfast/segment/lease.hpp"
 #include "inspect/loader.hpp"
@@ -27,6 +28,7 @@ struct options {
     std::string format;
     std::string into;
     std::uint64_t capacity = 0;
+    std::uint64_t writer_slots = 0;
     std::uint64_t slots = 0;
     std::uint64_t pinned_readers = 0;
     bool skip_bad = false;
@@ -86,6 +88,7 @@ struct options {
     all.allow_empty = chosen.allow_empty;
     all.merge = chosen.merge;
     all.capacity = chosen.capacity;
+    all.writer_slots = small("--writer-slots", chosen.writer_slots, layout::writer_slots_max);
     all.slots = small("--slots", chosen.slots, layout::snapshot_slots_max);
     all.pinned_readers = small("--pinned-readers", chosen.pinned_readers, layout::snapshot_slots_max - 2);
     all.attach = chosen.access.options();
@@ -153,6 +156,8 @@ void add_load(command_line& line) {
         .flag("--allow-empty", chosen->allow_empty, "let a file without records empty a snapshot that is there")
         .flag("--merge", chosen->merge, "add to a hash table that is there, replacing values of equal keys")
         .option("--capacity", chosen->capacity, "N", "records to make room for; default: a quarter more than there are")
+        .option("--writer-slots", chosen->writer_slots, "N",
+                "hash table: for so many writers at once, 1024 at most; default: for one")
         .option("--slots", chosen->slots, "N", "snapshot: versions kept; default 4")
         .option("--pinned-readers", chosen->pinned_readers, "N", "snapshot: places for registered readers; default 0")
         .flag("--json", chosen->json, "print what was done as a JSON object")

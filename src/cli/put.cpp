@@ -72,6 +72,15 @@ template <class Result>
     return key;
 }
 
+[[noreturn]] void refuse_contended(const dynamic_hash_table& table) {
+    const std::optional<hash_table_writer> other = table.blocked_by();
+    throw error(
+        errc::contended, table.segment().uri(),
+        detail::concat("another writer", other ? detail::concat(" (process ", other->pid, ")") : std::string(),
+                       " holds that part of the table and does not go on; nothing was changed: let it go on, or "
+                       "end it, and try again"));
+}
+
 int report(const hash_table_result& result, const dynamic_hash_table& table, const options& chosen) {
     const std::string& uri = table.segment().uri();
     switch (result.status) {
@@ -79,7 +88,12 @@ int report(const hash_table_result& result, const dynamic_hash_table& table, con
         case outcome::exists:
         case outcome::not_found: return tell(name_of(result), uri, table.size(), chosen);
         case outcome::full:
-            throw error(errc::no_space, uri, "the table is full; erase entries, or make room (holdfast grow)");
+            throw error(errc::no_space, uri,
+                        table.geometry().writer_slots == 0
+                            ? "the table is full; erase entries, or make room (holdfast grow)"
+                            : "the table is full; erase entries, or save it and restore it with more room (holdfast "
+                              "restore --capacity)");
+        case outcome::contended: refuse_contended(table);
         default: refuse_damaged(uri);
     }
 }
@@ -89,13 +103,16 @@ int put_into_table(const options& chosen) {
     const inspect::entry_codec codec(table.schema());
     const std::vector<std::byte> key = read_key(table, codec, chosen.key);
     std::vector<std::byte> value(codec.value_bytes());
-    if (chosen.change && !table.find(key, value)) return report({outcome::not_found}, table, chosen);
-    const auto reason = chosen.change ? codec.change_value(chosen.value, value) : codec.read_value(chosen.value, value);
+    std::optional<std::string> reason;
+    hash_table_result result;
+    if (chosen.change)
+        result = table.modify(key, value, [&] { return !(reason = codec.change_value(chosen.value, value)); });
+    else
+        reason = codec.read_value(chosen.value, value);
     if (reason)
         throw error(errc::invalid_argument, table.segment().uri(),
                     detail::concat("the value is none of this table's: ", *reason));
-    const hash_table_result result =
-        chosen.only_new ? table.try_insert(key, value) : table.insert_or_assign(key, value);
+    if (!chosen.change) result = chosen.only_new ? table.try_insert(key, value) : table.insert_or_assign(key, value);
     return report(result, table, chosen);
 }
 
@@ -168,7 +185,8 @@ int put_entry(const options& chosen) {
 int erase_entry(const options& chosen) { return is_map(chosen) ? erase_from_map(chosen) : erase_from_table(chosen); }
 
 constexpr const char* lease_note =
-    "Takes the segment's lease for the moment, so it is refused (5) while another process writes it.";
+    "Takes the segment's lease for the moment, so it is refused (5) while another process writes it. A table of many\n"
+    "writers is changed beside the others; one that is stopped and holds the entry is waited for, 1 s at most (8).";
 
 }  // namespace
 

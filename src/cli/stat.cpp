@@ -27,6 +27,7 @@ void add_part(text_list& list, const char* title, const std::optional<record_sch
 [[nodiscard]] std::string lease_text(const inspect::description& d) {
     std::string text(inspect::lease_name(d.lease));
     if (d.info && d.info->policy == writers::many) text += ", shared by many writers";
+    if (d.contents.writer_slots) text += format(" ({} at once)", *d.contents.writer_slots);
     if (d.owner.pid != 0)
         text += format("; last taken by process {}{} at {}", d.owner.pid, d.owner_alive ? " (running)" : " (gone)",
                        inspect::time_of(d.owner.since_ns));

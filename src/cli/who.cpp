@@ -26,10 +26,21 @@ struct options {
     return text + format("; last taken by process {}, now gone, at {}", who.owner.pid, since);
 }
 
+[[nodiscard]] std::string writers_text(const inspect::usage& who) {
+    std::string text = format("{} of {} slots", who.writers.size(), who.writer_slots);
+    const char* before = ": process ";
+    for (const hash_table_writer& w : who.writers) {
+        text += before + std::to_string(w.pid);
+        before = ", ";
+    }
+    return text;
+}
+
 void print(const inspect::usage& who) {
     text_list list;
     list.add("segment", who.uri);
     list.add("lease", writer_text(who));
+    if (who.writer_slots != 0) list.add("writers", writers_text(who));
     if (who.reader_slots != 0)
         list.add("readers", format("{} registered of {} slots", who.readers.size(), who.reader_slots));
     list.print();

@@ -22,6 +22,7 @@ namespace {
     contents c;
     c.size = detail::hash_table_finder(view).size();
     c.capacity = g.capacity;
+    if (g.writer_slots != 0) c.writer_slots = g.writer_slots;
     return c;
 }
 

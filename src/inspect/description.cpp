@@ -85,6 +85,7 @@ void append_contents(json_out& out, const contents& c) {
     else
         out.key("payload").null();
     out.member("range_end", c.range_end).member("used_bytes", c.used_bytes).member("room_bytes", c.room_bytes);
+    out.member("writer_slots", c.writer_slots);
 }
 
 void append_lease(json_out& out, const description& d) {

@@ -51,12 +51,14 @@ using table_mutator = detail::hash_table_mutator<detail::runtime_node>;
 
 /// Makes a table of the staged records, whole at once.
 [[nodiscard]] segment create_table(std::string_view uri, std::uint64_t capacity, const load_job& job,
-                                   const staged_records& all) {
+                                   const staged_records& all, writers policy = writers::one) {
     hash_table_options wanted;
     wanted.capacity = capacity;
     wanted.segment = job.options.create;
+    wanted.writer_slots = job.options.writer_slots;
     return detail::create_hash_table(
-        uri, wanted, job.schema().schema, [&](std::span<std::byte> body, const layout::hash_table_geometry& g) {
+        uri, wanted, job.schema().schema,
+        [&](std::span<std::byte> body, const layout::hash_table_geometry& g) {
             table_mutator table(table_mutator::view(body, g, detail::node_of(g)));
             for (std::uint64_t i = 0; i < job.report.records; ++i) {
                 const table_mutator::result result = table.try_insert(all.key(i).data(), all.value(i).data());
@@ -65,7 +67,22 @@ using table_mutator = detail::hash_table_mutator<detail::runtime_node>;
                     throw error(errc::no_space, job.uri,
                                 detail::concat("the table is full after ", i, " records; raise --capacity"));
             }
-        });
+        },
+        policy);
+}
+
+/// Why a record was refused behind `added` others.
+[[noreturn]] void refuse_rest(const load_job& job, outcome why, std::uint64_t added) {
+    const std::string done = detail::concat(added, " of ", job.report.records, " records are in the table, ");
+    if (why == outcome::contended)
+        throw error(errc::contended, job.uri,
+                    done +
+                        "the next waits for another writer that does not go on; end that one (holdfast who shows "
+                        "it) and load once more");
+    if (why == outcome::full)
+        throw error(errc::no_space, job.uri,
+                    done + "and others filled it meanwhile; erase entries, or make it anew with more room");
+    throw error(errc::corrupt, job.uri, done + "the next was refused; holdfast verify says what is wrong");
 }
 
 void merge(load_job& job, const staged_records& all, dynamic_hash_table& table) {
@@ -76,11 +93,13 @@ void merge(load_job& job, const staged_records& all, dynamic_hash_table& table) 
     if (table.size() + fresh > table.capacity())
         throw error(errc::no_space, job.uri,
                     detail::concat("the table has ", table.size(), " entries of ", table.capacity(),
-                                   " and the file adds ", fresh, "; make room first (holdfast grow)"));
+                                   " and the file adds ", fresh,
+                                   table.geometry().writer_slots == 0
+                                       ? "; make room first (holdfast grow)"
+                                       : "; save it and restore it with more room (holdfast restore --capacity)"));
     for (std::uint64_t i = 0; i < job.report.records; ++i)
-        if (!table.insert_or_assign(all.key(i), all.value(i)))
-            throw error(errc::corrupt, job.uri,
-                        detail::concat("the table refused record ", i, "; holdfast verify says what is wrong"));
+        if (const hash_table_result done = table.insert_or_assign(all.key(i), all.value(i)); !done)
+            refuse_rest(job, done.status, i);
 }
 
 }  // namespace
@@ -89,7 +108,8 @@ void load_table(load_job& job) {
     job.report.kind = container_kind::hash_table;
     if (job.report.created) {
         const staged_records all = stage(job);
-        job.report.bytes = create_table(job.uri, job.capacity(), job, all).info().total_bytes;
+        const writers policy = job.options.writer_slots != 0 ? writers::many : writers::one;
+        job.report.bytes = create_table(job.uri, job.capacity(), job, all, policy).info().total_bytes;
         return;
     }
     // Taken before the file is read: a living writer is told at once, not after a minute.

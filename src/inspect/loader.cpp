@@ -82,7 +82,11 @@ load_report load(std::string_view uri, const std::string& file, const load_optio
     load_job job(d.uri, lines, format, options, stored);
     if (stored) require_same(job, *stored);
     job.report.created = !existing;
-    switch (chosen_target(job, existing)) {
+    const load_target target = chosen_target(job, existing);
+    if (options.writer_slots != 0 && (existing || target != load_target::hash_table))
+        throw error(errc::invalid_argument, job.uri,
+                    "writer slots are chosen when a hash table is made; leave them out here");
+    switch (target) {
         case load_target::automatic:
         case load_target::hash_table: load_table(job); break;
         case load_target::sorted_index: load_index(job); break;

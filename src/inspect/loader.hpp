@@ -3,7 +3,8 @@
 //
 // (I1) The whole file is read and checked before anything is published: a file that is refused changes nothing. A new
 // segment appears with its records in it; a snapshot goes from one whole index to the next. Only a merge into an
-// existing table is visible record by record; it begins after the file was checked.
+// existing table is visible record by record; it begins after the file was checked. Beside other writers of the table
+// it may stop in between, and says where.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +42,7 @@ struct load_options {
     bool skip_bad = false;             ///< leave out lines that cannot be read; contradicting records always stop
     bool merge = false;                ///< allow adding to, and overwriting in, an existing hash table
     std::uint64_t capacity = 0;        ///< records to make room for; 0: a quarter more than the file has
+    std::uint32_t writer_slots = 0;    ///< of a new hash table: how many may write at once; 0: one, without locks
     std::uint32_t slots = 0;           ///< snapshot: versions kept; 0: 4, or more for pinned readers
     std::uint32_t pinned_readers = 0;  ///< snapshot: registered readers there may be
     create_options create{};           ///< of a new segment

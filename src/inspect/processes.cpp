@@ -12,8 +12,11 @@
 #include <memory>
 #include <optional>
 
+#include "holdfast/hash_table/attach.hpp"
+#include "holdfast/hash_table/many_attach.hpp"
 #include "holdfast/memory/lock.hpp"
 #include "holdfast/segment/peers_file.hpp"
+#include "inspect/attach.hpp"
 
 namespace holdfast::inspect {
 
@@ -140,6 +143,20 @@ void look_at_descriptors(const std::string& process, const file_ids& ids, attach
     return living;
 }
 
+/// Which writer slots of a table of many writers living processes hold. How many there are comes from the validated
+/// header.
+void add_writers(usage& into, const memory::uri& name, const segment& s) {
+    const layout::hash_table_geometry g = detail::geometry_of(s);
+    into.writer_slots = static_cast<std::uint32_t>(g.writer_slots);
+    const memory::descriptor file =
+        memory::open_at(AT_FDCWD, detail::places_of(name).lease().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    if (!file) return;
+    const detail::table_view<const std::byte, detail::runtime_node> view(s.bytes(), g, {g.key_bytes, g.value_bytes});
+    for (std::uint32_t slot = 0; slot < into.writer_slots; ++slot)
+        if (memory::locked_elsewhere(file.get(), detail::writer_slot_byte(slot)))
+            into.writers.push_back({slot, detail::pid_of_writer(view, slot)});
+}
+
 }  // namespace
 
 usage usage_of(std::string_view uri) {
@@ -158,6 +175,8 @@ usage usage_of(std::string_view uri) {
         const std::uint32_t first = d.info->kind == container_kind::broadcast && d.info->peer_slots != 0 ? 1 : 0;
         result.reader_slots = d.info->kind == container_kind::queue ? 1 : d.info->peer_slots - first;
         result.readers = living_readers(name, first, result.reader_slots);
+        if (d.info->kind == container_kind::hash_table && d.info->policy == writers::many && !d.problem)
+            add_writers(result, name, *attach_to_look(uri));
     }
     result.processes = processes_of(ids_of(name));
     return result;
@@ -169,6 +188,10 @@ void append_json(json_out& out, const usage& who) {
     out.member("command", who.owner_command).member("since", time_of(who.owner.since_ns)).end_object();
     out.key("readers").begin_object().member("slots", who.reader_slots).key("alive").begin_array();
     for (const std::uint32_t slot : who.readers) out.number(slot);
+    out.end_array().end_object().key("writers").begin_object().member("slots", who.writer_slots);
+    out.key("alive").begin_array();
+    for (const hash_table_writer& w : who.writers)
+        out.begin_object().member("slot", w.slot).member("pid", w.pid).end_object();
     out.end_array().end_object().key("processes").begin_array();
     for (const attached_process& p : who.processes) {
         out.begin_object().member("pid", p.pid).member("command", p.command);

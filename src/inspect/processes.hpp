@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "holdfast/hash_table/result.hpp"
 #include "inspect/description.hpp"
 
 namespace holdfast::inspect {
@@ -33,6 +34,8 @@ struct usage {
     std::string owner_command;           ///< of the living owner; printable
     std::vector<std::uint32_t> readers;  ///< slots of NAME.peers whose holder lives
     std::uint32_t reader_slots = 0;
+    std::vector<hash_table_writer> writers;  ///< of a table of many writers: slots whose holder lives
+    std::uint32_t writer_slots = 0;
     std::vector<attached_process> processes;  ///< by pid; this process is left out
 };
 

@@ -56,8 +56,12 @@ void require_index(const saved_reader& file, std::span<const std::byte> bytes, c
     hash_table_options wanted;
     wanted.capacity = options.capacity != 0 ? options.capacity : file.header().parameters[0];
     wanted.segment = options.create;
+    const std::uint64_t slots = file.header().parameters[1];
+    if (slots > layout::writer_slots_max) refuse_contents(file, "its number of writer slots is out of range");
+    if (slots != 0) wanted.writer_slots = static_cast<std::uint32_t>(slots);
     return detail::create_hash_table(
-        uri, wanted, schema_of(file), [&](std::span<std::byte> body, const layout::hash_table_geometry& g) {
+        uri, wanted, schema_of(file),
+        [&](std::span<std::byte> body, const layout::hash_table_geometry& g) {
             mutator table(mutator::view(body, g, detail::node_of(g)));
             const std::size_t record = g.key_bytes + g.value_bytes;
             while (const auto section = file.next()) {
@@ -72,7 +76,8 @@ void require_index(const saved_reader& file, std::span<const std::byte> bytes, c
                 }
                 if (options.progress) options.progress(file.items());
             }
-        });
+        },
+        slots != 0 ? writers::many : writers::one);
 }
 
 [[nodiscard]] segment restore_map(saved_reader& file, std::string_view uri, const restore_options& options) {

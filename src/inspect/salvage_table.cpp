@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // salvage_table.cpp - entries of a hash table by their regions of 416 slots: the checksum of a region vouches for all
 // keys and values in it, whatever became of their tags; or for all but one word, or one slot, that it tells. A new
-// table is filled with them, so tags, counters, size and journal of the old one need not be right.
+// table is filled with them, so tags, counters, sizes, journals and stripes of the old one need not be right. One of
+// many writers is made the same way: at rest it needs no lock, and the first journal counts for all.
+#include <algorithm>
 #include <array>
-#include <optional>
+#include <span>
+#include <vector>
 
 #include "holdfast/detail/concat.hpp"
 #include "holdfast/hash_table/dynamic.hpp"
@@ -24,8 +27,8 @@ constexpr std::uint64_t region_slots = layout::buckets_per_region * layout::tags
 class table_region {
  public:
     /// `expected`: what the region's checksum may be.
-    table_region(const table_bytes& view, std::uint64_t region, std::array<std::uint64_t, 2> expected)
-        : view_(view), expected_(expected), first_(region * region_slots) {
+    table_region(const table_bytes& view, std::uint64_t region, std::vector<std::uint64_t> expected)
+        : view_(view), expected_(std::move(expected)), first_(region * region_slots) {
         slots_ = std::min(region_slots, view.slots() - first_);
         for (std::uint64_t i = 0; i < slots_; ++i) {
             holds_[i] = detail::is_key_tag(tag(i));
@@ -119,32 +122,41 @@ class table_region {
     [[nodiscard]] std::string place(std::uint64_t i) const { return detail::concat("slot ", first_ + i); }
 
     const table_bytes& view_;
-    std::array<std::uint64_t, 2> expected_;
+    std::vector<std::uint64_t> expected_;
     std::uint64_t first_;
     std::uint64_t slots_ = 0;
     std::uint64_t sum_ = 0;
     std::array<bool, region_slots> holds_{};
 };
 
-/// Finishes what a killed writer left. A word that damage made look like an operation makes it sign a checksum that is
-/// none: what stood there before is remembered.
-struct settled_table {
-    std::uint64_t region = ~std::uint64_t{0};
-    std::uint64_t digest = 0;
-
+/// Finishes what killed writers left. A word that damage made look like an operation makes it sign a checksum that is
+/// none: what stood there before is remembered. For the same reason no stripe is asked whose a slot was.
+class settled_table {
+ public:
     explicit settled_table(const table_bytes& view) {
+        if (!view.has_many_writers()) settle(view);
+        for (std::uint32_t writer = 0; writer < view.writers; ++writer) settle(view.as_writer(writer));
+    }
+    [[nodiscard]] std::vector<std::uint64_t> expected(const table_bytes& view, std::uint64_t number) const {
+        std::vector<std::uint64_t> sums{digest(view, number)};
+        for (const auto& [region, before] : before_)
+            if (region == number && std::ranges::find(sums, before) == sums.end()) sums.push_back(before);
+        return sums;
+    }
+
+ private:
+    void settle(const table_bytes& view) {
         const detail::hash_table_intent intent{
             detail::load_acquire<std::uint64_t>(view.journal + layout::journal_intent_offset)};
-        if (intent.is_open() && intent.slot() < view.slots()) {
-            region = intent.slot() / region_slots;
-            digest = detail::load_acquire<std::uint64_t>(view.digest_of(region * layout::buckets_per_region));
-        }
+        const std::uint64_t region = intent.slot() / region_slots;
+        if (intent.is_open() && intent.slot() < view.slots()) before_.emplace_back(region, digest(view, region));
         (void)detail::recover(view);
     }
-    [[nodiscard]] std::array<std::uint64_t, 2> expected(const table_bytes& view, std::uint64_t number) const {
-        const auto now = detail::load_acquire<std::uint64_t>(view.digest_of(number * layout::buckets_per_region));
-        return {now, number == region ? digest : now};
+    [[nodiscard]] static std::uint64_t digest(const table_bytes& view, std::uint64_t region) {
+        return detail::load_acquire<std::uint64_t>(view.digest_of(region * layout::buckets_per_region));
     }
+
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> before_;  // region, and its digest before it was settled
 };
 
 }  // namespace
@@ -152,9 +164,8 @@ struct settled_table {
 void salvage_table(const damaged_segment& from, std::span<std::byte> to, salvage_log& log) {
     layout::hash_table_geometry g;
     require_geometry(from, layout::read_hash_table_geometry(from.spec().geometry, to.size(), g));
-    if (g.writer_slots != 0)
-        throw error(errc::unsupported, from.uri(),
-                    "tables of many writers are not repaired; dump what can be read (holdfast dump) and load it anew");
+    if ((from.spec().policy == writers::many) != (g.writer_slots != 0))
+        require_geometry(from, "policy and writer slots contradict each other");
     const table_bytes old(from.body(), g, detail::node_of(g));
     table_writer made(table_bytes(to, g, detail::node_of(g)));
     const settled_table settled(old);

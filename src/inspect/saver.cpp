@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // saver.cpp - what each kind puts into a saved file. The parameters of saved_header:
 //   array         0 size
-//   hash_table    0 capacity
+//   hash_table    0 capacity, 1 writer slots (0: of one writer)
 //   hash_map      0 capacity, 1 units of the store, 2 bytes of a unit, 3 whether it evicts; its items: saved_map_entry
 //   snapshot      0 slots, 1 slot_bytes, 2 payload format, 3 bytes of the object + 1 (0: none), 4-15 payload's words
 //   sorted_index  0-3 shape of the keys, 4 bytes of the image
@@ -44,6 +44,7 @@ saved_writer save_table(const std::shared_ptr<const segment>& s, const saved_wri
     const dynamic_hash_table_reader table(s);
     saved_header header = header_of(*s);
     header.parameters[0] = std::max(table.capacity(), table.size());  // it may hold more than was asked for
+    header.parameters[1] = table.geometry().writer_slots;
     saved_writer file(out, header, s->info().schema);
     std::vector<std::byte> record(table.key_bytes() + table.value_bytes());
     for (const dynamic_hash_table_entry& entry : table) {

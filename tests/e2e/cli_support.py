@@ -159,11 +159,13 @@ class WithTables(CommandLine):
         return name
 
     @contextlib.contextmanager
-    def living_writer(self, name):
-        """Holds the lease as a writer does: an exclusive lock of the open file description on byte 0."""
+    def living_writer(self, name, slot=None):
+        """Holds the lease as a writer does: an exclusive lock of the open file description on byte 0; as one of many a shared one, and its slot's."""
         f_ofd_setlk = 37  # fcntl(2); Python's fcntl has no name for it before 3.9
+        locks = [(fcntl.F_WRLCK, 0)] if slot is None else [(fcntl.F_RDLCK, 0), (fcntl.F_WRLCK, 1 + slot)]
         with open(f"/dev/shm/{name}.lease", "r+b") as lease:
-            fcntl.fcntl(lease, f_ofd_setlk, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+            for kind, byte in locks:
+                fcntl.fcntl(lease, f_ofd_setlk, struct.pack("hhqqi4x", kind, os.SEEK_SET, byte, 1, 0))
             yield
 
 

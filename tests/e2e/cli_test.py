@@ -62,7 +62,7 @@ class Usage(WithTables):
 
 class Looking(WithTables):
     STAT_KEYS = ["allocated_bytes", "bytes", "capacity", "created", "fields", "gid", "kind", "layout", "lease", "mode", "pages",
-                 "payload", "peer_slots", "problem", "range_end", "registered", "room_bytes", "schema", "size", "uid", "uri", "used_bytes", "version", "writers"]
+                 "payload", "peer_slots", "problem", "range_end", "registered", "room_bytes", "schema", "size", "uid", "uri", "used_bytes", "version", "writer_slots", "writers"]
 
     def test_stat_of_an_index(self):
         shape = self.json("stat", self.load_geo())
@@ -129,7 +129,7 @@ class Looking(WithTables):
     def test_who(self):
         name = self.load_geo()
         shape = self.json("who", name)
-        self.assertEqual(sorted(shape), ["lease", "processes", "readers", "uri"])
+        self.assertEqual(sorted(shape), ["lease", "processes", "readers", "uri", "writers"])
         self.assertEqual(sorted(shape["lease"]), ["command", "pid", "running", "since", "state"])
         self.assertEqual(shape["readers"], {"slots": 0, "alive": []})
         self.assertEqual((shape["lease"]["state"], shape["lease"]["running"], shape["processes"]), ("free", False, []))

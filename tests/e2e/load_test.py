@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 
-from cli_support import ABSENT, BAD_INPUT, GEO, GEO_SCHEMA, NEGATIVE, NO_ROOM, OK, REFUSED, TABLE_SCHEMA, UNUSABLE, USAGE, WithTables, main
+from cli_support import ABSENT, BAD_INPUT, GEO, GEO_SCHEMA, NEGATIVE, NO_ROOM, OK, REFUSED, TABLE, TABLE_SCHEMA, UNUSABLE, USAGE, WithTables, main
 
 
 class Loading(WithTables):
@@ -146,6 +146,45 @@ class Loading(WithTables):
         many = self.file("".join(f"{i},a,1,2026-01-01T00:00:00Z\n" for i in range(100, 1000)), "many.csv")
         self.expect(NO_ROOM, "load", name, many, "--merge")
         self.assertEqual(self.json("stat", name)["size"], 4)
+
+    def test_a_table_of_many_writers(self):
+        name = self.name("many")
+        self.assertIn("--writer-slots", self.expect(USAGE, "load", name, self.file(TABLE), "--schema", TABLE_SCHEMA, "--writer-slots", "1025").stderr)
+        self.expect(USAGE, "load", name, self.file(GEO), "--schema", GEO_SCHEMA, "--writer-slots", "2")
+        self.expect(OK, "load", name, self.file(TABLE), "--schema", TABLE_SCHEMA, "--writer-slots", "2", "--capacity", "8")
+        shape = self.json("stat", name)
+        self.assertEqual((shape["writers"], shape["writer_slots"], shape["size"]), ("many", 2, 3))
+        self.assertIn("2 at once", self.expect(OK, "stat", name).stdout)
+        self.expect(USAGE, "load", name, self.file(TABLE), "--merge", "--writer-slots", "2")
+        more = self.file("id,name,score,seen\n3,three,3,2026-01-01T00:00:00Z\n4,four,4,2026-01-01T00:00:00Z\n", "more.csv")
+        with self.living_writer(name, slot=0):
+            who = self.json("who", name)
+            self.assertEqual((who["lease"]["state"], who["writers"]["slots"], [w["slot"] for w in who["writers"]["alive"]]), ("held", 2, [0]))
+            self.assertRegex(self.expect(OK, "who", name).stdout, r"writers +1 of 2 slots: process \d+")
+            self.assertEqual(self.json("put", name, "7", "new,1,2026-01-01T00:00:00Z"), {"uri": "posix:/" + name, "result": "inserted", "size": 4})
+            self.assertEqual(self.json("put", name, "7", "score=9", "--change")["result"], "updated")
+            self.assertEqual(json.loads(self.expect(OK, "get", name, "7").stdout)["score"], 9)
+            self.expect(USAGE, "put", name, "7", "score=none", "--change")
+            self.expect(NEGATIVE, "put", name, "99", "score=9", "--change")
+            self.expect(NEGATIVE, "put", name, "7", "new,1,2026-01-01T00:00:00Z", "--new")
+            self.assertEqual(self.json("del", name, "7")["size"], 3)
+            self.expect(NEGATIVE, "del", name, "7")
+            self.assertEqual(self.json("load", name, more, "--merge")["records"], 2)
+            self.assertEqual(self.json("stat", name)["size"], 4)
+            saved = str(self.folder / "saved")
+            self.assertEqual(self.json("save", name, saved)["items"], 4)
+            self.expect(REFUSED, "repair", name)
+            with self.living_writer(name, slot=1):
+                self.assertIn("2 writer slots", self.expect(REFUSED, "put", name, "7", "new,1,2026-01-01T00:00:00Z").stderr)
+        self.assertEqual(self.json("who", name)["writers"], {"slots": 2, "alive": []})
+        self.assertIn("restore --capacity", self.expect(UNUSABLE, "grow", name, "--capacity", "100").stderr)
+        self.assertEqual(self.json("restore", saved, self.name("copy"), "--capacity", "100")["items"], 4)
+        shape = self.json("stat", self.name("copy"))
+        self.assertEqual((shape["writer_slots"], shape["size"], shape["capacity"]), (2, 4, 100))
+        many = self.file("".join(f"{i},a,1,2026-01-01T00:00:00Z\n" for i in range(100, 1000)), "many.csv")
+        self.assertIn("restore --capacity", self.expect(NO_ROOM, "load", name, many, "--merge").stderr)
+        self.expect(OK, "verify", name, self.name("copy"))
+        self.expect(OK, "rm", name)
 
     def test_an_index_is_made_once(self):
         name = self.name()

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "holdfast/hash_table.hpp"
+#include "holdfast/hash_table/many.hpp"
 #include "holdfast/snapshot.hpp"
 #include "holdfast/sorted_index.hpp"
 #include "inspect/saver.hpp"
@@ -93,6 +94,67 @@ TEST_F(Save, AHashTableComesBackEntryByEntry) {
     EXPECT_EQ(larger.capacity(), 2 * count);
     EXPECT_THROW(restore(text, "smaller", count / 2), error);
     EXPECT_THROW(restore(text, "copy"), error);  // never over one that is there
+}
+
+// Saved beside its writers, it comes back as what it was: one that many may write.
+TEST_F(Save, ATableOfManyWritersComesBackWithItsWriterSlots) {
+    using many = hash_table<u64, u64, writers::many>;
+    const std::string uri = folder.file_uri("t");
+    auto first = many::create(uri, {.capacity = 1000, .writer_slots = 3});
+    auto second = many::attach(uri);
+    for (u64 key = 0; key < 900; ++key) ASSERT_TRUE((key % 2 == 0 ? first : second).try_insert(key, 2 * key));
+    const std::string text = save(uri);
+    EXPECT_EQ(restore(text, "copy").items, 900U);
+    EXPECT_TRUE(inspect::verify(folder.file_uri("copy")).intact());
+    auto one = many::attach(folder.file_uri("copy")), two = many::attach(folder.file_uri("copy"));
+    EXPECT_EQ(one.geometry().writer_slots, 3U);
+    EXPECT_EQ(one.size(), 900U);
+    for (u64 key = 0; key < 900; ++key) ASSERT_EQ((key % 2 == 0 ? one : two).fetch_add(key, u64{1}), 2 * key);
+    EXPECT_TRUE(two.erase(1));
+    EXPECT_EQ(one.size(), 899U);
+    (void)restore(text, "larger", 5000);
+    EXPECT_EQ(many::attach(folder.file_uri("larger")).capacity(), 5000U);
+    std::string hostile = text;  // a number of slots that none has, under a checksum that does not hold
+    hostile[64 + 1] = 9;
+    expect_refused(hostile, "writer slots");
+}
+
+// Those at work meanwhile change what is there, not that it is whole.
+TEST_F(Save, ATableOfManyWritersIsSavedWhileTheyWrite) {
+    using many = hash_table<u64, std::array<u64, 3>, writers::many>;
+    const std::string uri = folder.file_uri("t");
+    auto first = many::create(uri, {.capacity = 2000});
+    for (u64 key = 0; key < 1000; ++key) ASSERT_TRUE(first.try_insert(key, {key, key, key}));
+    std::atomic<bool> stop{false};
+    std::thread other([&] {
+        auto mine = many::attach(uri);
+        for (u64 n = 0; !stop; ++n) {
+            const u64 key = n % 500, stamp = key + 1000 * n;
+            (void)mine.insert_or_assign(key, {stamp, stamp, stamp});
+            (void)mine.insert_or_assign(1000 + n % 200, {n, n, n});
+            (void)mine.erase(1000 + (n + 100) % 200);
+        }
+    });
+    for (u64 round = 0; round < scaled(10); ++round) {
+        std::string text;
+        try {
+            text = save(uri);
+        } catch (const error& busy) {
+            EXPECT_EQ(busy.reason(), errc::contended) << busy.what();
+            continue;
+        }
+        const std::string name = "copy" + std::to_string(round);
+        (void)restore(text, name);
+        const auto copy = hash_table_reader<u64, std::array<u64, 3>>::attach(folder.file_uri(name));
+        for (u64 key = 0; key < 1000; ++key) {
+            const auto value = copy.find(key);
+            ASSERT_TRUE(value && (*value)[0] == (*value)[1] && (*value)[1] == (*value)[2]) << key;
+            ASSERT_TRUE(key < 500 ? (*value)[0] % 500 == key : (*value)[0] == key) << key;
+        }
+        EXPECT_TRUE(inspect::verify(folder.file_uri(name)).intact());
+    }
+    stop = true;
+    other.join();
 }
 
 TEST_F(Save, EmptyOnesComeBackEmpty) {
