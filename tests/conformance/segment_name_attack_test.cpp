@@ -3,6 +3,7 @@
 // waited for or overwritten: unsafe_file, and what was planted stays as it was.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/ptrace.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -23,6 +25,7 @@
 #include "support/process.hpp"
 #include "support/scale.hpp"
 #include "support/segment_tools.hpp"
+#include "support/single_step.hpp"
 
 namespace {
 
@@ -143,6 +146,54 @@ TEST_P(NameAttack, InTheRegistryIsInNobodysWay) {
     if (refused) {
         EXPECT_EQ(refused->code, errc::io);
         EXPECT_NE(refused->text.find(folder), std::string::npos) << refused->text;
+    }
+}
+
+class RegistryRace : public segment_test {
+ protected:
+    // Registers in a child that is stopped at the n-th entry or exit of a system call, for the swap if the directory
+    // stands by then, and goes on. Returns: false where there are fewer of them.
+    [[nodiscard]] bool swap_at(std::uint64_t stop, bool link) {
+        const scoped_environment there("HOLDFAST_REGISTRY", folder_);
+        const memory::uri name = memory::uri::parse("posix:/some");
+        shared_image control(4096);
+        rig::traced_child child(control, [&] { return registry::add(name) ? 1 : 0; });
+        std::uint64_t stops = 0;
+        while (stops < stop && child.phase() <= rig::step_phase::inside && child.resume(PTRACE_SYSCALL))
+            if (child.phase() == rig::step_phase::inside) ++stops;
+        const bool reached = stops == stop && child.phase() == rig::step_phase::inside;
+        if (reached && ::rename(folder_.c_str(), away_.c_str()) == 0) {
+            const auto take_place = link ? ::symlink : ::rename;
+            EXPECT_EQ(take_place(private_.c_str(), folder_.c_str()), 0);
+        }
+        while (child.alive() && child.resume(PTRACE_CONT)) continue;
+        return reached;
+    }
+    unique_directory place_{"registry"};
+    std::string folder_ = place_.file("registry"), away_ = place_.file("away"), private_ = place_.file("private");
+};
+
+// Somebody who may rename beside the registry puts another directory, or a link to one, in its place between any two
+// system calls of the process that makes it: that one keeps its mode and gets no entry.
+TEST_F(RegistryRace, ADirectoryThatTakesThePlaceOfTheRegistryKeepsItsMode) {
+    if (sanitized || !can_trace()) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
+    for (const bool link : {true, false}) {
+        if (!link && !is_root()) continue;  // a directory of somebody else's
+        std::uint64_t stops = 0;
+        for (bool reached = true; reached; ++stops) {
+            ASSERT_EQ(::mkdir(private_.c_str(), 0700), 0);
+            if (!link) {
+                ASSERT_EQ(::chown(private_.c_str(), stranger, stranger), 0);
+            }
+            reached = swap_at(stops + 1, link);
+            const std::string& now = std::filesystem::exists(private_) ? private_ : folder_;
+            struct stat status{};
+            ASSERT_EQ(::stat(now.c_str(), &status), 0);
+            EXPECT_EQ(status.st_mode & 07777U, 0700U) << (link ? "by a link" : "by a directory") << ", stop " << stops;
+            EXPECT_TRUE(std::filesystem::is_empty(now)) << (link ? "by a link" : "by a directory");
+            for (const std::string& path : {folder_, away_, private_}) std::filesystem::remove_all(path);
+        }
+        EXPECT_GT(stops, 6U);
     }
 }
 

@@ -2,10 +2,12 @@
 // registry.hpp - where named segments are found: a directory with one symbolic link each.
 //
 // $HOLDFAST_REGISTRY if set, else /run/holdfast for root, else $XDG_RUNTIME_DIR/holdfast. Entries are hints: whoever
-// lists them checks each by attaching. Not being able to register never fails a creation.
+// lists them checks each by attaching. Not being able to register never fails a creation. The directory itself is no
+// symbolic link: what stands there as one is listed, and nothing is added to it.
 #pragma once
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +22,7 @@
 #include <vector>
 
 #include "holdfast/error.hpp"
+#include "holdfast/memory/descriptor.hpp"
 #include "holdfast/memory/uri.hpp"
 
 namespace holdfast::registry {
@@ -78,8 +81,22 @@ namespace detail {
     return name;
 }
 
+[[nodiscard]] inline std::string entry_name(const memory::uri& name) { return encode(absolute(name).text()); }
 [[nodiscard]] inline std::string entry_path(const std::string& directory, const memory::uri& name) {
-    return directory + "/" + encode(absolute(name).text());
+    return directory + "/" + entry_name(name);
+}
+
+/// The directory, made where nothing is, to put an entry into; empty where there is none or it is a symbolic link.
+/// What was made may be swapped for something else before it is opened: only a directory of our own gets its mode, by
+/// descriptor.
+[[nodiscard]] inline memory::descriptor open_directory(const std::string& folder) {
+    const bool made = ::mkdir(folder.c_str(), 0755) == 0;
+    memory::descriptor handle = memory::open_at(AT_FDCWD, folder.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW);
+    if (!made || !handle) return handle;
+    struct stat status{};
+    if (::fstat(handle.get(), &status) != 0 || status.st_uid != ::geteuid()) return {};
+    ::chmod(memory::proc_path(handle.get()).c_str(), 0755);  // the umask plays no part
+    return handle;
 }
 
 }  // namespace detail
@@ -101,15 +118,16 @@ namespace detail {
     return all;
 }
 
-/// Adds a named segment. Returns whether it is registered now. Cost: two or three system calls.
+/// Adds a named segment. Returns whether it is registered now. Cost: four system calls.
 inline bool add(const memory::uri& name) noexcept {
     try {
         const std::string folder = directory();
         if (folder.empty() || !name.named()) return false;
-        const std::string path = detail::entry_path(folder, name);
-        if (path.size() - folder.size() > NAME_MAX) return false;
-        if (::mkdir(folder.c_str(), 0755) == 0) ::chmod(folder.c_str(), 0755);  // the umask plays no part
-        return ::symlink(detail::absolute(name).text().c_str(), path.c_str()) == 0 || errno == EEXIST;
+        const std::string entry = detail::entry_name(name);
+        if (entry.size() > NAME_MAX) return false;
+        const memory::descriptor handle = detail::open_directory(folder);
+        if (!handle) return false;
+        return ::symlinkat(detail::absolute(name).text().c_str(), handle.get(), entry.c_str()) == 0 || errno == EEXIST;
     } catch (...) {
         return false;  // no memory for a path: the segment itself is made
     }
