@@ -14,6 +14,8 @@
 //          half a unit at the end.
 // Handles: each store gives the key another one, which is its version. compare_and_set() takes it.
 // Expiry:  in seconds of a clock of the map's own, which goes on over reboots and knows no jumps (hash_map/clock.hpp).
+//          After a reboot it is the next writer that lets it go on: until one attaches, readers of a file: map see it
+//          stand where it stood, or until the machine is up for longer than it was at the last change.
 // Feed:    each change as a message of a broadcast ring, once and in order, also across kills (hash_map/feed.hpp).
 // Eviction, where the map is made with it: what was not used for long goes; no set is refused that fits the empty map.
 //          Used is what the writer reads, and what a hash_map_registered_reader does; other readers are not seen.
