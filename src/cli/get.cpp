@@ -39,6 +39,9 @@ int answer(inspect::lookup status, const options& chosen, const std::string& uri
             throw error(errc::contended, uri, "its writer changes it faster than it can be read; try again");
         case inspect::lookup::damaged:
             throw error(errc::corrupt, uri, "damage was met on the way; holdfast verify says where");
+        case inspect::lookup::cut_off:
+            throw error(errc::truncated, uri,
+                        "the file was cut off while it was read; restore the segment or make it anew");
     }
     return negative;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// lookup.hpp - the answers of a lookup by text in any keyed segment.
+// lookup.hpp - the answers of a lookup in any keyed segment.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@ enum class lookup : std::uint8_t {
     empty,      ///< snapshot: nothing was published yet
     contended,  ///< the writer overran every attempt; try again
     damaged,    ///< the bytes break an invariant; verify says where
+    cut_off,    ///< the file lost its end under the mapping: what was read may be zeros that nobody wrote
 };
 
 struct lookup_result {

@@ -120,10 +120,11 @@ const record_schema& key_schema(const source& from) {
 void check_lookup(lookup result, const std::string& segment) {
     switch (result) {
         case lookup::found:
-        case lookup::absent: return;
+        case lookup::absent:
+        case lookup::bad_key: return;  // told as such by who reads the key
         case lookup::empty: throw failure{404, segment + " has no version yet; publish one first"};
-        case lookup::busy: throw failure{503, segment + " changed faster than it could be read; ask again"};
-        case lookup::corrupt: throw failure{500, segment + " is damaged; holdfast verify says where"};
+        case lookup::contended: throw failure{503, segment + " changed faster than it could be read; ask again"};
+        case lookup::damaged: throw failure{500, segment + " is damaged; holdfast verify says where"};
         case lookup::cut_off: throw failure{503, segment + " is damaged: truncated while it was served; load it anew"};
     }
 }
@@ -324,8 +325,8 @@ void api::scan_table(exchange& it, const std::string& segment) {
         writer.append(body, key, value);
     });
     if (table.cut_off()) check_lookup(lookup::cut_off, segment);
-    if (table.broken()) check_lookup(lookup::corrupt, segment);  // the page may have ended early
-    if (table.was_busy()) check_lookup(lookup::busy, segment);   // it lacks an entry
+    if (table.broken()) check_lookup(lookup::damaged, segment);      // the page may have ended early
+    if (table.was_busy()) check_lookup(lookup::contended, segment);  // it lacks an entry
     body.append("],\"next\":").append(next ? "\"" + std::to_string(*next) + "\"" : "null").append("}");
     answer_json(it.to, std::move(body));
 }

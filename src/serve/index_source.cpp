@@ -45,10 +45,10 @@ class sorted_index_source final : public index_source {
             case outcome::ok: return lookup::found;
             case outcome::not_found: return lookup::absent;
             case outcome::empty: return lookup::empty;
-            case outcome::contended: return lookup::busy;
+            case outcome::contended: return lookup::contended;
             default: break;
         }
-        return lookup::corrupt;
+        return lookup::damaged;
     }
 
     dynamic_sorted_index_reader reader_;

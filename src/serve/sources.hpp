@@ -17,20 +17,14 @@
 #include "holdfast/memory/descriptor.hpp"
 #include "holdfast/record.hpp"
 #include "holdfast/segment.hpp"
+#include "inspect/lookup.hpp"
 
 namespace holdfast::serve {
 
 /// Takes an entry's key and value.
 using visitor = std::function<void(std::span<const std::byte> key, std::span<const std::byte> value)>;
 
-enum class lookup : std::uint8_t {
-    found,
-    absent,
-    empty,    ///< nothing has been published yet
-    busy,     ///< the writer was always faster; asking again helps
-    corrupt,  ///< the segment breaks its own rules
-    cut_off,  ///< the file lost its end under the mapping: what was read may be zeros that nobody wrote
-};
+using inspect::lookup;
 
 class source {
  public:

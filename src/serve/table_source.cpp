@@ -28,8 +28,8 @@ class hash_table_source final : public table_source {
         const bool found = reader_.find(key, value_);
         // Zeros in the place of a lost page look like a free slot, or are the value.
         if (cut_off()) return lookup::cut_off;
-        if (!found && was_busy()) return lookup::busy;
-        if (!found) return broken() ? lookup::corrupt : lookup::absent;
+        if (!found && was_busy()) return lookup::contended;
+        if (!found) return broken() ? lookup::damaged : lookup::absent;
         visit(key, value_);
         return lookup::found;
     }
