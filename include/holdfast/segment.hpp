@@ -97,10 +97,16 @@ class segment {
     /// Who holds or last held the lease. For people and logs only.
     [[nodiscard]] owner_identity owner() const;
 
-    /// errc::truncated once the truncation guard had to act on this mapping.
+    /// errc::truncated once the truncation guard had to act on this mapping. A cut inside the last page calls no guard:
+    /// the kernel shows zeros there, and cut_off() tells.
     [[nodiscard]] std::optional<errc> fault() const noexcept {
         return watch_.truncated() ? std::optional(errc::truncated) : std::nullopt;
     }
+    /// Whether the file has lost its end, wherever it was cut. Ask after the bytes were copied, before they are
+    /// believed, where somebody who may write the file is not trusted to leave its length alone. What was cut off
+    /// after the name led elsewhere (replaced()) is told by fault() alone; memory without a path cannot be cut off.
+    /// Cost: one system call.
+    [[nodiscard]] bool cut_off() const;
     /// Whether the name now leads to another segment, or to none. Always false for kinds without a name. Cost: one
     /// system call.
     [[nodiscard]] bool replaced() const;
@@ -314,6 +320,14 @@ inline bool segment::replaced() const {
     if (!name_.is_path()) return false;
     struct stat now{};
     return ::lstat(detail::places_of(name_).data().c_str(), &now) != 0 || !memory::same_file(now, storage_.file);
+}
+
+inline bool segment::cut_off() const {
+    if (fault() == errc::truncated) return true;
+    if (!name_.is_path()) return false;
+    struct stat now{};
+    return ::lstat(detail::places_of(name_).data().c_str(), &now) == 0 && memory::same_file(now, storage_.file) &&
+           static_cast<std::uint64_t>(now.st_size) < info_.total_bytes;
 }
 
 namespace detail {

@@ -73,6 +73,7 @@ int get_counter(const options& chosen, const segment& from) {
         inspect::json_out out(text);
         out.begin_object().member("name", family).member("labels", labels).member("value", value).end_object();
     });
+    inspect::require_whole(from);
     if (!found) return answer(inspect::lookup::absent, chosen, from.uri());
     put(text + "\n");
     return success;
@@ -90,6 +91,7 @@ void print(const histogram_counts& counts) {
 
 int get_latencies(const options& chosen, const segment& from) {
     const histogram_counts counts = inspect::latencies_of(from);
+    inspect::require_whole(from);
     if (chosen.json) {
         std::string text;
         inspect::json_out out(text);

@@ -101,6 +101,7 @@ int scan_entries(const options& chosen) {
         return ++shown != chosen.limit;
     });
     if (shown != 0) pieces.flush();
+    inspect::require_whole(reader->memory());
     if (const auto fault = reader->fault(); fault == errc::contended)
         throw error(*fault, reader->memory().uri(),
                     "the writer changed it faster than it could be read: some entries are missing; try again");

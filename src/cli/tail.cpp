@@ -15,6 +15,7 @@
 #include "holdfast/memory/waiting.hpp"
 #include "holdfast/record/time_text.hpp"
 #include "holdfast/segment/identity.hpp"
+#include "inspect/attach.hpp"
 #include "inspect/follower.hpp"
 #include "inspect/json_out.hpp"
 #include "inspect/message_text.hpp"
@@ -240,6 +241,7 @@ std::optional<session::end> session::quiet() {
     const std::uint64_t now = memory::deadline::now_ns();
     if (now - asked_ns_ < pause_ns) return std::nullopt;
     asked_ns_ = now;
+    inspect::require_whole(from_->memory());
     if (from_->memory().replaced()) return end::replaced;
     const std::optional<bool> gone = from_->writer_gone();
     if (!gone && !std::exchange(told_blind_, true))

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string_view>
 
+#include "holdfast/error.hpp"
 #include "holdfast/segment.hpp"
 
 namespace holdfast::inspect {
@@ -21,6 +22,14 @@ namespace holdfast::inspect {
     attach_options look;
     look.trust = trust_anybody();
     return std::make_shared<const segment>(segment::attach(uri, access::read_only, look));
+}
+
+/// Asked behind what was read, before it is told. Throws: truncated where the file has lost its end meanwhile: zeros
+/// that nobody wrote look like anything else.
+inline void require_whole(const segment& s) {
+    if (s.cut_off())
+        throw error(errc::truncated, s.uri(),
+                    "the file was cut off while it was read; restore the segment or make it anew");
 }
 
 }  // namespace holdfast::inspect

@@ -60,8 +60,11 @@ void describe_segment(description& d, const segment& s, const describe_options& 
     } catch (const error& failure) {
         if (!d.problem) d.problem = problem_of(failure);
     }
-    if (const auto fault = s.fault())
-        d.problem = problem{*fault, "the file was cut off while it was read; restore the segment or make it anew"};
+    try {
+        require_whole(s);
+    } catch (const error& failure) {
+        d.problem = problem_of(failure);
+    }
 }
 
 [[nodiscard]] std::string octal(mode_t mode) {

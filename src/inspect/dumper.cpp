@@ -3,6 +3,7 @@
 
 #include "holdfast/record/text.hpp"
 #include "holdfast/segment.hpp"
+#include "inspect/attach.hpp"
 #include "inspect/delimited_text.hpp"
 
 namespace holdfast::inspect {
@@ -58,6 +59,7 @@ std::uint64_t dump(keyed_reader& from, const dump_options& options, const text_s
         return true;
     });
     pieces.flush();
+    require_whole(from.memory());
     if (const auto fault = from.fault(); fault == errc::contended)
         throw error(
             *fault, from.memory().uri(),

@@ -185,6 +185,7 @@ std::unique_ptr<keyed_reader> keyed_reader::open(std::string_view uri) {
 lookup_result keyed_reader::get(std::string_view key, match how, std::string& out) {
     if (auto reason = codec_.read_key(key, wanted_)) return {lookup::bad_key, 0, std::move(*reason)};
     lookup_result result = find(wanted_, how);
+    if (memory().cut_off()) result.status = lookup::cut_off;
     if (result) codec_.append_json(out, found_key_, found_value_);
     return result;
 }

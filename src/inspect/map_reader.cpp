@@ -6,6 +6,7 @@
 #include "holdfast/detail/concat.hpp"
 #include "holdfast/record/fixed_text.hpp"
 #include "holdfast/record/text.hpp"
+#include "inspect/attach.hpp"
 #include "inspect/json_out.hpp"
 
 namespace holdfast::inspect {
@@ -52,7 +53,7 @@ lookup_result map_reader::get(std::string_view key, std::string& out) const {
     entry.ttl = got.ttl;
     entry.flags = got.flags;
     append_json(out, entry);
-    return {lookup::found, 0, {}};
+    return {memory().cut_off() ? lookup::cut_off : lookup::found, 0, {}};
 }
 
 void map_reader::scan(const std::function<bool(const hash_map_entry&)>& sink) const {
@@ -64,8 +65,9 @@ void map_reader::scan(const std::function<bool(const hash_map_entry&)>& sink) co
         if (got == outcome::contended)
             throw error(errc::contended, memory().uri(),
                         "its writer changes an entry faster than it can be read; try again");
-        if (got == outcome::ok && !sink(entry)) return;
+        if (got == outcome::ok && !sink(entry)) return require_whole(memory());
     }
+    require_whole(memory());
     if (const auto fault = reader_.fault())
         throw error(*fault, memory().uri(), "damage was met on the way; holdfast verify says where");
 }

@@ -28,8 +28,8 @@ lookup_result read_object(const std::shared_ptr<const segment>& from, std::strin
     snapshot_reader reader(from);
     std::vector<std::byte> object;
     const snapshot_read_result got = reader.read(object);
-    lookup_result result{lookup_of(got.status), got.version, {}};
-    if (!got) return result;
+    lookup_result result{from->cut_off() ? lookup::cut_off : lookup_of(got.status), got.version, {}};
+    if (!result) return result;
     if (from->info().schema.empty()) {
         out.append(reinterpret_cast<const char*>(object.data()), object.size());
         return result;

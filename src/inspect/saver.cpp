@@ -155,7 +155,7 @@ save_report save(const std::shared_ptr<const segment>& s, const saved_writer::si
         }
     };
     saved_writer file = contents();
-    if (const std::optional<errc> fault = s->fault()) require_no_fault(*s, fault);
+    require_whole(*s);
     file.finish();
     return {.uri = s->uri(), .kind = s->info().kind, .items = file.items(), .bytes = file.bytes()};
 }

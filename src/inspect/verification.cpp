@@ -171,8 +171,7 @@ verification verify(const std::shared_ptr<const segment>& s) {
         if (failure.reason() == errc::not_found) throw;
         found.add({severity::damage, "body", std::nullopt, {}, problem_of(failure).text});
     }
-    if (s->fault() == errc::truncated)
-        found.add({severity::damage, "body", std::nullopt, {}, "the file was cut off while it was read"});
+    if (s->cut_off()) found.add({severity::damage, "body", std::nullopt, {}, "the file was cut off while it was read"});
     return found;
 }
 

@@ -66,8 +66,10 @@ void render_recorded(exposition& out, const std::vector<inspect::description>& a
     for (const auto& one : all) {
         if (one.problem || !one.info || one.info->kind != container_kind::latency_histogram) continue;
         try {
-            recorded.emplace_back(metric_label("segment", catalog::name_of(one.uri)),
-                                  inspect::latencies_of(*inspect::attach_to_look(one.uri)));
+            const auto from = inspect::attach_to_look(one.uri);
+            histogram_counts counts = inspect::latencies_of(*from);
+            inspect::require_whole(*from);
+            recorded.emplace_back(metric_label("segment", catalog::name_of(one.uri)), std::move(counts));
         } catch (const error&) {  // gone or damaged since it was described: holdfast_segment_up tells of that
         }
     }

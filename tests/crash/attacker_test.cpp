@@ -346,6 +346,36 @@ TEST_P(HeldReader, OfAFileThatIsCutOffIsToldSo) {
     }
 }
 
+// No signal is raised for a cut inside the last page, and fault() may be silent over zeros: cut_off() is not, and
+// nobody attaches to such a file.
+TEST_P(HeldReader, OfAFileCutInsideItsLastPageCanTell) {
+    make();
+    const image_bytes whole = read_file(paths_[0]);
+    const std::size_t in_last_page = (whole.size() - 1) % 4096 + 1;
+    u64 silent = 0;
+    for (const std::size_t lost : {std::size_t{1}, std::size_t{8}, (in_last_page + 1) / 2, in_last_page - 1}) {
+        if (lost == 0) continue;
+        shared_image page(4096);
+        auto* const told = new (page.bytes().data()) victim_state;
+        const ended end = in_child([&]() -> std::string {
+            memory::install_truncation_guard();
+            const std::unique_ptr<held_reader> reader = GetParam().open(name_.uri());
+            const std::uint64_t sound = reader->look();
+            if (reader->cut_off()) return "told to be cut off before it was";
+            if (::truncate(paths_[0].c_str(), static_cast<off_t>(whole.size() - lost)) != 0) return "no cut";
+            if (reader->look() != sound && !reader->fault()) ++told->turns;
+            if (!reader->cut_off()) return std::to_string(lost) + " bytes are lost, and cut_off() is silent";
+            return expect_refusal(errc::truncated, [&] { (void)GetParam().open(name_.uri()); });
+        });
+        EXPECT_TRUE(end.success()) << end.text();
+        silent += told->turns;
+        std::ofstream(paths_[0], std::ios::binary)
+            .write(reinterpret_cast<const char*>(whole.data()), static_cast<std::streamsize>(whole.size()));
+    }
+    std::printf("%s: other answers of which cut_off() alone told: %llu\n", GetParam().name,
+                static_cast<unsigned long long>(silent));
+}
+
 // A peer may cut off the file that registered readers write: what they read lies elsewhere.
 TEST_P(HeldReader, WhosePeersFileIsCutOffReadsOn) {
     make();

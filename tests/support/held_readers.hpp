@@ -46,6 +46,7 @@ class held_reader {
     /// Asks for everything; buffers are its own and new each time. Returns: a digest of what it was told.
     [[nodiscard]] virtual std::uint64_t look() = 0;
     [[nodiscard]] virtual std::optional<errc> fault() const = 0;
+    [[nodiscard]] virtual bool cut_off() const = 0;
 };
 
 struct held_subject {
@@ -96,6 +97,7 @@ class reader_of final : public held_reader {
         else
             return reader_.segment().fault();
     }
+    [[nodiscard]] bool cut_off() const override { return reader_.segment().cut_off(); }
 
  private:
     std::invoke_result_t<Attach, const std::string&> reader_;

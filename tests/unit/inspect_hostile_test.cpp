@@ -33,6 +33,7 @@
 #include "inspect/metrics_reader.hpp"
 #include "inspect/object_reader.hpp"
 #include "inspect/processes.hpp"
+#include "inspect/saver.hpp"
 #include "inspect/verification.hpp"
 #include "support/scale.hpp"
 #include "support/seed.hpp"
@@ -143,13 +144,14 @@ void make_array(const std::string& uri) {
 struct kind_of_segment {
     const char* name;
     std::function<void(const std::string&)> make;
+    bool keyed = false;  // for keyed_reader
 };
 
 const std::vector<kind_of_segment>& kinds() {
     static const std::vector<kind_of_segment> all{
-        {"array", make_array},
-        {"hash_table", [](const std::string& uri) { make_loaded(uri, load_target::hash_table); }},
-        {"sorted_index", [](const std::string& uri) { make_loaded(uri, load_target::sorted_index); }},
+        {"array", make_array, true},
+        {"hash_table", [](const std::string& uri) { make_loaded(uri, load_target::hash_table); }, true},
+        {"sorted_index", [](const std::string& uri) { make_loaded(uri, load_target::sorted_index); }, true},
         {"snapshot_of_index", [](const std::string& uri) { make_loaded(uri, load_target::snapshot); }},
         {"snapshot_of_record", make_record},
         {"counter_set", make_counters},
@@ -335,6 +337,36 @@ TEST_P(InspectHostile, CutOffFilesAreDamageNotSignals) {
         file.cut(left);
         EXPECT_FALSE(verify(name_.uri()).intact()) << left;
         look_everywhere(name_.uri());
+    }
+}
+
+// Cut after it was attached to, inside the page that the file now ends in: no signal is raised, zeros are read.
+TEST_P(InspectHostile, FilesCutInsideTheirLastPageUnderAReaderAreDamage) {
+    const image_file file(name_.path());
+    const std::size_t in_last_page = (file.bytes().size() - 1) % 4096 + 1;
+    for (const std::size_t lost : {std::size_t{1}, std::size_t{8}, in_last_page / 2, in_last_page - 1}) {
+        const auto cut = [&] { file.cut(file.bytes().size() - lost); };
+        std::string text;
+        file.restore();
+        const auto held = attach_to_look(name_.uri());
+        cut();
+        EXPECT_FALSE(verify(held).intact()) << lost;
+        EXPECT_THROW((void)save(held, [](std::string_view) {}), error) << lost;
+        if (held->info().kind == container_kind::snapshot) {
+            EXPECT_NE(read_object(held, text).status, lookup::found) << lost;
+        } else if (held->info().kind == container_kind::hash_map) {
+            file.restore();
+            const map_reader map(attach_to_look(name_.uri()));
+            cut();
+            EXPECT_NE(map.get("55", text).status, lookup::found) << lost;
+            EXPECT_THROW(map.scan([](const hash_map_entry&) { return true; }), error) << lost;
+        } else if (kinds()[GetParam()].keyed) {
+            file.restore();
+            const auto reader = keyed_reader::open(name_.uri());
+            cut();
+            EXPECT_NE(reader->get("50", match::exact, text).status, lookup::found) << lost;
+            EXPECT_THROW((void)dump(*reader, {}, [](std::string_view) {}), error) << lost;
+        }
     }
 }
 

@@ -3,6 +3,10 @@
 // A lookup that met such a page may have answered from zeros: where the guard is installed, an answer is believed only
 // after the handle's fault() was asked.
 //
+// Limit: a file ends at any byte, a mapping at a page. A file cut inside its last page shows zeros from there to the
+// page's end and raises no signal, so no guard acts and fault() is silent; segment::cut_off() looks at the file's
+// length and tells. Whoever attaches afterwards is refused (errc::truncated) in either case.
+//
 // Opt-in, because it installs a process-wide handler for SIGBUS. A fault inside a registered region is answered by
 // putting a page of zeros there and marking the region; the reader goes on over zeros, which its bounds checks take as
 // any other bytes, and then finds the mark. Faults elsewhere go to the handler that was there before. Threads:
