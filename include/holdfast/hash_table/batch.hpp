@@ -4,8 +4,8 @@
 // One lookup waits for memory twice: for the tag line and for the node. A processor looks only two to four lookups
 // ahead by itself. Groups of 16 keys go through three passes: hash and ask for the tag line; match and ask for the
 // first candidate's node, or for the first pair of lines where the key may have gone on, if it is not known to be
-// absent by then; then the ordinary find, whose lines have arrived. A table that fits into a core's second cache gives
-// nothing to wait for: there each key is found at once.
+// absent by then; then the rest of an ordinary find, from what the match showed, whose lines have arrived. A table that
+// fits into a core's second cache gives nothing to wait for: there each key is found at once.
 #pragma once
 
 #include <cstddef>
@@ -37,13 +37,13 @@ void find_batch(const hash_table_finder<Node, Match>& finder, const std::byte* k
             homes[i] = hashes[i].home(view.buckets);
             view.prefetch_line(homes[i]);
         }
+        typename hash_table_finder<Node, Match>::sighting seen[batch_group];
         std::uint32_t absent = 0;
         for (std::size_t i = 0; i < n; ++i) {
-            const std::byte* line = view.line(homes[i]);
-            const std::uint32_t places = match_tags<Match>(line, hashes[i].tag(), view.vectors);
-            if (places != 0) {
-                __builtin_prefetch(view.node_at(homes[i], static_cast<unsigned>(std::countr_zero(places))));
-            } else if (counter_of(line, hashes[i].group()) == 0) {
+            seen[i] = finder.look(hashes[i], homes[i]);
+            if (seen[i].places != 0) {
+                __builtin_prefetch(view.node_at(homes[i], static_cast<unsigned>(std::countr_zero(seen[i].places))));
+            } else if (counter_of(view.line(homes[i]), hashes[i].group()) == 0) {
                 absent |= std::uint32_t{1} << i;
             } else {
                 probe_pairs pair(homes[i], hashes[i], view.buckets);
@@ -55,7 +55,8 @@ void find_batch(const hash_table_finder<Node, Match>& finder, const std::byte* k
         for (std::size_t i = 0; i < n; ++i) {
             const std::byte* key = keys + (from + i) * key_bytes;
             const bool is_absent = (absent >> i & 1U) != 0;
-            found(from + i, is_absent ? no_slot : finder.find_hashed(hashes[i], key, value_of(from + i)));
+            found(from + i,
+                  is_absent ? no_slot : finder.find_from(seen[i], hashes[i], homes[i], key, value_of(from + i)));
         }
     }
 }

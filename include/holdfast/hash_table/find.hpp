@@ -50,16 +50,45 @@ class hash_table_finder {
 #endif
         const hash_parts h = view_.hash(key);
         view_.prefetch_preferred(h);
-        return find_hashed_here(h, key, value);
+        const std::uint64_t home = h.home(view_.buckets);
+        return find_from(look(h, home), h, home, key, value);
     }
 
-    /// The same where the hash is known, and its lines were asked for.
-    std::uint64_t find_hashed(hash_parts h, const std::byte* key, std::byte* value) const noexcept {
-#if defined(HOLDFAST_HASH_TABLE_WIDER)
-        if constexpr (Match == tag_match::best)
-            if (view_.vectors == vector_unit::avx512) return find_hashed_avx512(h, key, value);
-#endif
-        return find_hashed_here(h, key, value);
+    /// Asks for the lines in which a find of the key looks first.
+    void prefetch(const std::byte* key) const noexcept {
+        const hash_parts h = view_.hash(key);
+        view_.prefetch_line(h.home(view_.buckets));
+        view_.prefetch_preferred(h);
+    }
+
+    /// What a look at a key's home bucket showed: the places that carry its tag, and the version before them.
+    struct sighting {
+        std::uint32_t places;
+        std::uint32_t version;
+    };
+    [[nodiscard, gnu::always_inline]] sighting look(hash_parts h, std::uint64_t home) const noexcept {
+        const std::byte* line = view_.line(home);
+        const std::uint32_t version = version_of(line);  // R2
+        return {match_tags<Match>(line, h.tag(), view_.vectors), version};
+    }
+    /// The rest of a search after that look, at any time. Nearly every key is the first of its tag there, or nowhere;
+    /// all other ways are out of line.
+    [[gnu::always_inline]] std::uint64_t find_from(sighting seen, hash_parts h, std::uint64_t home,
+                                                   const std::byte* key, std::byte* value) const noexcept {
+        const std::byte* line = view_.line(home);
+        if (seen.places == 0) {
+            if (counter_of(line, h.group()) == 0) return no_slot;
+            return find_in_pairs(h, home, key, value);
+        }
+        const std::uint64_t slot = home * layout::tags_per_line + static_cast<unsigned>(std::countr_zero(seen.places));
+        const std::byte* node = view_.nodes + slot * view_.node_bytes;
+        if (!equal_words(node, key, view_.node.key_bytes())) [[unlikely]]
+            return find_everywhere(h, home, key, value);
+        if (value != nullptr) copy_from_words(value, node, view_.value_at(), view_.node.value_bytes());
+        // An odd version is never equal to itself without the lowest bit: it goes the long way, too.
+        if (!version_is_still(line, seen.version & ~std::uint32_t{1})) [[unlikely]]
+            return find_everywhere(h, home, key, value);
+        return slot;
     }
 
     /// Copies the entry in a slot, whatever its key. Either pointer may be nullptr. Returns: whether the slot holds an
@@ -132,8 +161,8 @@ class hash_table_finder {
     }
 
 #if defined(HOLDFAST_HASH_TABLE_WIDER)
-    // By the instructions of AVX-512: calls, as they are compiled for another processor than their caller. They call
-    // nobody but in their last instruction, so they need no stack.
+    // By the instructions of AVX-512: a call, as it is compiled for another processor than its caller. It calls nobody
+    // but in its last instruction, so it needs no stack.
     [[gnu::noinline, HOLDFAST_HASH_TABLE_AVX512]] std::uint64_t find_avx512(const std::byte* key,
                                                                             std::byte* value) const noexcept {
         const hash_parts h = view_.hash(key);
@@ -141,44 +170,9 @@ class hash_table_finder {
         const std::uint64_t home = h.home(view_.buckets);
         const std::byte* line = view_.line(home);
         const std::uint32_t version = version_of(line);  // R2
-        return find_among(match_tags_avx512(line, h.tag()), line, version, h, home, key, value);
-    }
-    [[gnu::noinline, HOLDFAST_HASH_TABLE_AVX512]] std::uint64_t find_hashed_avx512(hash_parts h, const std::byte* key,
-                                                                                   std::byte* value) const noexcept {
-        const std::uint64_t home = h.home(view_.buckets);
-        const std::byte* line = view_.line(home);
-        const std::uint32_t version = version_of(line);  // R2
-        return find_among(match_tags_avx512(line, h.tag()), line, version, h, home, key, value);
+        return find_from({match_tags_avx512(line, h.tag()), version}, h, home, key, value);
     }
 #endif
-
-    [[gnu::always_inline]] std::uint64_t find_hashed_here(hash_parts h, const std::byte* key,
-                                                          std::byte* value) const noexcept {
-        const std::uint64_t home = h.home(view_.buckets);
-        const std::byte* line = view_.line(home);
-        const std::uint32_t version = version_of(line);  // R2
-        return find_among(match_tags<Match>(line, h.tag(), view_.vectors), line, version, h, home, key, value);
-    }
-
-    /// The rest of a search once the home bucket's tags were matched. Nearly every key is the first of its tag there,
-    /// or nowhere; all other ways are out of line.
-    [[gnu::always_inline]] std::uint64_t find_among(std::uint32_t places, const std::byte* line, std::uint32_t version,
-                                                    hash_parts h, std::uint64_t home, const std::byte* key,
-                                                    std::byte* value) const noexcept {
-        if (places == 0) {
-            if (counter_of(line, h.group()) == 0) return no_slot;
-            return find_in_pairs(h, home, key, value);
-        }
-        const std::uint64_t slot = home * layout::tags_per_line + static_cast<unsigned>(std::countr_zero(places));
-        const std::byte* node = view_.nodes + slot * view_.node_bytes;
-        if (!equal_words(node, key, view_.node.key_bytes())) [[unlikely]]
-            return find_everywhere(h, home, key, value);
-        if (value != nullptr) copy_from_words(value, node, view_.value_at(), view_.node.value_bytes());
-        // An odd version is never equal to itself without the lowest bit: it goes the long way, too.
-        if (!version_is_still(line, version & ~std::uint32_t{1})) [[unlikely]]
-            return find_everywhere(h, home, key, value);
-        return slot;
-    }
 
     [[gnu::noinline]] std::uint64_t find_everywhere(hash_parts h, std::uint64_t home, const std::byte* key,
                                                     std::byte* value) const noexcept {
