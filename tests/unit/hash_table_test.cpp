@@ -154,6 +154,17 @@ TEST(HashTable, FindManyAnswersInOrder) {
     }
 }
 
+TEST(HashTable, PrefetchChangesNothing) {
+    counts table = counts::create("heap:", {.capacity = 200'000});  // large enough to guess at an entry's line
+    for (std::uint32_t key = 0; key < 1000; ++key) ASSERT_TRUE(table.try_insert(key, key));
+    const auto bytes = table.segment().bytes();
+    const std::vector<std::byte> before(bytes.begin(), bytes.end());
+    const auto reader = table.make_reader();
+    for (std::uint32_t key = 0; key < 2000; ++key) reader.prefetch(key);
+    for (std::uint32_t key = 0; key < 2000; ++key) EXPECT_EQ(reader.contains(key), key < 1000);
+    EXPECT_TRUE(std::ranges::equal(bytes, before));
+}
+
 TEST(HashTable, CapacityAndSlotsAreThoseOfTheGeometry) {
     counts table = counts::create("heap:", {.capacity = 1000});
     EXPECT_EQ(table.capacity(), 1000U);
