@@ -15,11 +15,17 @@
 #include <fstream>
 #include <iterator>
 #include <span>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "holdfast/broadcast.hpp"
+#include "holdfast/hash_map.hpp"
+#include "holdfast/hash_map/registered_reader.hpp"
 #include "holdfast/hash_table.hpp"
+#include "holdfast/queue.hpp"
+#include "holdfast/snapshot.hpp"
 #include "support/capability.hpp"
 #include "support/program.hpp"
 #include "support/segment_tools.hpp"
@@ -167,50 +173,132 @@ TEST_P(ProgramFaults, InRestoreLeaveNothingOrAWholeSegment) {
     report("restore", done, refused);
 }
 
-// A ring's registered readers have a file of their own, which is made with it.
-TEST_P(ProgramFaults, InRestoreOfARingLeaveNothingOrTheRingWithItsPlacesForReaders) {
-    const std::string saved = disk_.file("saved"), text = "a message";
-    const auto message = std::as_bytes(std::span(text));
-    {
-        broadcast_options options;
-        options.capacity_bytes = 4096;
-        options.registered_readers = 1;
-        broadcast_writer writer = broadcast_writer::create(disk_.file_uri("ring"), options);
-        const broadcast_reliable_reader reader = broadcast_reliable_reader::attach(disk_.file_uri("ring"));
-        for (u64 n = 0; n < entries; ++n) ASSERT_TRUE(writer.publish(message));
-        ASSERT_TRUE(run_program({"save", "-q", disk_.file_uri("ring"), saved}).end.success());
-    }
-    const std::string uri = disk_.file_uri("r");
-    const auto whole = [&]() -> std::string {
-        broadcast_writer writer = broadcast_writer::attach(uri);  // makes what its maker could not
-        broadcast_reliable_reader reader = broadcast_reliable_reader::attach(uri);
-        std::vector<std::byte> out;
-        u64 read = 0;
-        for (; reader.read(out) && std::ranges::equal(out, message); ++read) continue;
-        return read == entries && writer.publish(message) && reader.read(out) ? "" : "the ring is not what was saved";
+// Kinds whose peers have a file of their own, which is made with the segment.
+struct peopled_kind {
+    const char* name;
+    void (*make)(const std::string& uri);          // and fills it
+    std::string (*fault)(const std::string& uri);  // "" where all that was made is there, and peers and writer go on
+};
+
+constexpr u64 messages = 50;
+const std::string a_text = "a message";
+const auto a_message = std::as_bytes(std::span(a_text));
+void require(bool done) {
+    if (!done) throw std::runtime_error("a segment was not filled");
+}
+
+void make_ring(const std::string& uri) {
+    broadcast_options options;
+    options.capacity_bytes = 4096;
+    options.registered_readers = 1;
+    broadcast_writer writer = broadcast_writer::create(uri, options);
+    const broadcast_reliable_reader reader = broadcast_reliable_reader::attach(uri);
+    for (u64 n = 0; n < messages; ++n) require(static_cast<bool>(writer.publish(a_message)));
+}
+std::string fault_of_ring(const std::string& uri) {
+    broadcast_writer writer = broadcast_writer::attach(uri);  // makes what its maker could not, here as below
+    broadcast_reliable_reader reader = broadcast_reliable_reader::attach(uri);
+    std::vector<std::byte> out;
+    u64 read = 0;
+    for (; reader.read(out) && std::ranges::equal(out, a_message); ++read) continue;
+    return read == messages && writer.publish(a_message) && reader.read(out) ? "" : "the ring is not what was saved";
+}
+
+void make_queue(const std::string& uri) {
+    queue_options options;
+    options.capacity_bytes = 4096;
+    queue_producer producer = queue_producer::create(uri, options);
+    for (u64 n = 0; n < messages; ++n) require(static_cast<bool>(producer.try_push(a_message)));
+}
+std::string fault_of_queue(const std::string& uri) {
+    queue_producer producer = queue_producer::attach(uri);
+    queue_consumer consumer = queue_consumer::attach(uri);
+    u64 taken = 0;
+    const auto take = [&] {
+        const queue_message m = consumer.front();
+        return m && std::ranges::equal(m.bytes, a_message) && consumer.pop();
     };
-    own_calls calls;
-    u64 refused = 0;
-    const step_report done = fail_each_call_of_program(
-        GetParam().error, GetParam().span,
-        [&] {
-            calls.begin();
-            for (const char* name : {"r", "r.lease", "r.peers"}) ::unlink(disk_.file(name).c_str());
-        },
-        [&] { become_program({"restore", "-q", saved, uri}, {}); },
-        [&](const system_call& call) { return calls(call); },
-        [&](const faulted_run& run) -> std::string {
-            if (!run.uncaught.empty()) return run.uncaught;
-            refused += run.result != 0 ? 1 : 0;
-            if (run.number < 0 && run.result != 0) return "fails without a fault";
-            const bool there = ::access(disk_.file("r").c_str(), F_OK) == 0;
-            if (run.result == 0 && !there) return "exit code 0, and there is no segment";
-            if (there)
-                if (std::string wrong = whole(); !wrong.empty()) return wrong;
-            return left_over(run,
-                             {"s", "s.lease", "ring", "ring.lease", "ring.peers", "saved", "r", "r.lease", "r.peers"});
-        });
-    report("restore of a ring", done, refused);
+    for (; take(); ++taken) continue;
+    return taken == messages && producer.try_push(a_message) && take() ? "" : "the queue is not what was saved";
+}
+
+std::string key_of(u64 n) { return "key number " + std::to_string(n); }
+void make_map(const std::string& uri) {
+    hash_map_options options;
+    options.capacity = messages;
+    options.bytes = 16'384;
+    options.registered_readers = 2;
+    auto map = hash_map<std::string_view>::create(uri, options);
+    for (u64 n = 0; n < messages; ++n) require(static_cast<bool>(map.set(key_of(n), a_text)));
+}
+std::string fault_of_map(const std::string& uri) {
+    auto map = hash_map<std::string_view>::attach(uri);
+    const auto reader = hash_map_registered_reader<std::string_view>::attach(uri);
+    u64 found = 0;
+    std::string value;
+    for (u64 n = 0; n < messages; ++n) found += reader.find(key_of(n), value) && value == a_text ? 1 : 0;
+    return found == messages && map.set(key_of(0), "another") && reader.find(key_of(0), value) && value == "another"
+               ? ""
+               : "the map is not what was saved";
+}
+
+void make_snapshot(const std::string& uri) {
+    snapshot_options options;
+    options.slot_bytes = 100;
+    options.pinned_readers = 1;
+    snapshot_writer writer = snapshot_writer::create(uri, options);
+    require(static_cast<bool>(writer.publish(a_message)));
+}
+std::string fault_of_snapshot(const std::string& uri) {
+    snapshot_writer writer = snapshot_writer::attach(uri);
+    snapshot_pinned_reader reader = snapshot_pinned_reader::attach(uri);
+    const snapshot_view view = reader.pin();
+    return view && std::ranges::equal(view.bytes(), a_message) && writer.publish(a_message)
+               ? ""
+               : "the snapshot is not what was saved";
+}
+
+class RestoreFaults : public ProgramFaults {
+ protected:
+    void leaves_nothing_or_all(const peopled_kind& kind) {
+        const std::string saved = disk_.file("saved"), uri = disk_.file_uri("r");
+        kind.make(disk_.file_uri("m"));
+        ASSERT_TRUE(run_program({"save", "-q", disk_.file_uri("m"), saved}).end.success());
+        own_calls calls;
+        u64 refused = 0;
+        const step_report done = fail_each_call_of_program(
+            GetParam().error, GetParam().span,
+            [&] {
+                calls.begin();
+                for (const char* name : {"r", "r.lease", "r.peers"}) ::unlink(disk_.file(name).c_str());
+            },
+            [&] { become_program({"restore", "-q", saved, uri}, {}); },
+            [&](const system_call& call) { return calls(call); },
+            [&](const faulted_run& run) -> std::string {
+                if (!run.uncaught.empty()) return run.uncaught;
+                refused += run.result != 0 ? 1 : 0;
+                if (run.number < 0 && run.result != 0) return "fails without a fault";
+                const bool there = ::access(disk_.file("r").c_str(), F_OK) == 0;
+                if (run.result == 0 && !there) return "exit code 0, and there is no segment";
+                if (there)
+                    if (std::string wrong = kind.fault(uri); !wrong.empty()) return wrong;
+                return left_over(run, {"s", "s.lease", "m", "m.lease", "m.peers", "saved", "r", "r.lease", "r.peers"});
+            });
+        report(kind.name, done, refused);
+    }
+};
+
+TEST_P(RestoreFaults, OfARingLeaveNothingOrAllWithItsPlaces) {
+    leaves_nothing_or_all({"restore of a ring", make_ring, fault_of_ring});
+}
+TEST_P(RestoreFaults, OfAQueueLeaveNothingOrAllWithItsPlaces) {
+    leaves_nothing_or_all({"restore of a queue", make_queue, fault_of_queue});
+}
+TEST_P(RestoreFaults, OfAHashMapLeaveNothingOrAllWithItsPlaces) {
+    leaves_nothing_or_all({"restore of a hash map", make_map, fault_of_map});
+}
+TEST_P(RestoreFaults, OfASnapshotLeaveNothingOrAllWithItsPlaces) {
+    leaves_nothing_or_all({"restore of a snapshot", make_snapshot, fault_of_snapshot});
 }
 
 class RepairFaults : public ProgramFaults {
@@ -291,12 +379,13 @@ INSTANTIATE_TEST_SUITE_P(Errno, RepairFaults,
                          [](const auto& value) { return "errno_" + std::to_string(value.param.error); });
 INSTANTIATE_TEST_SUITE_P(Sigkill, RepairKilled, ::testing::Values(fault{0, fault_span::once}));
 
-INSTANTIATE_TEST_SUITE_P(Errno, ProgramFaults,
-                         ::testing::Values(fault{EIO, fault_span::once}, fault{EIO, fault_span::for_good},
-                                           fault{ENOSPC, fault_span::once}, fault{ENOMEM, fault_span::for_good}),
-                         [](const auto& value) {
-                             return "errno_" + std::to_string(value.param.error) +
-                                    (value.param.span == fault_span::once ? "_once" : "_for_good");
-                         });
+const fault of_both_spans[] = {
+    {EIO, fault_span::once}, {EIO, fault_span::for_good}, {ENOSPC, fault_span::once}, {ENOMEM, fault_span::for_good}};
+const auto fault_name = [](const auto& value) {
+    return "errno_" + std::to_string(value.param.error) +
+           (value.param.span == fault_span::once ? "_once" : "_for_good");
+};
+INSTANTIATE_TEST_SUITE_P(Errno, ProgramFaults, ::testing::ValuesIn(of_both_spans), fault_name);
+INSTANTIATE_TEST_SUITE_P(Errno, RestoreFaults, ::testing::ValuesIn(of_both_spans), fault_name);
 
 }  // namespace
