@@ -63,8 +63,8 @@ class Attacked : public segment_test, public ::testing::WithParamInterface<golde
             paths_.push_back(peers);
         bytes_ = read_file(name_.path()).size();
     }
-    // Of a turn: the contents in pieces and as text, and what verifying needs. HeldReader has the limit for reading.
-    [[nodiscard]] u64 allocation_max() const { return 8 * bytes_ + (512 << 10); }
+    // Of a turn: one value or object at a time, and the text of what was read (report::text_bytes_max, thrice).
+    [[nodiscard]] u64 allocation_max() const { return bytes_ + (64 << 10); }
 
     unique_posix_name name_{"attacked"};
     std::string uri_ = name_.uri();

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// report.hpp - lines of text about a segment's contents.
+// report.hpp - lines of text about a segment's contents. Longer than any sound one's is refused: who scribbles on a
+// segment may have the same value told a hundred times.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -17,6 +20,8 @@ namespace holdfast::test {
 
 class report {
  public:
+    static constexpr std::size_t text_bytes_max = 16 << 10;
+
     template <class... Part>
     void line(const Part&... part) {
         (add(part), ...);
@@ -25,7 +30,14 @@ class report {
     [[nodiscard]] std::string text() const { return text_; }
 
  private:
-    void add(std::string_view part) { text_ += part; }
+    void require_room(std::size_t bytes) const {
+        if (bytes > text_bytes_max - std::min(text_.size(), text_bytes_max))
+            throw std::runtime_error("more contents than any sound segment of the subjects has");
+    }
+    void add(std::string_view part) {
+        require_room(part.size());
+        text_ += part;
+    }
     template <class Number>
         requires(std::integral<Number> || std::floating_point<Number>)
     void add(Number number) {
@@ -40,6 +52,7 @@ class report {
     // Printable bytes as they are, others as \xNN.
     void add(std::span<const std::byte> bytes) {
         constexpr std::string_view hex = "0123456789abcdef";
+        require_room(4 * bytes.size());
         for (const std::byte b : bytes) {
             const auto c = static_cast<unsigned char>(b);
             if (c >= ' ' && c <= '~' && c != '\\') {
