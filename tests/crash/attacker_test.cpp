@@ -19,6 +19,7 @@
 
 #include "golden/image_file.hpp"
 #include "golden/subjects.hpp"
+#include "support/asked_server.hpp"
 #include "support/attacker.hpp"
 #include "support/held_readers.hpp"
 #include "support/program.hpp"
@@ -101,6 +102,80 @@ TEST_P(Attacked, ReadersAndWritersStandIt) {
         std::printf("%s: %llu turns, %llu ended by an error, the slowest %.1f ms, at most %llu bytes allocated\n",
                     GetParam().name, static_cast<unsigned long long>(turns), static_cast<unsigned long long>(refused),
                     static_cast<double>(slowest) / 1e6, static_cast<unsigned long long>(most));
+    }
+}
+
+// What looks at answers is no part of the server, and what it allocates does not count.
+const auto uncounted = [](auto&& look) {
+    const u64 most = allocations.most;
+    look();
+    allocations.most = most;
+};
+// Twice what every route together may say of a segment of some KiB, names of fields and digits included.
+constexpr u64 answer_bytes_max = 256 << 10;
+
+TEST_P(Attacked, TheServerAnswersOrRefuses) {
+    const u64 seed = choose_seed();
+    SCOPED_TRACE("repeat with HOLDFAST_TEST_SEED=" + std::to_string(seed));
+    shared_image page(4096);
+    auto* const told = new (page.bytes().data()) victim_state;
+    const unique_posix_name counts("counts");
+    const std::string_view kind = GetParam().name;
+    child_process victim([&](channel& parent) -> std::string {
+        memory::install_truncation_guard();
+        const auto counted = serve::shared_counts::open_or_create(counts.uri(), 1);
+        asked_server server(uri_, counted, answer_bytes_max);
+        server.ask_everything(uncounted);  // where nobody attacks; what is kept from here on does not grow
+        if (kind.starts_with("hash_table") && server.get("/v1/tables/" + name_.token() + "/5", uncounted).status != 200)
+            return "a key that is there is not found";
+        const u64 held = allocations.now;
+        parent.signal();
+        parent.wait();
+        std::string wrong = stand(*told, 250, bytes_ + answer_bytes_max, [&] { server.ask_everything(uncounted); });
+        if (wrong.empty() && allocations.now > held + bytes_ + answer_bytes_max) wrong = "it keeps more and more";
+        return wrong;
+    });
+    if (victim.talk().wait()) {
+        std::vector<std::string> paths = paths_;
+        if (kind == "counter_set") paths.push_back(counts.path());  // the server's own counts
+        child_process attacker([&] { scribble(paths, header_bytes, seed); });
+        victim.talk().signal();
+        (void)victim.wait();
+        attacker.kill();
+    }
+    EXPECT_TRUE(victim.wait().success()) << victim.wait().text();
+    EXPECT_GT(told->turns, 0U);
+    std::printf("%s: %llu turns, the slowest %.1f ms, at most %llu bytes allocated\n", GetParam().name,
+                static_cast<unsigned long long>(told->turns), static_cast<double>(told->slowest_ns) / 1e6,
+                static_cast<unsigned long long>(told->allocated_most));
+}
+
+TEST_P(Attacked, TheServerSaysThatAFileWasCutOff) {
+    const u64 seed = choose_seed();
+    SCOPED_TRACE("repeat with HOLDFAST_TEST_SEED=" + std::to_string(seed));
+    const unique_posix_name counts("counts");
+    for (u64 round = 0; round < 1 + scaled(3); ++round) {
+        const image_bytes whole = read_file(paths_[0]);
+        const u64 kept = round == 0 ? whole.size() - 1 : random_at(seed, 3, round) % whole.size();
+        const ended end = in_child([&]() -> std::string {
+            memory::install_truncation_guard();
+            const auto counted = serve::shared_counts::open_or_create(counts.uri(), 1);
+            asked_server server(uri_, counted, answer_bytes_max);
+            const auto asked = server.targets();
+            std::vector<served_answer> sound;
+            for (const std::string& target : asked) sound.push_back(server.get(target, uncounted));
+            if (::truncate(paths_[0].c_str(), static_cast<off_t>(kept)) != 0) return "no cut";
+            for (std::size_t i = 0; i < asked.size(); ++i)
+                if (const served_answer now = server.get(asked[i], uncounted);
+                    now.status == 200 && now.body != sound[i].body)
+                    return asked[i] + " answers of a file cut at " + std::to_string(kept) + ": " + now.body;
+            if (server.get("/v1/segments", uncounted).body.find(R"("code":"truncated")") == std::string::npos)
+                return "the list does not tell of a file cut at " + std::to_string(kept);
+            return {};
+        });
+        EXPECT_TRUE(end.success()) << end.text();
+        std::ofstream(paths_[0], std::ios::binary)
+            .write(reinterpret_cast<const char*>(whole.data()), static_cast<std::streamsize>(whole.size()));
     }
 }
 

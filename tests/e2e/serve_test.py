@@ -8,6 +8,8 @@ import resource
 import signal
 import socket
 import statistics
+import subprocess
+import sys
 import time
 import unittest
 
@@ -204,6 +206,66 @@ class Damage(ServeCase):
         for into in ("sorted_index", "snapshot"):
             with self.subTest(into):
                 self.check_cut(make(into), lambda name: self.keys_of(3000, "indexes", name))
+
+
+SCRIBBLER = """
+import mmap, random, sys, time
+chance = random.Random(int(sys.argv[1]))
+opened = [open(path, "r+b") for path in sys.argv[2:]]
+files = [mmap.mmap(each.fileno(), 0) for each in opened]
+sound = [bytes(each) for each in files]
+print("begun", flush=True)
+while True:
+    at = chance.randrange(len(files))
+    if chance.randrange(8):
+        files[at][:] = sound[at]
+    first = 0 if chance.randrange(8) == 0 else 4096
+    last = chance.choice((len(files[at]), 4096 + 1024))  # near the front lie counts and positions
+    for _ in range(chance.randrange(1, 12)):
+        files[at][chance.randrange(first, last)] = chance.randrange(256)
+    time.sleep(chance.random() / 500)
+"""
+
+
+class Attack(ServeCase):
+    """Somebody who may write the segments scribbles on them while they are served: answers or problems, from the same worker."""
+
+    def memory_of(self, pid):
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+        return int(next(line for line in status.splitlines() if line.startswith("VmRSS:")).split()[1]) << 10
+
+    def test_a_worker_answers_or_refuses_whatever_is_written_meanwhile(self):
+        geo, table = self.segments.load_index("geo4", RANGES), self.segments.load_table("sessions", [(n, n * n, f"u{n}") for n in range(500)])
+        server = self.serve(workers=1)
+        paths = [f"/v1/indexes/{geo}/8.8.8.8", f"/v1/tables/{table}/7", f"/v1/tables/{table}?limit=1000", "/v1/segments", "/v1/stats", "/metrics"]
+        for path in paths:
+            self.assertEqual(server.ask(path)[0], 200)
+        workers, before = server.workers(), self.memory_of(server.workers()[0])
+        seed = int(os.environ.get("HOLDFAST_TEST_SEED", os.getpid()))
+        attacker = subprocess.Popen([sys.executable, "-c", SCRIBBLER, str(seed), f"/dev/shm/{geo}", f"/dev/shm/{table}"], stdout=subprocess.PIPE)
+        self.addCleanup(attacker.wait)
+        self.addCleanup(attacker.kill)
+        self.addCleanup(attacker.stdout.close)
+        self.assertEqual(attacker.stdout.readline(), b"begun\n")
+        asked, refused, end = 0, 0, time.monotonic() + 2
+        with self.subTest(seed=seed):
+            while time.monotonic() < end:
+                for path in paths:
+                    answer = server.ask(path)
+                    asked += 1
+                    self.assertLess(len(answer[2]), 1 << 20, path)
+                    if answer[0] != 200:
+                        refused += 1
+                        self.assertIn(answer[0], (404, 500, 503), answer)
+                        self.problem(answer, answer[0])
+                    elif path != "/metrics":
+                        json.loads(answer[2])
+            self.assertEqual(server.workers(), workers, "a worker died")
+            if not os.environ.get("HOLDFAST_SANITIZED"):
+                self.assertLess(self.memory_of(workers[0]) - before, 16 << 20)
+            self.assertGreater(asked - refused, 0)
+            self.assertGreater(refused, 0, "the attack was not noticed")
+        self.assertEqual(server.error_text(), "")
 
 
 class Hardship(ServeCase):
