@@ -19,10 +19,14 @@
 #include <functional>
 #include <iterator>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "holdfast/hash_table.hpp"
 #include "holdfast/peers.hpp"
 #include "support/capability.hpp"
 #include "support/process.hpp"
+#include "support/program.hpp"
 #include "support/scale.hpp"
 #include "support/segment_tools.hpp"
 #include "support/single_step.hpp"
@@ -149,6 +153,95 @@ TEST_P(NameAttack, InTheRegistryIsInNobodysWay) {
     }
 }
 
+// ---- the program
+
+constexpr std::uint64_t entries = 50;
+void make_table(const std::string& uri) {
+    auto table = hash_table<std::uint64_t, std::uint64_t>::create(uri, {.capacity = entries});
+    for (std::uint64_t n = 0; n < entries; ++n) (void)table.try_insert(n, n * n);
+}
+[[nodiscard]] bool is_whole(const std::string& uri) {
+    attach_options look;
+    look.trust.any_owner = true;
+    const auto table = hash_table_reader<std::uint64_t, std::uint64_t>::attach(uri, look);
+    for (std::uint64_t n = 0; n < entries; ++n)
+        if (table.find(n) != n * n) return false;
+    return table.size() == entries;
+}
+
+using words = std::vector<std::string>;
+std::vector<words> lookers(const std::string& uri, const std::string& out) {
+    return {{"stat", uri}, {"get", uri, "7"}, {"scan", uri}, {"dump", uri}, {"verify", uri}, {"save", "-q", uri, out}};
+}
+std::vector<words> changers(const std::string& uri) {
+    return {{"put", uri, "7", "8"},
+            {"del", uri, "7"},
+            {"grow", "-q", uri, "--capacity", "100"},
+            {"repair", "-q", uri},
+            {"rm", uri}};
+}
+/// The exit code; -1 where the program was killed, by itself or by us.
+int code_of(const words& command) {
+    program_limits limits;
+    limits.seconds = 20;
+    const program_run run = run_program(command, limits);
+    return run.timed_out || !run.end.exited ? -1 : run.end.code;
+}
+
+TEST_P(NameAttack, AtTheNameIsRefusedByEveryCommandAndLeftAlone) {
+    if (program_path().empty()) GTEST_SKIP() << "needs: the program";
+    const unique_directory sound("attack");
+    make_table(sound.file_uri("s"));
+    ASSERT_EQ(code_of({"save", "-q", sound.file_uri("s"), sound.file("saved")}), 0);
+    ASSERT_TRUE(plant(place_.file("s")));
+    std::vector<words> all = lookers(uri_, sound.file("out"));
+    for (words& each : changers(uri_)) all.push_back(std::move(each));
+    all.push_back({"restore", "-q", sound.file("saved"), uri_});
+    all.push_back({"repair", "-q", sound.file_uri("s"), "--to", uri_});
+    for (const words& each : all) {
+        const int code = code_of(each);
+        // A sound segment needs no repair: nothing is made elsewhere then.
+        EXPECT_TRUE((code >= 1 && code <= 8) || each.back() == uri_) << each[0] << " ended with " << code;
+        EXPECT_EQ(place_.entries(), std::vector<std::string>{"s"}) << each[0];
+        EXPECT_NE(::access(sound.file("out").c_str(), F_OK), 0) << each[0];
+    }
+}
+
+// At the names that companions have, and what is on its way in or out.
+TEST_P(NameAttack, BesideASegmentIsNeitherFollowedNorWaitedForByAnyCommand) {
+    if (program_path().empty()) GTEST_SKIP() << "needs: the program";
+    const unique_directory elsewhere("attack");
+    for (const char* const name : {"s.lease", "s.peers", "s.repairing", "s.growing", "s.damaged"}) {
+        std::vector<words> all = changers(uri_);
+        all.push_back({"save", "-q", uri_, elsewhere.file("out")});
+        for (const words& each : all) {
+            std::filesystem::remove_all(place_.path());
+            std::filesystem::create_directory(place_.path());
+            make_table(uri_);
+            const bool repair = each[0] == "repair";
+            if (repair) {  // something to do: a word of an entry's, which its checksum puts right
+                std::fstream file(place_.file("s"), std::ios::in | std::ios::out | std::ios::binary);
+                const std::string bytes = content_of(place_.file("s"));
+                const std::uint64_t entry[2] = {7, 49};
+                const std::size_t at = bytes.find(std::string(reinterpret_cast<const char*>(entry), sizeof entry));
+                ASSERT_NE(at, std::string::npos);
+                file.seekp(static_cast<std::streamoff>(at + 8)).put(static_cast<char>(49 ^ 0x11));
+            }
+            const std::string before = content_of(place_.file("s"));
+            std::filesystem::remove(place_.file(name));
+            ASSERT_TRUE(plant(place_.file(name)));
+            const int code = code_of(each);
+            EXPECT_TRUE(code >= 0 && code <= 8) << each[0] << " beside " << name << " ended with " << code;
+            if (repair && code != 0) {
+                EXPECT_EQ(content_of(place_.file("s")), before) << each[0] << " beside " << name;
+            } else if (code != 0 || repair || each[0] == "grow" || each[0] == "save") {
+                EXPECT_TRUE(is_whole(uri_)) << each[0] << " beside " << name;
+            }
+            EXPECT_EQ(content_of(victim_), "precious") << each[0] << " beside " << name;
+        }
+    }
+}
+
 class RegistryRace : public segment_test {
  protected:
     // Registers in a child that is stopped at the n-th entry or exit of a system call, for the swap if the directory
@@ -245,6 +338,48 @@ TEST_F(ForeignFile, AnotherOwnersSegmentNeedsTrust) {
     trusting.trust = {.any_owner = true, .owner = {}};
     EXPECT_EQ(pattern_fault(segment::attach(uri_, access::read_only, trusting)), "");
     EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { segment::remove(uri_); }), "");
+}
+
+// Looking at it is open to all, since nothing of it is trusted; storing to it is not. A second name is as bad.
+TEST_F(ForeignFile, AnotherOwnersSegmentAndASecondNameAreLeftAloneByEveryCommandThatStores) {
+    if (program_path().empty()) GTEST_SKIP() << "needs: the program";
+    const unique_directory elsewhere("foreign");
+    struct attack {
+        const char* what;
+        bool needs_root;
+        std::function<bool()> begin;
+        bool visible;  // to who looks
+    };
+    const auto give_away = [&](const char* suffix) {
+        return ::chown((path_ + suffix).c_str(), stranger, stranger) == 0 &&
+               ::chmod((path_ + suffix).c_str(), 0666) == 0;
+    };
+    const attack attacks[] = {
+        {"the data is a stranger's", true, [&] { return give_away(""); }, true},
+        {"the lease is a stranger's", true, [&] { return give_away(".lease"); }, true},
+        {"the data has a second name", false,
+         [&] { return ::link(path_.c_str(), elsewhere.file("second").c_str()) == 0; }, false},
+        {"the lease has a second name", false,
+         [&] { return ::link((path_ + ".lease").c_str(), elsewhere.file("second").c_str()) == 0; }, true},
+    };
+    for (const attack& one : attacks) {
+        if (one.needs_root && (!is_root() || !can_change_user())) continue;
+        make_table(uri_);
+        ASSERT_TRUE(one.begin()) << one.what;
+        const std::string before = content_of(path_);
+        for (const words& each : lookers(uri_, elsewhere.file("out")))
+            EXPECT_EQ(code_of(each) == 0, one.visible) << each[0] << ": " << one.what;
+        for (const words& each : changers(uri_)) {
+            if (each[0] == "repair") continue;  // it is sound: nothing to store
+            const int code = code_of(each);
+            EXPECT_TRUE(code >= 1 && code <= 8) << each[0] << " ended with " << code << ": " << one.what;
+            EXPECT_EQ(content_of(path_), before) << each[0] << ": " << one.what;
+        }
+        for (const std::string& path : {place_.path(), elsewhere.path()}) {
+            std::filesystem::remove_all(path);
+            std::filesystem::create_directory(path);
+        }
+    }
 }
 
 // fs.protected_regular decides whether O_CREAT may open another user's file in a sticky directory. Both ways the name
