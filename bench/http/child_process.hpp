@@ -2,10 +2,10 @@
 // child_process.hpp - a server of its own process group on the cores given to it, ended and reaped whatever happens.
 //
 // (I1) The destructor leaves no process of the group: the leader is asked by SIGTERM, then the group is killed. Workers
-// whose
-//      leader died come to us (adopt_orphans) and are reaped too.
+//      whose leader died come to us (adopt_orphans) and are reaped too.
 // (I2) If this program is killed itself, the kernel sends the leader SIGTERM, and the servers here end their workers
-// then. Threads: one at a time, always the same: a child dies with the thread that started it.
+//      then.
+// Threads: one at a time, always the same: a child dies with the thread that started it.
 #pragma once
 
 #include <sys/types.h>

@@ -4,10 +4,11 @@
 // Closed loop (rate_hz = 0): every connection keeps `pipeline` requests under way; what is counted are answers a
 // second. Open loop: batches of `pipeline` requests start by a schedule (rate_schedule.hpp) on whichever connection is
 // free; with none free they wait, and the wait counts (I1). Latency is from the time in the schedule to the moment the
-// answer was read. (I2) Every answer is compared: status 200 and the very body. The first wrong one ends the run with
-// wrong_answer. (I3) Every request is accounted for: after the end of the window those under way are awaited and
-// checked too. (I4) Bounded: a server that does not answer within `patience` ends the run with server_failed. Threads:
-// everything on the thread in run().
+// answer was read.
+// (I2) Every answer is compared: status 200 and the very body. The first wrong one ends the run with wrong_answer.
+// (I3) Every request is accounted for: after the end of the window those under way are awaited and checked too.
+// (I4) Bounded: a server that does not answer within `patience` ends the run with server_failed.
+// Threads: everything on the thread in run().
 #pragma once
 
 #include <chrono>

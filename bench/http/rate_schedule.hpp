@@ -3,7 +3,8 @@
 //
 // A client that waits for a slow answer before it asks again does not see what its users would have seen while it
 // waited. So the starts come from a clock alone (I1), a late request is sent as soon as it can be, and its latency
-// counts from the time in the schedule (I2). Source: Tene, How NOT to Measure Latency, 2013 (coordinated omission).
+// counts from the time in the schedule (I2).
+// Source:  Tene, How NOT to Measure Latency, 2013 (coordinated omission).
 // Threads: plain values.
 #pragma once
 

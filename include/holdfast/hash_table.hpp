@@ -9,9 +9,8 @@
 //     if (auto s = view.find(42)) use(s->user);
 //
 // Shape:   the number of entries is fixed at creation (hash_table/growing.hpp changes it). Entries never move: a slot
-// is a handle for the life of
-//          its entry. 2.5 bytes beside each 16-byte slot; 99 % of the slots are usable, also under endless insert and
-//          erase.
+//          is a handle for the life of its entry. 2.5 bytes beside each 16-byte slot; 99 % of the slots are usable,
+//          also under endless insert and erase.
 // Layout:  layout/hash_table_layout.hpp. Invariants, order of stores and crash table: hash_table/mutate.hpp.
 // Threads: one writer object, used by one thread at a time; readers anywhere, at any time, on read-only mappings.
 //          Readers register nothing and never wait for the writer, be it alive, stopped or dead.

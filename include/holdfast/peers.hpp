@@ -3,9 +3,10 @@
 //
 // A slot belongs to whoever holds the lock on its first byte in NAME.peers; the kernel frees it when the holder dies,
 // so no heartbeat and no pid is needed to know the living from the dead. heap: segments are one process: their slots
-// are plain memory with a flag each. (I1) The slot count is that of the segment's validated header; an index at or
-// above it is refused. (I2) A slot's bytes belong to its holder; whoever finds its lock free may clear them. Threads:
-// claim, release and alive may run together on different objects; one object is used by one thread at a time.
+// are plain memory with a flag each.
+// (I1) The slot count is that of the segment's validated header; an index at or above it is refused.
+// (I2) A slot's bytes belong to its holder; whoever finds its lock free may clear them.
+// Threads: claim, release and alive may run together on different objects; one object is used by one thread at a time.
 #pragma once
 
 #include <array>

@@ -2,12 +2,13 @@
 // segment.hpp - a named or passed piece of memory that describes itself, appears whole, and has at most one writer.
 //
 // A segment is a 4 KiB header (layout/segment_header.hpp) and a container's body. Containers stand on it; programs use
-// it directly only to list, remove or pass segments. (I1) Nobody ever attaches to half a segment: publication is one
-// link (files), or one word under the lease (System V). (I2) Under writers::one at most one living process holds the
-// lease; only it may store into the mapping. (I3) The header is copied and validated once; later decisions use the
-// copy, never the shared bytes. Threads: a segment object is used by one thread at a time; the mapped bytes are the
-// container's affair. Crash:   a killed creator leaves nothing or a whole segment; a killed writer's lease is free as
-// soon as the kernel has torn it down.
+// it directly only to list, remove or pass segments.
+// (I1) Nobody ever attaches to half a segment: publication is one link (files), or one word under the lease (System V).
+// (I2) Under writers::one at most one living process holds the lease; only it may store into the mapping.
+// (I3) The header is copied and validated once; later decisions use the copy, never the shared bytes.
+// Threads: a segment object is used by one thread at a time; the mapped bytes are the container's affair.
+// Crash:   a killed creator leaves nothing or a whole segment; a killed writer's lease is free as soon as the kernel
+//          has torn it down.
 #pragma once
 
 #include <cstddef>

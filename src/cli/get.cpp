@@ -146,8 +146,8 @@ void add_get(command_line& line) {
         .flag("--json", chosen->json, "JSON also for counters and histograms")
         .details(
             "A key that begins with - stands behind --. A counter's key is NAME or NAME{LABELS}, an array's\n"
-            "elements have their index. A snapshot of plain objects and a histogram have no key. Exit code 1: there "
-            "is\n"
+            "elements have their index. A snapshot of plain objects and a histogram have no key. "
+            "Exit code 1: there is\n"
             "no such entry.")
         .run([chosen] { return get(*chosen); });
 }

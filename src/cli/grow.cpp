@@ -59,8 +59,7 @@ void add_grow(command_line& line) {
         .flag("-q,--quiet", chosen->quiet, "print nothing but errors")
         .details(
             "Both tables take their memory until the move is over. Whatever stops it, a kill too, leaves the table as "
-            "it "
-            "was.\n"
+            "it was.\n"
             "Readers by growing_hash_table_reader go on in the new one; others keep the old one as it was, until they "
             "attach anew.")
         .run([chosen] { return grow(*chosen); });

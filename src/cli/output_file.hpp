@@ -2,13 +2,14 @@
 // output_file.hpp - the file that -o names: replaced whole or not at all, and nothing but plain files is replaced.
 //
 // (I1) A plain file, or a name that is free, gets its new contents by a rename: nobody finds half of them, and after a
-// failure the old file is as it was. Contents are synced before the rename and the folder after it, so a power loss is
-// no exception. Links are followed first, so the file behind a link is replaced and never the link. (I2) What is no
-// plain file (a device, a FIFO, a terminal) is written to where it is. (I3) The file in the making has no name until it
-// is complete, so a program that is killed leaves nothing (between the last two steps, the link and the rename, a
-// hidden file of a random name). Where the file system has no unnamed files (O_TMPFILE) it has that name from the
-// start, made by O_EXCL: no link that someone planted is followed, and two programs never write into one. A file that
-// is replaced keeps its owner and mode; a new one has the mode that the umask leaves of the one asked for.
+//      failure the old file is as it was. Contents are synced before the rename and the folder after it, so a power
+//      loss is no exception. Links are followed first, so the file behind a link is replaced and never the link.
+// (I2) What is no plain file (a device, a FIFO, a terminal) is written to where it is.
+// (I3) The file in the making has no name until it is complete, so a program that is killed leaves nothing (between the
+//      last two steps, the link and the rename, a hidden file of a random name). Where the file system has no unnamed
+//      files (O_TMPFILE) it has that name from the start, made by O_EXCL: no link that someone planted is followed, and
+//      two programs never write into one.
+// A file that is replaced keeps its owner and mode; a new one has the mode that the umask leaves of the one asked for.
 #pragma once
 
 #include <sys/types.h>

@@ -90,8 +90,8 @@ void add_repair(command_line& line) {
         .flag("-q,--quiet", chosen->quiet, "print nothing but errors")
         .details(
             "Only needed where others damaged bytes: what a killed writer leaves, the next one finishes by itself.\n"
-            "The damaged segment goes on as SEGMENT.damaged until you remove it. Exit code 0: intact, or repaired "
-            "with\n"
+            "The damaged segment goes on as SEGMENT.damaged until you remove it. "
+            "Exit code 0: intact, or repaired with\n"
             "all that was in it; 1: repaired, and something was lost; 4: nothing can be proved sound.")
         .run([chosen] { return repair(*chosen); });
     chosen->access.declare(repair_line);

@@ -153,9 +153,8 @@ void add_scan(command_line& line) {
         .option("-n,--limit", chosen->limit, "N", "at most so many; 0: all")
         .flag("--json", chosen->json, "one JSON object a line")
         .details(
-            "An index comes in order and in one version, an array in order; a table or map in no order. Exit code 1: "
-            "nothing "
-            "matched.")
+            "An index comes in order and in one version, an array in order; a table or map in no order. "
+            "Exit code 1: nothing matched.")
         .run([chosen] { return scan(*chosen); });
 }
 

@@ -3,8 +3,7 @@
 //
 // (I1) Nothing goes over that a check of its own does not vouch for, unless the log says to keep what is in doubt.
 // (I2) Whatever the bytes hold, reads stay within the old body and stores within the new one, and the work is bounded
-// by
-//      their size.
+//      by their size.
 // (I3) The new body is made by the containers' own writers, or stands for itself: it verifies.
 #pragma once
 

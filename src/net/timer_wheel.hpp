@@ -4,10 +4,9 @@
 //   slot = (deadline / resolution) mod slots; each slot is a doubly linked list through the nodes' 32-bit indices
 // (I1) A node hangs in at most one slot, no later than its deadline asks for (or a whole turn of the wheel ahead).
 // (I2) A deadline moved later leaves the node where it is: it is looked at once too early and hung up anew. A
-// keep-alive
-//      connection therefore touches no list per request.
+//      keep-alive connection therefore touches no list per request.
 // (I3) Nothing expires before its deadline; it expires at most one resolution after it, when advance() is called by
-// then.
+//      then.
 #pragma once
 
 #include <algorithm>

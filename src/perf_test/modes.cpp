@@ -168,12 +168,11 @@ std::string mode_conflict(const test_options& options) {
     if (options.hz == 0 && options.pace != pacing::spin)
         return "-pace says how the calls of a schedule are waited for; give the schedule's rate too (-hz)";
     if (options.precision > 0 && wants_mode(options))
-        return "-precision ends the plain measurement early; a run by -hz, -latency, -threads or -procs lasts for "
-               "-time";
+        return "-precision ends the plain measurement early; "
+               "a run by -hz, -latency, -threads or -procs lasts for -time";
     if (options.count != counting::standard && !(options.threads.empty() && options.processes.empty()))
-        return "-count counts on the thread that runs the tests, and a run by -threads or -procs has others: count "
-               "without "
-               "them";
+        return "-count counts on the thread that runs the tests, and a run by -threads or -procs has others: "
+               "count without them";
     std::string conflict = group_conflict(options, options.threads, "threads");
     if (conflict.empty()) conflict = group_conflict(options, options.processes, "processes");
     return conflict;

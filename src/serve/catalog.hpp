@@ -2,8 +2,8 @@
 // catalog.hpp - the segments a worker serves: which may be asked for, and those it is attached to.
 //
 // A segment is attached when it is first asked for, and again after it was removed or made anew: refresh() notices, so
-// an answer is at most one refresh interval behind a replacement. (I1) Only successful attachments are kept: names that
-// lead nowhere cost their request, never memory.
+// an answer is at most one refresh interval behind a replacement.
+// (I1) Only successful attachments are kept: names that lead nowhere cost their request, never memory.
 #pragma once
 
 #include <memory>

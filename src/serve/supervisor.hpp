@@ -2,12 +2,10 @@
 // supervisor.hpp - the process that keeps the workers running.
 //
 // (I1) The listeners are the supervisor's and stay open while a worker is down: connections that arrive then wait in
-// the kernel's
-//      queue for the next worker instead of being refused.
+//      the kernel's queue for the next worker instead of being refused.
 // (I2) A worker lives no longer than the supervisor: it holds the read end of a pipe whose only write end is here.
 // (I3) A dead worker is started again at once. Only one that keeps dying (more than restarts_at_once times in
-// restart_window_ns)
-//      waits, so that a fault in every start does not eat the machine.
+//      restart_window_ns) waits, so that a fault in every start does not eat the machine.
 // (I4) Whatever a worker does, a stop ends: those that are still there a second after the drain's own limit are killed.
 #pragma once
 

@@ -2,8 +2,8 @@
 // report.hpp - what a run of suites found, before it becomes a table, a file or a page.
 //
 // (I1) A number that is in here is good: a subject that could not be measured is in `skipped`, a suite that failed in
-// `failures`, and nothing is ever reported as zero in their place. (I2) A ratio above 1 means that ours is better,
-// whether the unit is a time or a rate.
+//      `failures`, and nothing is ever reported as zero in their place.
+// (I2) A ratio above 1 means that ours is better, whether the unit is a time or a rate.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A death at every store of random histories of an array, for four shapes of elements (store_rig.hpp), and all
 // interleavings of two operations of each side with few pre-emptions and a death anywhere (schedule_rig.hpp); and
-// which of its memory orders they need (weak_interleaving.hpp). A record
-// that is carried out again is many stores: its deaths are tried more seldom.
+// which of its memory orders they need (weak_interleaving.hpp). A record that is carried out again is many stores: its
+// deaths are tried more seldom.
 #include "hooks/array_interleaving.hpp"
 #include "hooks/array_subject.hpp"
 #include "hooks/volume.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A death at every store of random histories of a block store (store_rig.hpp), and all
-// interleavings of two operations of each side with few pre-emptions and a death anywhere (schedule_rig.hpp); and
-// which of its memory orders they need (weak_interleaving.hpp).
+// A death at every store of random histories of a block store (store_rig.hpp), and all interleavings of two operations
+// of each side with few pre-emptions and a death anywhere (schedule_rig.hpp); and which of its memory orders they need
+// (weak_interleaving.hpp).
 #include "hooks/block_store_interleaving.hpp"
 #include "hooks/block_store_subject.hpp"
 #include "hooks/volume.hpp"

@@ -2,8 +2,7 @@
 // words.hpp - how containers touch bytes that other processes touch at the same time: whole, aligned words, atomically.
 //
 // (I1) Bytes of entries and journals are read and written as aligned 8-byte words only, so a word is never torn, and a
-// value
-//      of up to 8 bytes that does not cross a word is replaced by one store.
+//      value of up to 8 bytes that does not cross a word is replaced by one store.
 // (I2) Words are loaded with acquire and stored with release. On x86-64 both are plain moves. They stand in for the
 //      fences of a sequence lock: whoever sees a new word also sees the version that was stored before it.
 // A copy may be torn as a whole; the caller accepts it only after the version check.

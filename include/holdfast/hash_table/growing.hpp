@@ -2,8 +2,9 @@
 // growing.hpp - a hash table whose capacity can change, and readers that follow it.
 //
 //     auto sessions = holdfast::growing_hash_table<std::uint64_t, session>::create("sessions", {.capacity = 100'000});
-//     if (sessions.size() > sessions.capacity() / 10 * 9 && !sessions.growing()) sessions.grow(2 *
-//     sessions.capacity()); sessions.insert_or_assign(42, {.user = 7});   // and moves a few entries on
+//     if (sessions.size() > sessions.capacity() / 10 * 9 && !sessions.growing())
+//         sessions.grow(2 * sessions.capacity());
+//     sessions.insert_or_assign(42, {.user = 7});   // and moves a few entries on
 //
 //     // in any other process, with read permission only
 //     auto view = holdfast::growing_hash_table_reader<std::uint64_t, session>::attach("sessions");

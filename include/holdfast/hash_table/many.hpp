@@ -10,8 +10,7 @@
 // Threads: one writer object is used by one thread at a time; threads and processes have a handle each, which takes one
 //          of the table's writer slots. Operations on one key follow each other; each happens at one instant.
 // Crash:   a writer may be killed at any instruction. Its operation has then happened or not. Whoever next needs what
-// it
-//          held finds that its lock is gone, finishes its operation and goes on; nothing waits for anything else.
+//          it held finds that its lock is gone, finishes its operation and goes on; nothing waits for anything else.
 // A writer that is stopped, not dead, keeps what it holds. Who needs that gets `contended` after its patience.
 // Protocol: hash_table/many_mutate.hpp.
 #pragma once

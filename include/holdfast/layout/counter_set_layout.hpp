@@ -2,11 +2,11 @@
 // counter_set_layout.hpp - the bytes of a counter set, and how names get into them without a lock.
 //
 // Layout v1 (little-endian), body of a segment of kind counter_set; geometry[0] = capacity, geometry[1] = slot bytes
-//   offset  bytes  field      written by
-//    256*i      8  value      anyone: one atomic addition
-//    256*i+8   56  reserved   nobody; keeps names off the line that is written
-//    256*i+64   8  word 0     whoever registers: family bytes (8 bits), labels bytes (8), zero (16), hash of the text
-//    (32) 256*i+72 184  words 1..  family, then labels, in words of 8 bytes, the last one padded with zero bytes
+//   offset    bytes  field      written by
+//   256*i         8  value      anyone: one atomic addition
+//   256*i+8      56  reserved   nobody; keeps names off the line that is written
+//   256*i+64      8  word 0     whoever registers: family bytes (8 bits), labels bytes (8), zero (16), text's hash (32)
+//   256*i+72    184  words 1..  family, then labels, in words of 8 bytes, the last one padded with zero bytes
 //
 // (I1) A word goes from zero to its value once and never changes again. Text holds no zero byte, so a word that belongs
 //      to a name is never zero, and a name is complete when all words its word 0 promises are not zero.
@@ -17,12 +17,11 @@
 // compare-and-swap from zero. A word that is already there and equal is as good as one's own; a word that differs means
 // the slot belongs, or will belong, to another name, and always will (I1), so the walk goes on. Hence two processes
 // that register one name always end in one slot, nobody ever waits for anybody, and no lock of the system is needed: it
-// is the same on every kind of memory. Crash:   a process killed between two words leaves a prefix (I3). Whoever
-// registers that name next completes it in
+// is the same on every kind of memory.
+// Crash:   a process killed between two words leaves a prefix (I3). Whoever registers that name next completes it in
 //          place. Nothing leaks but the slot of a name that no one ever asks for again.
 // Orders:  everything is relaxed. Each word stands for itself (I1), and a value needs no name to be valid: the memory
-// is
-//          zero from the start, and an addition does not depend on who can see the name.
+//          is zero from the start, and an addition does not depend on who can see the name.
 #pragma once
 
 #include <array>

@@ -27,8 +27,9 @@
 //      The true tail is the producer's position or, if it died in between, what one walk along the words finds.
 // (I2) head <= true tail; true tail + 8 - head <= capacity (form elements: tail - head <= capacity).
 // (I3) One of a side's ledgers has the side's true position; if that is not the stored one, the other has the stored
-// one. (I4) Form bytes: positions are multiples of 8, and at each lies a record's word. (I5) Each word is stored by its
-// own side alone: there is no shared read-modify-write and nothing to unlock.
+//      one.
+// (I4) Form bytes: positions are multiples of 8, and at each lies a record's word.
+// (I5) Each word is stored by its own side alone: there is no shared read-modify-write and nothing to unlock.
 #pragma once
 
 #include <array>

@@ -25,12 +25,13 @@
 //     3088      8  owner_start        start time of the process, clock ticks since boot
 //     3096     40  owner_boot_id      text, zero-padded
 //     3136      8  owner_since_ns     when the lease was taken
-//     3144      8  moved              lease holder: 1 = the name may lead to another segment by now
-//     (segment/successor.hpp) 3152    944  reserved           zero
+//     3144      8  moved              lease holder: 1 = the name may lead to another segment (segment/successor.hpp)
+//     3152    944  reserved           zero
 // (I1) The bytes up to header_checksum never change after publication; a checksum that disagrees is corruption.
 // (I2) total_bytes == 4096 + body_bytes, and the memory is exactly that long (System V: at least, since the kernel
-// rounds up). Threads: validate() works on a private copy. Mutable words are 8-byte atomics, stored by the lease holder
-// alone. Crash:   a holder killed between the stores of its identity leaves a mixed identity, which only people read.
+//      rounds up).
+// Threads: validate() works on a private copy. Mutable words are 8-byte atomics, stored by the lease holder alone.
+// Crash:   a holder killed between the stores of its identity leaves a mixed identity, which only people read.
 #pragma once
 
 #include <array>

@@ -3,15 +3,14 @@
 // but a read-only mapping), or pinned by a hazard word that the writer respects.
 //
 // Synchronisation (W in snapshot_write.hpp)
-//   store                                 load                                    what it gives
-//   W1 slot.version = v      release      R1 slot.version          acquire        payload and header of v are whole
-//   W2 current = (v, slot)   seq_cst      R2 current               acquire        slot.version = v (W1) is visible
-//   W3 slot.version = 0      release      R1 / R3 after a fence                   a copy that mixed is detected
-//   W4 hazard = word         seq_cst      R4 in the writer's scan  seq_cst        Dekker with W2 / R5: either the
-//   writer R5 current again         seq_cst      (pairs with W2)                         sees the hazard or the reader
-//   sees that
-//                                                                                 current moved
-//   W6 hazard = 0 or another release+     R4                       (acquires)     the reader's loads precede the reuse
+//   store                               load                                  what it gives
+//   W1 slot.version = v      release    R1 slot.version          acquire      payload and header of v are whole
+//   W2 current = (v, slot)   seq_cst    R2 current               acquire      slot.version = v (W1) is visible
+//   W3 slot.version = 0      release    R1 / R3 after a fence                 a copy that mixed is detected
+//   W4 hazard = word         seq_cst    R4 in the writer's scan  seq_cst      Dekker with W2 / R5: either the writer
+//   R5 current again         seq_cst    (pairs with W2)                       sees the hazard or the reader sees that
+//                                                                             current moved
+//   W6 hazard = 0 or another release+   R4                       (acquires)   the reader's loads precede the reuse
 //
 // Exactness: `current` names (v, slot) and that slot does not carry v. Either the writer moved on, and then, since W3
 // follows the W2 that replaced it, reading `current` again shows another word; or the image is damaged. So "retry" and

@@ -3,9 +3,8 @@
 // all.
 //
 //   holdfast::counter_set set = holdfast::counter_set::create("lookups", {.capacity = 4096});   // once
-//   holdfast::counter us = set.get("geo_lookups_total", R"(country="US")");                     // rare: registers or
-//   finds us.add(1);                                                                                  // often: one
-//   addition
+//   holdfast::counter us = set.get("geo_lookups_total", R"(country="US")");   // rare: registers or finds
+//   us.add(1);                                                                // often: one addition
 //
 // Threads and processes: everything is safe beside everything, in any process, on one handle or many.
 // Crash:   no addition that returned is ever lost, and none is half done; a killed process leaves nothing to repair

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // histogram_counts.hpp - a private copy of a latency histogram: merged, subtracted, asked for quantiles.
 //
-// It is plain memory of one process. (I1) Everything it answers is derived from the bucket counts; sum, least and
-// greatest value are hints that may be one sample behind after a kill, and are believed only where the buckets agree.
+// It is plain memory of one process.
+// (I1) Everything it answers is derived from the bucket counts; sum, least and greatest value are hints that may be one
+//      sample behind after a kill, and are believed only where the buckets agree.
 #pragma once
 
 #include <algorithm>

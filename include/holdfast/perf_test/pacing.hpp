@@ -3,8 +3,8 @@
 //
 // A sleeper wakes late by the timer slack (50 us unless changed) and the scheduler's and hypervisor's time; a spinner
 // is late by one reading of the clock and keeps a core busy. timer_slack takes away the first, wake_up_error measures
-// the second, and the margin before the instant at which spinning begins follows from it. (I1) wait_until never sleeps
-// for an instant that has passed: whoever is behind catches up at full speed.
+// the second, and the margin before the instant at which spinning begins follows from it.
+// (I1) wait_until never sleeps for an instant that has passed: whoever is behind catches up at full speed.
 #pragma once
 
 #include <algorithm>

@@ -7,9 +7,8 @@
 // (I1) response = service + max(0, actual start - intended start): never less than service.
 // (I2) Whoever is behind begins the next call at once and never sleeps, until caught up.
 // (I3) Every call that falls due is counted: one that could not be begun before the end, with the time it had waited.
-// (I4) The loop ends at the schedule's end, or later by one call and a grace of a twentieth of its length (at most 0.1
-// s)
-//      in which it may catch up, at whatever rate.
+// (I4) The loop ends at the schedule's end, or later by one call and a grace of a twentieth of its length (at most
+//      0.1 s) in which it may catch up, at whatever rate.
 // Source: coordinated omission: Tene, How NOT to Measure Latency, 2013; open and closed loops: Schroeder, Wierman,
 // Harchol-Balter, Open Versus Closed: A Cautionary Tale, NSDI 2006.
 #pragma once

@@ -7,8 +7,8 @@
 // (I1) A worker that throws, exits, is killed or does not come back makes the whole result void: its failure names the
 //      test, the worker and the cause. There is no number of the survivors.
 // (I2) No child outlives run_group: each is reaped, or killed and reaped; one whose caller dies is killed by the
-// kernel. (I3) A child ends by _exit: nothing that was registered for the end of the caller's process runs twice, and
-// stdio is
+//      kernel.
+// (I3) A child ends by _exit: nothing that was registered for the end of the caller's process runs twice, and stdio is
 //      flushed before each fork and at the child's end.
 // (I4) A thread that does not come back cannot be ended alone: the process is, with a message, as a watchdog would.
 // Fork copies only the calling thread. A lock that another thread holds at that instant stays locked in the child; the
