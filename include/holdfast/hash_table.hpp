@@ -32,6 +32,22 @@
 
 namespace holdfast {
 
+namespace detail {
+
+/// What modify() is to a table that nobody else writes: a find, the change, an update.
+template <class Table, class Change>
+hash_table_result modify_entry(Table& table, const typename Table::key_type& key, Change&& change) noexcept(
+    noexcept(change(std::declval<typename Table::mapped_type&>()))) {
+    const bool sound = !table.fault();
+    std::optional<typename Table::mapped_type> value = table.find(key);
+    if (!value && sound && table.fault()) return {outcome::corrupt};
+    if (!value) return {outcome::not_found};
+    std::forward<Change>(change)(*value);
+    return table.update(key, *value);
+}
+
+}  // namespace detail
+
 /// Reads a table. V may be an earlier version of the stored value: the same fields without the last ones.
 template <record_key K, record V>
 class hash_table_reader : public detail::hash_table_queries<hash_table_reader<K, V>, K, V> {
@@ -118,12 +134,7 @@ class hash_table : public detail::hash_table_queries<hash_table<K, V>, K, V> {
     /// value. Returns: ok, not_found, read_only or corrupt.
     template <class Change>
     result modify(const K& key, Change&& change) noexcept(noexcept(change(std::declval<V&>()))) {
-        const bool sound = !this->fault();
-        std::optional<V> value = this->find(key);
-        if (!value && sound && this->fault()) return {outcome::corrupt};
-        if (!value) return {outcome::not_found};
-        std::forward<Change>(change)(*value);
-        return update(key, *value);
+        return detail::modify_entry(*this, key, std::forward<Change>(change));
     }
     /// Removes the key's entry. Returns: ok, not_found, read_only or corrupt.
     result erase(const K& key) noexcept {

@@ -51,6 +51,15 @@ namespace detail {
     return number;
 }
 
+/// Where the key's entry lies in this generation.
+template <class Table>
+[[nodiscard]] std::optional<hash_table_place> place_in(const Table& table,
+                                                       const typename Table::key_type& key) noexcept {
+    const std::optional<hash_table_slot> slot = table.slot_of(key);
+    if (!slot) return std::nullopt;
+    return hash_table_place{generation_of(table.segment()), *slot};
+}
+
 /// The entry at a place, as far as one generation can tell.
 template <class Table>
 [[nodiscard]] outcome entry_at_place(const Table& table, const hash_table_place& place,
@@ -103,11 +112,7 @@ class growing_hash_table_reader {
 
     /// Returns: where the key's entry lies, good until it is erased or the table grows or shrinks.
     [[nodiscard]] std::optional<hash_table_place> place_of(const K& key) noexcept {
-        return ask([&](const table& t) -> std::optional<hash_table_place> {
-            const std::optional<hash_table_slot> slot = t.slot_of(key);
-            if (!slot) return std::nullopt;
-            return hash_table_place{detail::generation_of(t.segment()), *slot};
-        });
+        return ask([&](const table& t) { return detail::place_in(t, key); });
     }
     /// Copies the entry at a place. Returns: ok; not_found: the slot is free; stale: the place is of another
     /// generation, ask place_of() anew; contended or corrupt, as fault() says.
@@ -238,12 +243,7 @@ class growing_hash_table : public detail::hash_table_queries<growing_hash_table<
     result update(const K& key, const V& value) noexcept { return stored(key, value, table_.update(key, value)); }
     template <class Change>
     result modify(const K& key, Change&& change) noexcept(noexcept(change(std::declval<V&>()))) {
-        const bool sound = !this->fault();
-        std::optional<V> value = this->find(key);
-        if (!value && sound && this->fault()) return {outcome::corrupt};
-        if (!value) return {outcome::not_found};
-        std::forward<Change>(change)(*value);
-        return update(key, *value);
+        return detail::modify_entry(*this, key, std::forward<Change>(change));
     }
     result erase(const K& key) noexcept {
         if (!growth_) [[likely]]
@@ -258,9 +258,7 @@ class growing_hash_table : public detail::hash_table_queries<growing_hash_table<
 
     /// Where the key's entry lies, and what lies there, as growing_hash_table_reader's.
     [[nodiscard]] std::optional<hash_table_place> place_of(const K& key) const noexcept {
-        const std::optional<hash_table_slot> slot = table_.slot_of(key);
-        if (!slot) return std::nullopt;
-        return hash_table_place{detail::generation_of(segment()), *slot};
+        return detail::place_in(table_, key);
     }
     using detail::hash_table_queries<growing_hash_table<K, V>, K, V>::entry_at;
     [[nodiscard]] outcome entry_at(const hash_table_place& place, value_type& entry) const noexcept {
