@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-#include "holdfast/detail/shared_bytes.hpp"
+#include "holdfast/detail/shared_copy.hpp"
 #include "workload/queue_own.hpp"
 
 namespace holdfast::bench {

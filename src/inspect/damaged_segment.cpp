@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "holdfast/detail/concat.hpp"
-#include "holdfast/detail/shared_bytes.hpp"
+#include "holdfast/detail/shared_copy.hpp"
 #include "inspect/header_rebuild.hpp"
 #include "inspect/processes.hpp"
 

@@ -20,7 +20,7 @@
 #include <span>
 #include <vector>
 
-#include "holdfast/detail/shared_bytes.hpp"
+#include "holdfast/detail/shared_copy.hpp"
 #include "holdfast/outcome.hpp"
 #include "holdfast/queue/place.hpp"
 

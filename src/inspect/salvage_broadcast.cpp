@@ -11,7 +11,7 @@
 
 #include "holdfast/broadcast.hpp"
 #include "holdfast/detail/concat.hpp"
-#include "holdfast/detail/shared_bytes.hpp"
+#include "holdfast/detail/shared_copy.hpp"
 #include "inspect/salvage.hpp"
 
 namespace holdfast::inspect {

@@ -12,6 +12,7 @@
 
 #include "holdfast/detail/concat.hpp"
 #include "holdfast/detail/shared_bytes.hpp"
+#include "holdfast/detail/shared_copy.hpp"
 #include "holdfast/queue.hpp"
 #include "inspect/salvage.hpp"
 

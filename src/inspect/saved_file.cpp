@@ -12,6 +12,7 @@
 
 #include "holdfast/detail/checksum.hpp"
 #include "holdfast/detail/concat.hpp"
+#include "holdfast/detail/shared_copy.hpp"
 #include "holdfast/error.hpp"
 #include "holdfast/layout/segment_header.hpp"
 #include "inspect/json_out.hpp"

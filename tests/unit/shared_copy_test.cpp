@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The wide copies out of shared memory and into it: every size and alignment, up to the last byte of a page and not
+// The copies out of shared memory and into it: every size and alignment, up to the last byte of a page and not
 // beyond.
 #include <gtest/gtest.h>
 
@@ -38,10 +38,10 @@ TEST(SharedCopy, CopiesEverySizeAtEveryAlignment) {
             std::vector<std::byte> to(bytes + 32, std::byte{0xAA}), expected = to;
             const std::byte* source = from.end() - bytes - shift * (bytes % 3);  // ends at the page's end, or before
             std::memcpy(expected.data() + shift, source, bytes);
-            holdfast::detail::copy_mix_from_shared(to.data() + shift, source, bytes);
+            holdfast::detail::copy_from_shared(to.data() + shift, source, bytes);
             ASSERT_EQ(to, expected) << bytes << " bytes, shifted by " << shift;
             std::memset(to.data() + shift, 0, bytes);
-            holdfast::detail::copy_mix_to_shared(to.data() + shift, source, bytes);
+            holdfast::detail::copy_to_shared(to.data() + shift, source, bytes);
             ASSERT_EQ(to, expected) << bytes << " bytes into shared memory, shifted by " << shift;
         }
 }
@@ -52,7 +52,7 @@ TEST(SharedCopy, CopiesLongOnes) {
     for (const std::size_t bytes : {4095U, 4096U, 4097U, 65'536U, 99'999U, 100'003U}) {
         std::vector<std::byte> expected = to;
         std::memcpy(expected.data() + 5, from.data(), bytes);
-        holdfast::detail::copy_mix_from_shared(to.data() + 5, from.data(), bytes);
+        holdfast::detail::copy_from_shared(to.data() + 5, from.data(), bytes);
         ASSERT_EQ(to, expected) << bytes;
     }
 }
@@ -61,9 +61,31 @@ TEST(SharedCopy, CopiesIntoTheLastByteOfAPage) {
     const guarded_page to;
     std::vector<std::byte> from(1000, std::byte{0x5C});
     for (const std::size_t bytes : {1U, 3U, 7U, 15U, 31U, 63U, 64U, 65U, 128U, 129U, 255U, 256U, 999U, 1000U}) {
-        holdfast::detail::copy_mix_from_shared(to.end() - bytes, from.data(), bytes);
+        holdfast::detail::copy_from_shared(to.end() - bytes, from.data(), bytes);
         EXPECT_EQ(std::memcmp(to.end() - bytes, from.data(), bytes), 0);
     }
+}
+
+template <std::size_t Bytes>
+void expect_copied(const guarded_page& from) {
+    for (std::size_t shift = 0; shift < 9; ++shift) {
+        std::vector<std::byte> to(Bytes + 16, std::byte{0xAA}), expected = to;
+        const std::byte* source = from.end() - Bytes - shift;
+        std::memcpy(expected.data() + 3, source, Bytes);
+        holdfast::detail::copy_from_shared<Bytes>(to.data() + 3, source);
+        EXPECT_EQ(to, expected) << Bytes << " bytes, " << shift << " before the page's end";
+    }
+}
+
+TEST(SharedCopy, CopiesSizesThatTheCompilerKnows) {
+    const guarded_page from;
+    expect_copied<1>(from);
+    expect_copied<6>(from);
+    expect_copied<12>(from);
+    expect_copied<13>(from);
+    expect_copied<64>(from);
+    expect_copied<72>(from);
+    expect_copied<500>(from);
 }
 
 }  // namespace

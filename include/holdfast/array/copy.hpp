@@ -41,7 +41,7 @@ inline constexpr std::size_t straight_bytes_max = 128;
 /// Copies `bytes` bytes from 8-aligned cells.
 inline void copy_by_vectors(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     if (bytes > straight_bytes_max) {
-        copy_mix_from_shared(to, from, bytes);
+        copy_from_shared(to, from, bytes);
         std::atomic_thread_fence(std::memory_order_acquire);  // as below
         return;
     }

@@ -62,7 +62,7 @@ class block_reader_core {
         const auto bytes = shared_load<std::uint64_t>(unit);
         const auto run = shared_load<std::uint64_t>(unit + layout::block_head_run_offset);
         if (bytes <= out.size() && view_.is_one_run(head, bytes, run)) {
-            copy_mix_from_shared(out.data(), unit + layout::block_head_bytes, static_cast<std::size_t>(bytes));
+            copy_from_shared(out.data(), unit + layout::block_head_bytes, static_cast<std::size_t>(bytes));
             return view_.still(handle) ? result{outcome::ok, bytes} : result{outcome::stale, 0};
         }
         return read_runs(handle, out);
@@ -108,7 +108,7 @@ class block_reader_core {
         result got =
             visit(handle, [&](std::span<const std::byte> piece, std::uint64_t from, std::uint64_t bytes) noexcept {
                 fits = bytes <= out.size();
-                if (fits) copy_mix_from_shared(out.data() + from, piece.data(), piece.size());
+                if (fits) copy_from_shared(out.data() + from, piece.data(), piece.size());
             });
         if (got && !fits) got.status = outcome::too_small;
         return got;

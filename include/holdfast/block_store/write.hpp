@@ -122,8 +122,8 @@ class block_writer_core {
             const std::uint64_t run_end = r.payload_from + r.payload.size();
             const std::uint64_t first = std::max(at, r.payload_from), last = std::min(end, run_end);
             if (first < last)
-                copy_mix_to_shared(r.payload.data() + (first - r.payload_from), from.data() + (first - at),
-                                   static_cast<std::size_t>(last - first));
+                copy_to_shared(r.payload.data() + (first - r.payload_from), from.data() + (first - at),
+                               static_cast<std::size_t>(last - first));
             if (end <= run_end || written_.run + 1 == runs_.size()) return outcome::ok;
             written_ = {written_.run + 1, run_end};
         }

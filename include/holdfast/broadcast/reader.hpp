@@ -72,7 +72,7 @@ class broadcast_writer_watch {
 [[nodiscard]] inline auto copying_into(std::span<std::byte> out) noexcept {
     return [out](std::span<const std::byte> message, std::uint16_t) noexcept {
         if (message.size() > out.size()) return false;
-        copy_mix_from_shared(out.data(), message.data(), message.size());
+        copy_from_shared(out.data(), message.data(), message.size());
         return true;
     };
 }
@@ -80,7 +80,7 @@ class broadcast_writer_watch {
 [[nodiscard]] inline auto copying_into(std::vector<std::byte>& out) noexcept {
     return [&out](std::span<const std::byte> message, std::uint16_t) {
         out.resize(message.size());
-        copy_mix_from_shared(out.data(), message.data(), message.size());
+        copy_from_shared(out.data(), message.data(), message.size());
         return true;
     };
 }

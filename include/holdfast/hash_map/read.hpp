@@ -139,7 +139,7 @@ class map_reader_core {
         hash_map_found got =
             find(key, [&](std::span<const std::byte> piece, std::uint64_t from, std::uint64_t bytes) noexcept {
                 fits = bytes <= out.size();
-                if (fits) copy_mix_from_shared(out.data() + from, piece.data(), piece.size());
+                if (fits) copy_from_shared(out.data() + from, piece.data(), piece.size());
             });
         if (got && !fits) got.status = outcome::too_small;
         return got;
@@ -375,7 +375,7 @@ class map_reader_core {
         const auto copy = [](std::vector<std::byte>& to, std::span<const std::byte> piece, std::uint64_t at) {
             if (at >= to.size()) return true;
             const std::size_t room = to.size() - static_cast<std::size_t>(at);
-            copy_mix_from_shared(to.data() + at, piece.data(), std::min(piece.size(), room));
+            copy_from_shared(to.data() + at, piece.data(), std::min(piece.size(), room));
             return true;
         };
         const outcome got = walk(

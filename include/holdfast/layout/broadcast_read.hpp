@@ -121,7 +121,7 @@ class broadcast_read_core {
     [[nodiscard]] broadcast_read read(std::span<std::byte> out) noexcept {
         return next([out](std::span<const std::byte> payload, std::uint16_t) noexcept {
             if (payload.size() > out.size()) return false;
-            holdfast::detail::copy_mix_from_shared(out.data(), payload.data(), payload.size());
+            holdfast::detail::copy_from_shared(out.data(), payload.data(), payload.size());
             return true;
         });
     }

@@ -151,7 +151,7 @@ class broadcast_write_core {
     [[nodiscard]] result append(std::span<const std::byte> message, std::uint16_t type, Slots& slots) {
         const broadcast_claim room = claim(message.size(), slots);
         if (!room) return {room.status, room.count};
-        holdfast::detail::copy_mix_to_shared(room.bytes.data(), message.data(), message.size());
+        holdfast::detail::copy_to_shared(room.bytes.data(), message.data(), message.size());
         return {stage(message.size(), type), message.size()};
     }
 

@@ -125,7 +125,7 @@ class snapshot_read_core {
         const std::uint64_t word = current();
         std::uint64_t bytes = 0;
         if (is_whole(word, bytes) && bytes <= out.size()) [[likely]] {
-            holdfast::detail::copy_mix_from_shared(out.data(), payload(word), static_cast<std::size_t>(bytes));
+            holdfast::detail::copy_from_shared(out.data(), payload(word), static_cast<std::size_t>(bytes));
             if (still_there(word)) [[likely]]
                 return {outcome::ok, snapshot_version_of(word), bytes};
         }
@@ -154,7 +154,7 @@ class snapshot_read_core {
         bool fits = true;
         snapshot_read_result result = visit([&](std::span<const std::byte> bytes, std::uint64_t) noexcept {
             fits = bytes.size() <= out.size();
-            if (fits) holdfast::detail::copy_mix_from_shared(out.data(), bytes.data(), bytes.size());
+            if (fits) holdfast::detail::copy_from_shared(out.data(), bytes.data(), bytes.size());
         });
         if (result && !fits) result.status = outcome::too_small;
         return result;

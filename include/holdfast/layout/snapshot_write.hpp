@@ -143,7 +143,7 @@ class snapshot_write_core {
     [[nodiscard]] publish_result publish(std::span<const std::byte> object, Hazards& hazards, std::uint64_t now_ns) {
         const prepare_result room = prepare(object.size(), hazards);
         if (!room) return {room.status, 0};
-        holdfast::detail::copy_mix_to_shared(room.bytes.data(), object.data(), object.size());
+        holdfast::detail::copy_to_shared(room.bytes.data(), object.data(), object.size());
         return commit(object.size(), now_ns);
     }
 

@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "holdfast/detail/shared_bytes.hpp"
+#include "holdfast/detail/shared_copy.hpp"
 #include "holdfast/error.hpp"
 #include "holdfast/layout/sorted_index_layout.hpp"
 #include "holdfast/layout/sorted_index_search.hpp"
@@ -192,7 +194,7 @@ class sorted_index_build_core {
     }
 
     /// Writes one array in sorted order and zeroes the gap behind it, through a buffer so that the shared side is
-    /// written in whole words whatever the stride.
+    /// written by long copies whatever the stride.
     void write_array(std::byte* to, const std::byte* end, const std::vector<std::byte>& from,
                      std::size_t stride) const {
         if (order_.empty()) {

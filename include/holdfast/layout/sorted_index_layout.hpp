@@ -32,7 +32,7 @@
 #include <type_traits>
 
 #include "holdfast/detail/checksum.hpp"
-#include "holdfast/detail/shared_bytes.hpp"
+#include "holdfast/detail/shared_copy.hpp"
 
 namespace holdfast {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sorted_index_search.hpp - key orders, and the one binary search that typed and run-time typed indexes share.
 //
-// An order turns stored bytes into something comparable (`load`) and compares (`less`). Loads are relaxed atomics: a
+// An order turns stored bytes into something comparable (`load`) and compares (`less`). Loads may race with a writer: a
 // search over a slot that is being overwritten gives some position below size(), to be thrown away by the caller's
 // check.
 #pragma once
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "holdfast/detail/shared_bytes.hpp"
+#include "holdfast/detail/shared_copy.hpp"
 #include "holdfast/layout/sorted_index_layout.hpp"
 
 namespace holdfast::layout {

@@ -53,7 +53,7 @@ class snapshot_reader {
     snapshot_read_result read(std::vector<std::byte>& out) {
         return visit([&](std::span<const std::byte> object, std::uint64_t) {
             out.resize(object.size());
-            detail::copy_mix_from_shared(out.data(), object.data(), object.size());
+            detail::copy_from_shared(out.data(), object.data(), object.size());
         });
     }
 

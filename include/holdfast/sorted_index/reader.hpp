@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "holdfast/detail/shared_copy.hpp"
 #include "holdfast/layout/finding.hpp"
 #include "holdfast/layout/sorted_index_verify.hpp"
 #include "holdfast/outcome.hpp"

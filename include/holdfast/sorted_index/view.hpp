@@ -15,7 +15,7 @@
 #include <string>
 #include <utility>
 
-#include "holdfast/detail/shared_bytes.hpp"
+#include "holdfast/detail/shared_copy.hpp"
 #include "holdfast/error.hpp"
 #include "holdfast/layout/sorted_index_layout.hpp"
 #include "holdfast/layout/sorted_index_search.hpp"
