@@ -231,6 +231,27 @@ struct longer_sheet {
     std::uint64_t note;
 };
 
+// Its last word is not its own.
+struct label {
+    char text[13];
+};
+
+TEST_P(Everywhere, ARecordOfAnySizeIsReadWhole) {
+    auto sheets = snapshot<sheet>::create(place.uri());
+    auto reader = sheets.make_reader();
+    for (std::uint64_t generation = 1; generation < 20; ++generation) {
+        sheet next{generation, {}};
+        for (std::uint64_t i = 0; i < std::size(next.prices); ++i) next.prices[i] = generation * 1000 + i;
+        ASSERT_TRUE(sheets.publish(next));
+        const auto got = reader.read();
+        ASSERT_TRUE(got);
+        EXPECT_EQ(std::memcmp(&got.value, &next, sizeof next), 0) << "generation " << generation;
+    }
+    auto labels = snapshot<label>::create("heap:");
+    ASSERT_TRUE(labels.publish({"twelve chars"}));
+    EXPECT_STREQ(labels.make_reader().read().value.text, "twelve chars");
+}
+
 TEST_P(Shareable, ARecordIsHeldInPlaceWhileItsWriterGoesOn) {
     auto writer = snapshot<longer_sheet>::create(place.uri(), {.pinned_readers = 2});
     const auto mapped = [&] {

@@ -2,18 +2,18 @@
 // record.hpp - a snapshot of one plain record: small state that is always read whole. See snapshot.hpp.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <iterator>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "holdfast/detail/shared_copy.hpp"
 #include "holdfast/record.hpp"
+#include "holdfast/record/untrusted.hpp"
 #include "holdfast/snapshot/pinned_reader.hpp"
 #include "holdfast/snapshot/reader.hpp"
 #include "holdfast/snapshot/writer.hpp"
@@ -110,22 +110,20 @@ class snapshot<T>::reader {
 
     /// The newest value. Cost: a copy of T and three loads.
     [[nodiscard]] result read() noexcept {
-        // Whole words: a slot's room is a multiple of a page, so the last word may reach beyond the record.
-        std::uint64_t words[(sizeof(T) + 7) / 8];
+        // Whole words: a slot's room is a multiple of a page, so the last one may reach beyond the record.
+        union {
+            detail::raw_record<T> record;
+            std::byte words[(sizeof(T) + 7) / 8 * 8];
+        } copied;
         bool whole = true;
         const snapshot_read_result got = reader_.visit([&](std::span<const std::byte> object, std::uint64_t) noexcept {
             whole = object.size() >= sizeof(T);  // longer: the writer's record has more fields at its end
-            if (!whole) return;
-            for (std::size_t i = 0; i < std::size(words); ++i)
-                words[i] = detail::shared_load<std::uint64_t>(object.data() + 8 * i);
+            if (whole)
+                detail::copy_from_shared<sizeof copied.words>(copied.words, std::assume_aligned<64>(object.data()));
         });
         result out{got.status, got.version, {}};
         if (got && !whole) out.status = outcome::corrupt;
-        if (out) {
-            std::array<std::byte, sizeof(T)> record;
-            std::memcpy(record.data(), words, sizeof(T));
-            out.value = detail::record_of<T>(record);
-        }
+        if (out) out.value = copied.record.get();
         return out;
     }
     [[nodiscard]] std::uint64_t version() const noexcept { return reader_.version(); }
