@@ -77,6 +77,7 @@ class hash_table_reader : public detail::hash_table_queries<hash_table_reader<K,
  private:
     using finder = detail::hash_table_finder<detail::fixed_node<K, V>>;
     friend detail::hash_table_queries<hash_table_reader, K, V>;
+    friend growing_hash_table_reader<K, V>;
     [[nodiscard]] const finder& finder_for_queries() const noexcept { return finder_; }
 
     std::shared_ptr<const holdfast::segment> segment_;

@@ -63,6 +63,42 @@ TEST(HashTableCore, EmptyTableFindsNothing) {
     EXPECT_EQ(table.damage(), "");
 }
 
+// A look says what a find says, or nothing; and it says something of nearly all keys, except where a value is on its
+// way.
+TEST(HashTableCore, ALookAtTheHomeBucketTellsTheTruthOrNothing) {
+    using finder = detail::hash_table_finder<detail::fixed_node<u64, wide_value>, detail::tag_match::scalar>;
+    using seen = finder::glance;
+    hash_table_image<u64, wide_value, detail::tag_match::scalar> table(geometry_for<u64, wide_value>(5000));
+    for (u64 key = 0; key < 4800; ++key) ASSERT_EQ(table.try_insert(key, wide(key)), status::inserted);
+    const auto look = [&](u64 key, wide_value& value) {
+        return table.reader().find_at_home(reinterpret_cast<const std::byte*>(&key),
+                                           reinterpret_cast<std::byte*>(&value));
+    };
+    u64 hits = 0, misses = 0;
+    for (u64 key = 0; key < 9600; ++key) {
+        wide_value value{};
+        const seen what = look(key, value);
+        ASSERT_NE(what, key < 4800 ? seen::miss : seen::hit) << key;
+        if (what == seen::hit) {
+            ASSERT_EQ(value, wide(key));
+        }
+        hits += what == seen::hit ? 1 : 0;
+        misses += what == seen::miss ? 1 : 0;
+    }
+    EXPECT_GT(hits, 4800U * 3 / 4);
+    EXPECT_GT(misses, 4800U * 3 / 4);
+    wide_value value{};
+    u64 key = 0;
+    while (look(key, value) != seen::hit) ++key;
+    table.arm_update(key, wide(key + 1));
+    const auto bucket = table.view().hash(reinterpret_cast<const std::byte*>(&key)).home(table.view().buckets);
+    std::byte* line = table.view().line(bucket);
+    detail::store_release<std::uint32_t>(line, detail::version_of(line) | 1U);
+    EXPECT_EQ(look(key, value), seen::unsure) << "the old value was given while the new one is in the journal";
+    EXPECT_TRUE(table.find(key, value));
+    EXPECT_EQ(value, wide(key + 1));
+}
+
 TEST(HashTableCore, EachOperationSaysWhatItDid) {
     hash_table_image<u64, u64> table(geometry_for<u64, u64>(100));
     u64 value = 0;

@@ -33,6 +33,9 @@ struct hash_table_options {
     std::uint32_t writer_slots = 64;
 };
 
+template <record_key K, record V>
+class growing_hash_table_reader;  // hash_table/growing.hpp
+
 namespace detail {
 
 template <class Table>

@@ -91,6 +91,32 @@ class hash_table_finder {
         return slot;
     }
 
+    /// What can be told by the home bucket alone.
+    enum class glance : std::uint8_t { hit, miss, unsure };
+
+    /// A find as far as it needs no call: of nearly all keys at rest it tells all. For callers who have a longer way of
+    /// their own behind it; without calls they need no stack, and `value` stays in registers. hit: `value` is the
+    /// key's; unsure: find() tells.
+    [[gnu::always_inline]] glance find_at_home(const std::byte* key, std::byte* value) const noexcept {
+#if defined(HOLDFAST_HASH_TABLE_WIDER)
+        if constexpr (Match == tag_match::best)
+            if (view_.vectors == vector_unit::avx512) return glance::unsure;  // a call
+#endif
+        const hash_parts h = view_.hash(key);
+        view_.prefetch_preferred(h);
+        const std::uint64_t home = h.home(view_.buckets);
+        const std::byte* line = view_.line(home);
+        const sighting seen = look(h, home);
+        if (seen.places == 0) return counter_of(line, h.group()) == 0 ? glance::miss : glance::unsure;
+        const std::uint64_t slot = home * layout::tags_per_line + static_cast<unsigned>(std::countr_zero(seen.places));
+        const std::byte* node = view_.nodes + slot * view_.node_bytes;
+        if (!equal_words(node, key, view_.node.key_bytes())) [[unlikely]]
+            return glance::unsure;
+        if (value != nullptr) copy_from_words(value, node, view_.value_at(), view_.node.value_bytes());
+        // An odd version is never equal to itself without the lowest bit.
+        return version_is_still(line, seen.version & ~std::uint32_t{1}) ? glance::hit : glance::unsure;
+    }
+
     /// Copies the entry in a slot, whatever its key. Either pointer may be nullptr. Returns: whether the slot holds an
     /// entry.
     bool read_slot(std::uint64_t slot, std::byte* key, std::byte* value) const noexcept {

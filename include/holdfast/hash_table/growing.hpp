@@ -15,8 +15,7 @@
 // Threads: one writer object, used by one thread. A reader object is used by one thread, too, since it may go on to
 //          another mapping; copies are cheap and share the mapping.
 // Crash:   the writer may be killed at any instruction: a growth that was not over has not happened.
-// Readers pay one load for a find, of a line that nobody writes (some 30 instructions in all). Protocol: grow.hpp,
-// segment/successor.hpp.
+// Readers pay one load for a find, of a line that nobody writes. Protocol: grow.hpp, segment/successor.hpp.
 #pragma once
 
 #include <cstddef>
@@ -93,10 +92,18 @@ class growing_hash_table_reader {
 
     /// Returns: a copy of the key's value, never torn, and never older than the question; or nothing.
     [[nodiscard, gnu::always_inline]] std::optional<V> find(const K& key) noexcept {
-        return ask([&](const table& t) { return t.find(key); });
+        detail::raw_record<V> value;
+        const seen at_home = table_.finder_for_queries().find_at_home(detail::bytes_of(key), value.data());
+        if (at_home == seen::unsure || table_.segment().moved()) [[unlikely]]
+            return find_further(key);
+        if (at_home == seen::miss) return std::nullopt;
+        return value.get();
     }
     [[nodiscard]] bool contains(const K& key) noexcept {
-        return ask([&](const table& t) { return t.contains(key); });
+        const seen at_home = table_.finder_for_queries().find_at_home(detail::bytes_of(key), nullptr);
+        if (at_home == seen::unsure || table_.segment().moved()) [[unlikely]]
+            return ask([&](const table& t) { return t.contains(key); });
+        return at_home == seen::hit;
     }
     /// As hash_table_reader::find_many; all answers are of one generation.
     std::size_t find_many(std::span<const K> keys, std::span<std::optional<V>> values) noexcept {
@@ -138,12 +145,18 @@ class growing_hash_table_reader {
     bool clear_contended() const noexcept { return table_.clear_contended(); }
 
  private:
+    using seen = typename table::finder::glance;
     enum class step : std::uint8_t { stays, followed, lost };
     // A growth is over in milliseconds at best, an attach in microseconds.
     static constexpr unsigned generations_max = 1000;
 
     growing_hash_table_reader(table first, attach_options options)
         : table_(std::move(first)), uri_(table_.segment().uri()), options_(std::move(options)) {}
+
+    /// A find that one look could not answer. Apart, and the last thing that find() does: so that needs no stack.
+    [[nodiscard, gnu::noinline]] std::optional<V> find_further(const K& key) noexcept {
+        return ask([&](const table& t) { return t.find(key); });
+    }
 
     /// The answer of a generation that was the truth when it was read (0022, G2 and G3).
     template <class Question>
