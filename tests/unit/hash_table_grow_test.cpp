@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include "holdfast/hash_table/dynamic.hpp"
 #include "support/capability.hpp"
 #include "support/process.hpp"
+#include "support/scale.hpp"
 #include "support/segment_tools.hpp"
 #include "support/table_answer.hpp"
 #include "support/unique_name.hpp"
@@ -228,6 +230,137 @@ TEST_F(HashTableGrow, WideAndLargeValuesAreMovedWhole) {
         ASSERT_EQ(value[0] % 1000, n);
     }
     EXPECT_EQ(damage_of(large), "");
+}
+
+// What the writer asked of its pages holds for each generation, whether it made the table or attached to it.
+TEST_F(HashTableGrow, WhatWasAskedOfThePagesIsAskedOfLaterGenerations) {
+    if (sanitized) GTEST_SKIP() << "needs: a build without sanitizers, which turn mlock into nothing";
+    const unique_posix_name name("grow");
+    (void)table::create(name.uri(), {.capacity = 1000});
+    attach_options options;
+    options.pages = {.prefault = true, .lock = true};
+    table t = table::attach(name.uri(), options);
+    fill(t, 500);
+    for (const u64 capacity : {u64{100'000}, u64{2000}, u64{50'000}}) {
+        t.grow(capacity);
+        finish(t);
+        const memory::page_report pages = t.segment().pages();
+        EXPECT_GE(pages.locked_bytes, t.segment().info().total_bytes) << capacity;
+        EXPECT_GE(pages.resident_bytes, t.segment().info().total_bytes) << capacity;
+    }
+    table plain = table::create(uri(), {.capacity = 100});
+    plain.grow(100'000);
+    finish(plain);
+    EXPECT_EQ(plain.segment().pages().locked_bytes, 0U);
+}
+
+TEST_F(HashTableGrow, PagesThatMayNotBeLockedEndTheGrowthAndTheTableStays) {
+    if (sanitized) GTEST_SKIP() << "needs: a build without sanitizers, which turn mlock into nothing";
+    if (!can_change_user()) GTEST_SKIP() << "needs: becoming another user, who has a limit";
+    const unique_posix_name name("grow");
+    child_process limited([&]() -> std::string {
+        if (::setresuid(65534, 65534, 65534) != 0) return "cannot become another user";
+        const rlimit little{256 << 10, 256 << 10};
+        if (::setrlimit(RLIMIT_MEMLOCK, &little) != 0) return "the limit cannot be set";
+        hash_table_options options{.capacity = 1000};
+        options.segment.pages.lock = true;
+        table t = table::create(name.uri(), options);
+        fill(t, 1000);
+        t.grow(100'000);
+        while (t.advance()) {
+        }
+        if (!t.growth_failure() || t.growth_failure()->reason() != errc::no_permission) return "not given up";
+        if (std::string(t.growth_failure()->what()).find("ulimit -l") == std::string::npos) return "names no cure";
+        return t.capacity() == 1000 && t.find(999) == 999U * 999U && damage_of(t).empty() ? ""
+                                                                                          : "the table has changed";
+    });
+    const auto end = limited.wait();
+    EXPECT_TRUE(end.success()) << end.text();
+}
+
+TEST_F(HashTableGrow, HugePagesAreAskedForAgain) {
+    const unique_posix_name name("grow");
+    hash_table_options options{.capacity = 300'000};  // some 6 MiB
+    options.segment.pages.huge = true;
+    table t = table::create(name.uri(), options);
+    if (t.segment().pages().huge_bytes == 0) GTEST_SKIP() << "needs: huge pages of files in /dev/shm (MADV_COLLAPSE)";
+    fill(t, 1000);
+    t.grow(500'000);
+    finish(t);
+    const u64 whole = t.segment().info().total_bytes / memory::huge_page_bytes * memory::huge_page_bytes;
+    EXPECT_GE(t.segment().pages().huge_bytes + memory::huge_page_bytes,
+              whole);  // the first is in use while it is asked
+    for (u64 n = 0; n < 1000; ++n) ASSERT_EQ(t.find(n), n * n);
+    EXPECT_EQ(damage_of(t), "");
+}
+
+// Behind the commit the old table leaves the writer's memory piece by piece, and nobody else's.
+TEST_F(HashTableGrow, TheOldTableIsLetGoOfInPieces) {
+    const unique_posix_name name("grow");
+    attach_options locked;
+    locked.pages.lock = true;
+    for (const attach_options& options : {attach_options{}, locked}) {
+        if (options.pages.lock && !is_root()) continue;  // more than others may lock
+        {
+            table made = table::create(name.uri(), {.capacity = 200'000});
+        }
+        table t = table::attach(name.uri(), options);
+        for (u64 n = 0; n < 200'000; ++n) ASSERT_EQ(t.try_insert(n, n * n), status::inserted);
+        const auto old = hash_table_reader<u64, u64>::attach(name.uri());
+        const std::byte* const memory = t.segment().bytes().data() - header_bytes;
+        const auto mapped = [&] { return memory::report_pages(memory).resident_bytes; };
+        t.grow(1000'000);
+        while (t.capacity() == 200'000) (void)t.advance();
+        u64 before = mapped(), steps = 1;
+        EXPECT_GT(before, u64{3} << 20);
+        for (; t.growing(); ++steps) {
+            (void)t.insert_or_assign(steps, steps * steps);
+            const u64 now = t.growing() ? mapped() : 0;
+            if (t.growing()) {
+                EXPECT_LE(before - now, u64{512} << 10);
+                EXPECT_LT(now, before);
+            } else {
+                EXPECT_LE(before, (u64{512} << 10) + header_bytes) << "too much was left for the last step";
+            }
+            before = now;
+        }
+        EXPECT_GT(steps, 6U);
+        EXPECT_FALSE(t.growth_failure());
+        for (u64 n = 0; n < 200'000; ++n) {
+            ASSERT_EQ(old.find(n), n * n) << "a reader lost what the writer let go of";
+            ASSERT_EQ(t.find(n), n * n);
+        }
+        EXPECT_EQ(damage_of(t), "");
+        t = table::create("heap:", {.capacity = 1});
+        segment::remove(name.uri());
+    }
+}
+
+// While a reader of this process keeps the old mapping, nothing of it is let go of; and a growth that is stopped behind
+// its commit has happened.
+TEST_F(HashTableGrow, AnOldTableThatIsReadHereIsKept) {
+    auto t = hash_table<u64, u64>::create(uri(), {.capacity = 100'000});
+    for (u64 n = 0; n < 100'000; ++n) (void)t.try_insert(n, n);
+    const auto beside = t.make_reader();
+    const std::byte* const memory = t.segment().bytes().data() - header_bytes;
+    {
+        detail::table_growth<hash_table<u64, u64>> growth(t, 200'000);
+        while (!growth.committed()) (void)growth.advance(t);
+        EXPECT_TRUE(growth.advance(t));
+        EXPECT_GT(memory::report_pages(memory).resident_bytes, u64{1} << 20);
+    }
+    for (u64 n = 0; n < 100'000; ++n) ASSERT_EQ(beside.find(n), n);
+    table g = table::create(place_.file_uri("other"), {.capacity = 100'000});
+    for (u64 n = 0; n < 100'000; ++n) (void)g.try_insert(n, n);
+    g.grow(200'000);
+    while (g.capacity() == 100'000) (void)g.advance();
+    ASSERT_TRUE(g.growing());
+    g.stop_growing();
+    EXPECT_EQ(g.capacity(), 200'000U);
+    EXPECT_EQ(g.size(), 100'000U);
+    g.grow(300'000);
+    finish(g);
+    EXPECT_EQ(g.capacity(), 300'000U);
 }
 
 TEST_F(HashTableGrow, ReaderFollowsToTheNewGeneration) {

@@ -13,6 +13,8 @@
 //          The old one has no name then, and its memory goes with its last mapping.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -64,17 +66,22 @@ class table_growth {
     /// Steps are bounded by these: what one takes is the longest that an operation is held up.
     static constexpr std::uint64_t reserved_bytes_a_step = std::uint64_t{256} << 10;
     static constexpr std::uint64_t copied_bytes_a_step = std::uint64_t{16} << 10;
+    static constexpr std::uint64_t released_bytes_a_step = std::uint64_t{512} << 10;
 
-    /// Throws: invalid_argument, unsupported, no_permission, no_space and others; nothing has been begun then.
-    table_growth(Table& old, std::uint64_t capacity)
+    /// `pages` is asked of the new table's pages. Throws: invalid_argument, unsupported, no_permission, no_space and
+    /// others; nothing has been begun then.
+    table_growth(Table& old, std::uint64_t capacity, const memory::page_policy& pages = {})
         : next_(segment_successor::begin(*old.segment_,
-                                         next_generation(*old.segment_, old.geometry_, old.size(), capacity))),
+                                         next_generation(*old.segment_, old.geometry_, old.size(), capacity), pages)),
+          locked_(pages.lock),
           key_(old.geometry_.key_bytes),
           value_(old.geometry_.value_bytes) {}
 
-    /// One step. Returns: whether that was the last, and `old` is the new table now. Throws: no_space, corrupt and
-    /// others; then the growth is to be given up, and `old` is what it was.
+    /// One step. Returns: whether that was the last. Throws: no_space, corrupt and others; then the growth is to be
+    /// given up, and `old` is what it was. Once committed() `old` is the new table, and what is left is to let go of
+    /// the old one's memory.
     bool advance(Table& old) {
+        if (retired_) return release_some();
         if (!table_) {
             if (next_.reserve(reserved_bytes_a_step)) table_.emplace(Table(next_.get()));
             return false;
@@ -84,17 +91,21 @@ class table_growth {
             return false;
         }
         next_.take_place(*old.segment_);
+        retired_ = old.segment_;
         old = std::move(*table_);
-        return true;
+        to_release_ = retired_->bytes().size();
+        return release_some();
     }
+    [[nodiscard]] bool committed() const noexcept { return retired_ != nullptr; }
 
     /// Does in the new table what was done in a slot of the old one, if the entry was copied already (G1).
     /// Throws: no_space, corrupt; as advance().
     void inserted_or_updated(std::uint64_t slot, const std::byte* key, const std::byte* value) {
-        if (slot < cursor_) require_stored(table_->mutator_.insert_or_assign(key, value).status);
+        if (slot < cursor_ && !committed()) require_stored(table_->mutator_.insert_or_assign(key, value).status);
     }
     void erased(std::uint64_t slot, const std::byte* key) {
-        if (slot < cursor_ && table_->mutator_.erase(key).status != outcome::ok) require_stored(outcome::corrupt);
+        if (slot < cursor_ && !committed() && table_->mutator_.erase(key).status != outcome::ok)
+            require_stored(outcome::corrupt);
     }
 
     [[nodiscard]] static const auto& finder_of(const Table& table) noexcept { return table.mutator_.finder(); }
@@ -104,6 +115,19 @@ class table_growth {
     [[nodiscard]] const segment& next_segment() const noexcept { return *next_.get(); }
 
  private:
+    /// Takes the end of the old table out of this process's memory, so that unmapping it finds little to do. Readers
+    /// keep theirs: the pages are the file's. Returns: whether nothing is left, or somebody here reads it still.
+    bool release_some() noexcept {
+        if (to_release_ <= released_bytes_a_step || retired_.use_count() > 1) return true;
+        const std::uint64_t from = (to_release_ - 1) / released_bytes_a_step * released_bytes_a_step;
+        // Only this process's view of it goes: nothing is stored.
+        std::byte* const at = const_cast<std::byte*>(retired_->bytes().data()) + from;
+        if (locked_) (void)::munlock(at, to_release_ - from);
+        (void)::madvise(at, to_release_ - from, MADV_DONTNEED);
+        to_release_ = from;
+        return false;
+    }
+
     /// The entries of one bucket, or fewer when they are large.
     void copy_some(const Table& old) {
         const auto& finder = finder_of(old);
@@ -163,6 +187,9 @@ class table_growth {
 
     segment_successor next_;
     std::optional<Table> table_;  // over next_, once all its pages are reserved
+    bool locked_;
+    std::shared_ptr<segment> retired_;  // the old table's, behind the commit
+    std::uint64_t to_release_ = 0;      // of its body, from the front
     std::uint64_t cursor_ = 0;
     std::uint64_t checked_regions_ = 0;
     std::vector<std::byte> key_;

@@ -210,11 +210,12 @@ class growing_hash_table : public detail::hash_table_queries<growing_hash_table<
     using value_type = hash_table_entry<K, V>;
 
     /// As hash_table::create and hash_table::attach. What a killed growth left is gone then.
+    /// What is asked of the pages here is asked of those of later generations, too.
     [[nodiscard]] static growing_hash_table create(std::string_view uri, const hash_table_options& options) {
-        return growing_hash_table(table::create(uri, options));
+        return growing_hash_table(table::create(uri, options), options.segment.pages);
     }
     [[nodiscard]] static growing_hash_table attach(std::string_view uri, const attach_options& options = {}) {
-        return growing_hash_table(table::attach(uri, options));
+        return growing_hash_table(table::attach(uri, options), options.pages);
     }
 
     /// Begins to move the entries to a table of another capacity, larger or smaller, under the same name. Each
@@ -227,12 +228,14 @@ class growing_hash_table : public detail::hash_table_queries<growing_hash_table<
             throw error(errc::invalid_argument, segment().uri(),
                         "a growth is under way already; let it end (advance() until growing() is false)");
         failure_.reset();
-        growth_ = std::make_unique<growth>(table_, capacity);
+        growth_ = std::make_unique<growth>(table_, capacity, pages_);
     }
-    /// Whether a growth is on.
+    /// Whether a growth is on: until the new table has the name, and the memory of the old one has been let go.
     [[nodiscard]] bool growing() const noexcept { return growth_ != nullptr; }
     /// Does so many steps: each takes as long as the part of a growth in one operation. Returns: whether there is more
-    /// to do. Cost: a step reserves 256 KiB, or copies the entries of one bucket, or is the commit: five system calls.
+    /// to do. Cost: a step reserves 256 KiB, or copies the entries of one bucket, or is the commit: five system calls,
+    /// or lets go of 512 KiB of the old table. The last one unmaps it; where nobody else has it mapped, the kernel
+    /// frees its pages then.
     bool advance(std::uint64_t steps = 1) noexcept {
         if (!segment().writable()) return false;  // in a forked child, whose copy has no growth to go on with
         while (growth_ && steps-- != 0)
@@ -243,7 +246,8 @@ class growing_hash_table : public detail::hash_table_queries<growing_hash_table<
     }
     /// Why the last growth was given up, with the table left as it was; nothing if it was not: no_space, corrupt, ...
     [[nodiscard]] const std::optional<error>& growth_failure() const noexcept { return failure_; }
-    /// Gives up a growth that is on. Cost: unmapping what was reserved.
+    /// Gives up a growth that is on; behind its commit only what is left of letting go is done at once. Cost: unmapping
+    /// what was reserved.
     void stop_growing() noexcept { growth_.reset(); }
 
     /// As hash_table's.
@@ -287,7 +291,7 @@ class growing_hash_table : public detail::hash_table_queries<growing_hash_table<
     friend detail::hash_table_queries<growing_hash_table, K, V>;
     [[nodiscard]] const auto& finder_for_queries() const noexcept { return growth::finder_of(table_); }
 
-    explicit growing_hash_table(table first) : table_(std::move(first)) {}
+    growing_hash_table(table first, const memory::page_policy& pages) : table_(std::move(first)), pages_(pages) {}
 
     result stored(const K& key, const V& value, result done) noexcept {
         if (!growth_) [[likely]]
@@ -315,6 +319,7 @@ class growing_hash_table : public detail::hash_table_queries<growing_hash_table<
     }
 
     table table_;
+    memory::page_policy pages_;
     std::unique_ptr<growth> growth_;
     std::optional<error> failure_;
 };

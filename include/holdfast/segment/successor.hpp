@@ -37,23 +37,36 @@ namespace holdfast {
 /// A segment that will take another's name, or vanish. Move-only.
 class segment_successor {
  public:
-    /// Makes the memory, with the rights of `old`, and its header. Its body has no pages yet.
-    /// Requires: `old` is writable, of writers::one. Throws: unsupported where the kind of memory has no name in a
-    /// folder, no_permission to others than root and the owner, no_space, and what making a file throws.
+    /// Makes the memory, with the rights of `old`, and its header. Its body has no pages yet; `pages` is asked of them
+    /// as they come. Requires: `old` is writable, of writers::one. Throws: unsupported where the kind of memory has no
+    /// name in a folder, no_permission to others than root and the owner, no_space, and what making a file throws.
     /// Cost: some ten system calls.
-    [[nodiscard]] static segment_successor begin(const segment& old, const segment_spec& spec) {
+    [[nodiscard]] static segment_successor begin(const segment& old, const segment_spec& spec,
+                                                 const memory::page_policy& pages = {}) {
         segment_successor made(old, spec);
+        made.pages_ = pages;
         made.make_memory(old, spec);
         return made;
     }
 
-    /// Reserves up to so many bytes more. Returns: whether all are reserved. Throws: no_space, io. Cost: one system
-    /// call, some 0.3 us for each 4 KiB.
+    /// Reserves up to so many bytes more, or makes a huge page of 2 MiB that are. Returns: whether all are reserved.
+    /// Throws: no_space, io; no_permission where pages shall be locked and may not be. Cost: one system call, some
+    /// 0.3 us for each 4 KiB; one more each for pages that are mapped at once and for locked ones. A huge page is
+    /// copied together, some 0.2 ms.
     bool reserve(std::uint64_t bytes) {
-        const std::uint64_t total = made_->info().total_bytes, step = std::min(bytes, total - reserved_);
-        if (step != 0) memory::reserve_range(file_.fd(), reserved_, step, total, made_->uri());
-        reserved_ += step;
-        return reserved_ == total;
+        const std::uint64_t total = made_->info().total_bytes;
+        std::byte* const data = made_->storage_.map.data();
+        if (pages_.huge && reserved_ - collapsed_ >= memory::huge_page_bytes) {
+            // One that cannot be had stays small, as with every segment.
+            (void)memory::detail::advise(data + collapsed_, memory::huge_page_bytes, memory::detail::madv_collapse);
+            collapsed_ += memory::huge_page_bytes;
+        } else if (const std::uint64_t step = std::min(bytes, total - reserved_); step != 0) {
+            memory::reserve_range(file_.fd(), reserved_, step, total, made_->uri());
+            memory::apply({.prefault = pages_.prefault, .lock = pages_.lock}, data + reserved_, step, true,
+                          made_->uri());
+            reserved_ += step;
+        }
+        return reserved_ == total && !(pages_.huge && reserved_ - collapsed_ >= memory::huge_page_bytes);
     }
     [[nodiscard]] std::uint64_t reserved() const noexcept { return reserved_; }
 
@@ -121,6 +134,9 @@ class segment_successor {
         memory::reserve_range(file_.fd(), 0, header_bytes, made.info_.total_bytes, subject);
         reserved_ = header_bytes;
         made.storage_.map = memory::mapping::of_file(file_.fd(), made.info_.total_bytes, true, subject);
+        std::byte* const data = made.storage_.map.data();
+        if (pages_.huge) (void)memory::detail::advise(data, made.storage_.map.bytes(), MADV_HUGEPAGE);
+        memory::apply({.lock = pages_.lock}, data, header_bytes, true, subject);
         const detail::making job{made.name_, spec,    options,   [](void*, std::span<std::byte>) {},
                                  nullptr,    subject, made.info_};
         detail::fill(job, made.storage_.map);
@@ -154,7 +170,9 @@ class segment_successor {
 
     memory::unpublished_file file_;
     std::shared_ptr<segment> made_;
+    memory::page_policy pages_;
     std::uint64_t reserved_ = 0;
+    std::uint64_t collapsed_ = 0;  // huge pages: asked for up to here
 };
 
 }  // namespace holdfast
