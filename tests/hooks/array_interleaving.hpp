@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/schedule_rig.hpp"
+#include "hooks/interleaving.hpp"
 #include "support/array_model.hpp"
 
 namespace holdfast::test {

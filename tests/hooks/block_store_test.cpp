@@ -16,15 +16,15 @@ using asks = block_store_interleaving::asks;
 
 TEST(Interleavings, BlockStoreReplacesBesideReads) {
     block_store_interleaving same(true, asks::same), other(true, asks::other), verify(true, asks::verify);
-    interleave("block_store: replace, store | read, read", same, 200'000);
-    interleave("block_store: replace, store | read, read another", other, 200'000);
-    interleave("block_store: replace, store | read, verify", verify, 20'000);
+    interleave("block_store: replace, store | read, read", same);
+    interleave("block_store: replace, store | read, read another", other);
+    interleave("block_store: replace, store | read, verify", verify);
 }
 TEST(Interleavings, BlockStoreFreesBesideReads) {
     block_store_interleaving same(false, asks::same), usage(false, asks::usage), verify(false, asks::verify);
-    interleave("block_store: free, store | read, read", same, 200'000);
-    interleave("block_store: free, store | read, usage", usage, 200'000);
-    interleave("block_store: free, store | read, verify", verify, 20'000);
+    interleave("block_store: free, store | read, read", same);
+    interleave("block_store: free, store | read, usage", usage);
+    interleave("block_store: free, store | read, verify", verify);
 }
 
 TEST(Orders, BlockStore) {

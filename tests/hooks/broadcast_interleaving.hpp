@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/schedule_rig.hpp"
+#include "hooks/interleaving.hpp"
 #include "support/broadcast_bench.hpp"
 #include "support/hash_table_image.hpp"
 

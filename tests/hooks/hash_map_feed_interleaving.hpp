@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/schedule_rig.hpp"
+#include "hooks/interleaving.hpp"
 #include "support/hash_table_image.hpp"
 #include "support/map_feed_bench.hpp"
 

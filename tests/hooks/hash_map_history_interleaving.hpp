@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/schedule_rig.hpp"
+#include "hooks/interleaving.hpp"
 #include "support/hash_table_image.hpp"
 #include "support/linearizability.hpp"
 #include "support/map_bench.hpp"
@@ -130,6 +130,7 @@ class hash_map_history_interleaving final : public interleaving {
         return {[]() noexcept { return telling_->tell_second(); }, []() noexcept { return std::uint64_t{1}; }};
     }
     std::uint64_t tell_second() {
+        meet();
         if (!passes_) return second_;
         passes_ = false;
         witness_ = find(reader(), 1);
@@ -141,6 +142,7 @@ class hash_map_history_interleaving final : public interleaving {
 
     // An operation is killed until it has ended.
     std::size_t begin(operation op) {
+        meet();
         op.called = ++ticks_;
         op.killed = true;
         op.time = second_;
@@ -148,6 +150,7 @@ class hash_map_history_interleaving final : public interleaving {
         return done_.size() - 1;
     }
     void end(std::size_t call, std::uint64_t answer, std::uint64_t found) {
+        meet();
         operation& op = done_[call];
         op.returned = ++ticks_;
         op.killed = false;

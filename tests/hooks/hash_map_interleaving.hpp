@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "hooks/schedule_rig.hpp"
+#include "hooks/interleaving.hpp"
 #include "support/hash_table_image.hpp"
 #include "support/linearizability.hpp"
 #include "support/map_bench.hpp"

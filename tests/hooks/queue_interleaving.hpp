@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/schedule_rig.hpp"
+#include "hooks/interleaving.hpp"
 #include "support/hash_table_image.hpp"
 #include "support/queue_bench.hpp"
 

@@ -16,16 +16,16 @@ TEST(StoreDeaths, QueueOfElements) { die_at_every_store<elements_subject>("queue
 
 TEST(Interleavings, QueueOfBytes) {
     queue_interleaving empty(0, 0), held(3, 1), full(6, 5), wrapping(5, 1);
-    interleave("queue, empty: message, batch | one, two", empty, 400'000);
-    interleave("queue, one held", held, 400'000);
-    interleave("queue, full", full, 400'000);
-    interleave("queue, at the end of the ring", wrapping, 400'000);
+    interleave("queue, empty: message, batch | one, two", empty);
+    interleave("queue, one held", held);
+    interleave("queue, full", full);
+    interleave("queue, at the end of the ring", wrapping);
 }
 TEST(Interleavings, QueueOfElements) {
     elements_interleaving empty(0), two(2), full(4);
-    interleave("queue<T>, empty: one, two | one, two", empty, 400'000);
-    interleave("queue<T>, half full", two, 400'000);
-    interleave("queue<T>, full", full, 400'000);
+    interleave("queue<T>, empty: one, two | one, two", empty);
+    interleave("queue<T>, half full", two);
+    interleave("queue<T>, full", full);
 }
 
 TEST(Interleavings, QueueSleepers) {
@@ -33,7 +33,18 @@ TEST(Interleavings, QueueSleepers) {
         wake_interleaving subject(side);
         interleave(side == sleeping_side::consumer ? "queue: message, message | sleep for each, take"
                                                    : "queue, full: sleep for room, message, twice | take, take",
-                   subject, 100'000);
+                   subject);
+    }
+}
+
+TEST(Interleavings, QueuesLoseNothingByMerging) {
+    queue_interleaving wrapping(5, 1);
+    elements_interleaving two(2);
+    expect_merging_loses_nothing(wrapping, 3, true);
+    expect_merging_loses_nothing(two, 3, true);
+    for (const sleeping_side side : {sleeping_side::consumer, sleeping_side::producer}) {
+        wake_interleaving subject(side);
+        expect_merging_loses_nothing(subject, 2, true);
     }
 }
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "holdfast/layout/snapshot_verify.hpp"
-#include "hooks/schedule_rig.hpp"
+#include "hooks/interleaving.hpp"
 #include "support/hash_table_image.hpp"
 #include "support/snapshot_bench.hpp"
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "hooks/schedule_rig.hpp"
+#include "hooks/interleaving.hpp"
 #include "support/hash_table_model.hpp"
 #include "support/table_answer.hpp"
 

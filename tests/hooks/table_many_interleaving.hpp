@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-#include "hooks/schedule_rig.hpp"
+#include "hooks/interleaving.hpp"
 #include "support/hash_table_many_image.hpp"
 #include "support/table_answer.hpp"
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -13,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/schedule_rig.hpp"
+#include "hooks/schedule_search.hpp"
 #include "hooks/store_rig.hpp"
 #include "hooks/survivors.hpp"
 #include "hooks/weak_interleaving.hpp"
@@ -48,30 +49,67 @@ void die_at_every_store(const char* name, std::uint64_t points, const store_rig_
     EXPECT_GT(report.stores, report.operations / 2) << "the operations' stores were not reported";
 }
 
-/// Every interleaving of two processes at two pre-emptions, with each death, and at three without; a random part where
-/// there are more than volume(most) of either. HOLDFAST_TEST_SCHEDULE=NAME runs the one of that name alone.
-inline void interleave(const char* name, interleaving& subject, std::uint64_t most) {
+/// "all 120 schedules by 9 runs", or "one in 8 schedules, 15 runs".
+[[nodiscard]] inline std::string tried(const search_report& report, const char* what, std::uint64_t run,
+                                       std::uint64_t all) {
+    const bool complete = report.complete();
+    return (complete ? "all " + std::to_string(all) : "one in " + std::to_string(report.one_in)) + " " + what +
+           (complete ? " by " : ", ") + std::to_string(run) + " runs";
+}
+
+/// Every interleaving of two processes at two pre-emptions, with each death, and at three without; in the long run with
+/// one more. With `part`, a random part where that takes more than volume(part) runs of either.
+/// HOLDFAST_TEST_SCHEDULE=NAME runs the one of that name alone.
+inline void interleave(const char* name, interleaving& subject, std::uint64_t part = 0) {
     const std::clock_t start = std::clock();
-    schedule_rig rig(subject);
+    schedule_search search(subject);
     if (const char* wanted = std::getenv("HOLDFAST_TEST_SCHEDULE"); wanted != nullptr) {
-        EXPECT_EQ(rig.run(schedule::named(wanted)), "") << name << ", schedule " << wanted;
+        EXPECT_EQ(search.run(schedule::named(wanted)), "") << name << ", schedule " << wanted;
         return;
     }
-    const std::uint64_t seed = choose_seed();
-    const schedule_report deaths = rig.explore(2, true, volume(most), seed);
-    const schedule_report whole = rig.explore(3, false, volume(most), seed);
+    const std::uint64_t seed = choose_seed(), all = 1'000'000;
+    const std::uint64_t most = part == 0 ? std::min(volume(all), all) : volume(part);
+    const unsigned more = scale() >= 10 ? 1 : 0;
+    const search_report deaths = search.explore(2 + more, true, most, seed);
+    const search_report whole = search.explore(3 + more, false, most, seed);
     const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;  // of the processor
     EXPECT_EQ(deaths.failure, "") << name << ", repeat with HOLDFAST_TEST_SCHEDULE=(that)";
     EXPECT_EQ(whole.failure, "") << name << ", repeat with HOLDFAST_TEST_SCHEDULE=(that)";
-    const auto number = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };
-    std::printf(
-        "%s: %llu points; 2 pre-emptions: %llu schedules, %llu deaths (one in %llu); 3: %llu schedules (one in "
-        "%llu); %.1f s\n",
-        name, number(deaths.points), number(deaths.schedules), number(deaths.deaths), number(deaths.one_in),
-        number(whole.schedules), number(whole.one_in), seconds);
+    std::printf("%s: %llu points; %u pre-emptions: %s, %s; %u: %s; %.1f s\n", name,
+                static_cast<unsigned long long>(deaths.points), 2 + more,
+                tried(deaths, "schedules", deaths.schedules, deaths.all.schedules).c_str(),
+                tried(deaths, "deaths", deaths.deaths, deaths.all.deaths).c_str(), 3 + more,
+                tried(whole, "schedules", whole.schedules, whole.all.schedules).c_str(), seconds);
     ::testing::Test::RecordProperty("schedules", std::to_string(deaths.schedules + whole.schedules));
     ::testing::Test::RecordProperty("schedules_with_a_death", std::to_string(deaths.deaths));
     EXPECT_GT(deaths.schedules, 2U) << "the processes share no words";
+    if (part == 0 && scale() == 1) {
+        EXPECT_TRUE(deaths.complete() && whole.complete()) << name << ": not all schedules were tried";
+    }
+}
+
+/// Runs all schedules of `bound` pre-emptions, once each by itself and once with states gone on from once: the same
+/// ends, as many schedules and deaths as were counted without running them, and one image for each number of an end.
+inline void expect_merging_loses_nothing(interleaving& subject, unsigned bound, bool deaths) {
+    std::map<std::uint64_t, std::vector<std::byte>> ends[2];
+    search_report reports[2];
+    for (const bool merging : {false, true}) {
+        schedule_search search(subject, merging);
+        search.at_each_end([&](std::uint64_t number) {
+            const access_unwatched looker;
+            const std::span<const std::byte> image = subject.image();
+            std::vector<std::byte> now(image.begin(), image.end());
+            EXPECT_EQ(ends[merging].try_emplace(number, now).first->second, now) << "two ends have one number";
+        });
+        reports[merging] = search.explore(bound, deaths, 1'000'000'000, 1);
+        EXPECT_EQ(reports[merging].failure, "");
+    }
+    EXPECT_EQ(ends[true], ends[false]);
+    EXPECT_EQ(reports[true].all.schedules, reports[false].schedules);
+    if (deaths) {
+        EXPECT_EQ(reports[true].all.deaths, reports[false].deaths);
+    }
+    EXPECT_LT(reports[true].schedules + reports[true].deaths, reports[false].schedules + reports[false].deaths);
 }
 
 /// Relaxes each memory order of the subjects' processes in turn (weak_interleaving.hpp), then all that survived

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "holdfast/queue/place.hpp"
-#include "hooks/schedule_rig.hpp"
+#include "hooks/interleaving.hpp"
 #include "hooks/sleepers.hpp"
 #include "support/queue_bench.hpp"
 
@@ -109,7 +109,7 @@ class wake_interleaving final : public interleaving, futex_listener {
             const access_unwatched kernels_own;
             if (*word != seen) return EAGAIN;
         }
-        for (asleep_ = word; asleep_ == word;) {
+        for (meet(), asleep_ = word; asleep_ == word; meet()) {
             if (give_way()) continue;
             asleep_ = nullptr;
             slept_out_ = true;
@@ -123,6 +123,7 @@ class wake_interleaving final : public interleaving, futex_listener {
         return 0;
     }
     void wake(const std::uint32_t* word) noexcept override {
+        meet();
         if (asleep_ == word) asleep_ = nullptr;
     }
 

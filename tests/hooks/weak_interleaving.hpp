@@ -20,8 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include "hooks/interleaving.hpp"
 #include "hooks/lines.hpp"
-#include "hooks/schedule_rig.hpp"
 #include "hooks/weak_rig.hpp"
 
 namespace holdfast::test {
