@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes as the file of a segment, header, body and peers: attached to as reader and as writer, described, verified,
-// searched, scanned and dumped by name, as the program does. Errors are answers.
-// Input: flags (1: the header's checksum is made right; 2: the file ends where the input says), u32 bytes of the
-// segment, u32 bytes of its peers file, then pieces of both, one file behind the other: u32 offset, u16 bytes, the
-// bytes.
+// searched, scanned and dumped by name, as the program does, and asked for over HTTP, as the server shows it. Errors
+// are answers.
+// Input: flags (1: the header's checksum is made right; 2: the file ends where the input says; 4: the metrics are asked
+// for, too, which costs most), u32 bytes of the segment, u32 bytes of its peers file, then pieces of both, one file
+// behind the other: u32 offset, u16 bytes, the bytes.
 #include <stdlib.h>
 
 #include <algorithm>
@@ -30,12 +31,15 @@
 #include "inspect/metrics_reader.hpp"
 #include "inspect/object_reader.hpp"
 #include "inspect/verification.hpp"
+#include "support/asked_server.hpp"
 
 namespace {
 
 using namespace holdfast;
 
 constexpr std::size_t segment_bytes_max = std::size_t{64} << 10;
+// A page of 1000 entries, each with all that a header's schema has room for.
+constexpr std::size_t answer_bytes_max = std::size_t{8} << 20;
 
 /// A folder in memory, gone with the program, that also takes the registry's files.
 class place {
@@ -53,7 +57,8 @@ class place {
         std::error_code ignored;
         std::filesystem::remove_all(folder_, ignored);
     }
-    [[nodiscard]] std::string uri() const { return "file:" + (folder_ / "s").string(); }
+    [[nodiscard]] std::string uri() const { return uri_of("s"); }
+    [[nodiscard]] std::string uri_of(const char* name) const { return "file:" + (folder_ / name).string(); }
     void put(const char* name, std::span<const std::byte> bytes) const {
         const auto path = folder_ / name;
         std::ofstream out(path, std::ios::binary | std::ios::trunc);
@@ -168,5 +173,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     else
         where.take_away("s.peers");
     look_everywhere(where.uri());
+    static const serve::shared_counts counts = serve::shared_counts::open_or_create(where.uri_of("counts"), 1);
+    test::asked_server server(where.uri(), counts, answer_bytes_max);
+    const auto judged = [](auto&& judge) { judge(); };  // nobody catches what an answer that may not be given throws
+    server.ask_a_little(judged);
+    if ((flags & 4U) != 0) (void)server.get("/metrics", judged);
     return 0;
 }
