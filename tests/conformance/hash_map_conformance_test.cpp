@@ -202,6 +202,7 @@ TEST_P(HashMapEverywhere, AHeaderThatContradictsItsSizeIsRefused) {
     for (const unsigned word : {0U, 1U, 2U, 3U, 4U, 5U, 6U, 7U, 15U, 16U}) {
         segment_spec spec;
         spec.kind = container_kind::hash_map;
+        spec.container_version = layout::hash_map_version;
         spec.geometry = layout::geometry_words_of(g);
         if (word < 16 && word != 1) spec.geometry[word] += word == 0 ? 1000U : word == 4 ? 2U : 1U;
         spec.body_bytes = g.body_bytes() - (word == 16 ? 64 : 0);
@@ -210,6 +211,18 @@ TEST_P(HashMapEverywhere, AHeaderThatContradictsItsSizeIsRefused) {
         if (word == 1) continue;  // the seed: any will do
         EXPECT_EQ(refusal_of([&] { const text_reader reader(bad); }), errc::geometry_mismatch) << word;
     }
+}
+
+// A table of an earlier layout places its keys by other hashes: it is refused, not misread.
+TEST_P(HashMapEverywhere, AnotherLayoutVersionIsRefused) {
+    const auto g = layout::plan_hash_map({.capacity = 10, .bytes = 10'000, .entry_bytes = 0, .unit_bytes = 64});
+    segment_spec spec;
+    spec.kind = container_kind::hash_map;
+    spec.container_version = layout::hash_map_version - 1;
+    spec.geometry = layout::geometry_words_of(g);
+    spec.body_bytes = g.body_bytes();
+    const auto old = std::make_shared<const segment>(segment::create("heap:", spec, {}, [](std::span<std::byte>) {}));
+    EXPECT_EQ(refusal_of([&] { const text_reader reader(old); }), errc::version_mismatch);
 }
 
 TEST_P(HashMapEverywhere, RequestsThatCannotBeMetAreRefused) {

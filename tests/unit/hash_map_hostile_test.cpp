@@ -6,8 +6,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "support/image_corruption.hpp"
@@ -303,6 +305,30 @@ class HashMapLies : public ::testing::Test {
     map_bench bench_;
 };
 
+// Two keys with one home bucket and one tag: the first one's damaged word, whatever it is, is not the other's.
+TEST_F(HashMapLies, ADamagedEntryHidesNoOtherKey) {
+    std::map<std::pair<std::uint64_t, std::uint16_t>, std::string> seen;
+    std::string first, other;
+    for (unsigned i = 0; first.empty(); ++i) {
+        ASSERT_LT(i, 100'000U);
+        const std::string key = "a long key " + std::to_string(i);
+        const auto hash = bench_.view().hash(as_key(key));
+        const auto [at, is_new] = seen.try_emplace({hash.home(bench_.view().table.buckets), hash.tag()}, key);
+        if (!is_new) first = at->second, other = key;
+    }
+    map_writer writer = bench_.writer();
+    const hash_map_result kept = put(writer, first, {1, 10});
+    ASSERT_TRUE(kept);
+    const hash_map_result beside = put(writer, other, {2, 10});
+    ASSERT_TRUE(beside);
+    for (const std::uint64_t word :
+         {kept.handle, std::uint64_t{0}, std::uint64_t{1}, ~std::uint64_t{0}, beside.handle}) {
+        lead(first, word);
+        EXPECT_EQ(holds(bench_.reader(), first, {1, 10}), word == kept.handle) << word;
+        EXPECT_TRUE(holds(bench_.reader(), other, {2, 10})) << word;
+    }
+}
+
 TEST_F(HashMapLies, AWriterDoesNotTakeWhatTheTableCannotTellForAbsent) {
     using when = holdfast::detail::map_condition;
     map_writer writer = bench_.writer();
@@ -437,9 +463,9 @@ TEST_F(HashMapLies, AnyBytesAreCheckedInTimeByTheSizeOfTheMap) {
     ASSERT_TRUE(kept);
     holdfast::detail::hash_table_mutator<holdfast::detail::map_node> table(bench.view().table);
     for (std::uint64_t i = 0; i < slots - 2; ++i) {
-        const std::uint64_t digest[2] = {i * 7919, i};
-        (void)table.insert_or_assign(reinterpret_cast<const std::byte*>(digest),
-                                     reinterpret_cast<const std::byte*>(&kept.handle));
+        const auto digest =
+            holdfast::detail::digest_of(as_key("another key " + std::to_string(i)), bench.view().seed());
+        (void)table.insert_or_assign(digest.bytes(), reinterpret_cast<const std::byte*>(&kept.handle));
     }
     const auto seconds_of = [](auto&& work) {
         const auto begin = std::chrono::steady_clock::now();

@@ -132,7 +132,7 @@ class block_view {
     }
     /// R2: whether `handle`, found before, still stands, hence everything read of its value meanwhile was whole. The
     /// fence keeps the reads above from sinking below the check; it pairs with the one behind W2.
-    [[nodiscard]] bool still(std::uint64_t handle) const noexcept {
+    [[nodiscard, gnu::always_inline]] bool still(std::uint64_t handle) const noexcept {
         std::atomic_thread_fence(std::memory_order_acquire);
         return load_relaxed<std::uint64_t>(word_at(index_of(handle))) == handle;  // relaxed: the fence orders it
     }

@@ -111,37 +111,23 @@ class map_reader_core {
     /// Runs look(piece, offset, bytes) over the pieces of the key's value, from offset 0 on.
     template <class Look>
     [[nodiscard]] hash_map_found find(std::span<const std::byte> key, Look&& look) const {
-        const map_digest digest = digest_of(key, view_.seed());
-        std::uint64_t handle = 0, before = 0;
-        for (unsigned attempt = 0; attempt < attempts_max; ++attempt, before = handle) {
-            handle = handle_under(digest);
-            if (handle == 0) return {miss()};
-            if (handle == before) return {broken()};
-            const hash_map_found got = read(handle, key, look);
-            if (got.status == outcome::not_found) {
-                // Its time is over, unless the key had got another entry before the clock was read.
-                const std::uint64_t next = handle_under(digest);
-                if (next == handle) return got;
-                if (next == 0) return {miss()};
-                continue;
-            }
-            if (got.status != outcome::stale) return got;
-            // Acquire, pairs with the store's W2 (block_store/write.hpp): the table's next answer is newer than the end
-            // of this handle.
-            (void)blocks_.contains(handle);
-        }
-        return {outcome::contended};
+        const hash_map_found got = find_at_home(key, look);
+        return got.status != outcome::stale ? got : find_everywhere(key, look);
     }
 
     /// Copies the key's value to the front of `out`.
     [[nodiscard]] hash_map_found find(std::span<const std::byte> key, std::span<std::byte> out) const noexcept {
-        bool fits = true;
-        hash_map_found got =
-            find(key, [&](std::span<const std::byte> piece, std::uint64_t from, std::uint64_t bytes) noexcept {
-                fits = bytes <= out.size();
-                if (fits) copy_from_shared(out.data() + from, piece.data(), piece.size());
-            });
-        if (got && !fits) got.status = outcome::too_small;
+        const auto copy = [out](std::span<const std::byte> piece, std::uint64_t from, std::uint64_t bytes) noexcept {
+            if (bytes <= out.size()) [[likely]]
+                copy_from_shared(out.data() + from, piece.data(), piece.size());
+        };
+        hash_map_found got = find_at_home(key, copy);
+        if (got.status == outcome::stale) [[unlikely]] {
+            auto again = copy;  // one whose address is taken lies in memory all the while
+            got = find_everywhere(key, again);
+        }
+        if (got && got.count > out.size()) [[unlikely]]
+            got.status = outcome::too_small;
         return got;
     }
 
@@ -195,11 +181,11 @@ class map_reader_core {
 
     /// The digest of the key that lies under a handle. Returns: ok, stale, corrupt.
     [[nodiscard]] outcome digest_under(std::uint64_t handle, map_digest& digest) const {
-        map_digester digester(0, 0);
+        map_digester digester(view_.secrets(), 0);
         const outcome got = walk(
             handle,
             [&](const map_entry_head& head, std::uint64_t) {
-                digester = map_digester(view_.seed(), head.key_bytes);
+                digester = map_digester(view_.secrets(), head.key_bytes);
                 return true;
             },
             [&](std::span<const std::byte> piece, std::uint64_t) {
@@ -291,36 +277,99 @@ class map_reader_core {
         return finder_.clear_contended() ? outcome::contended : outcome::corrupt;
     }
 
-    [[nodiscard]] hash_map_found answer(std::uint64_t handle, const map_entry_head& head, std::uint64_t bytes,
-                                        std::uint64_t now) const noexcept {
-        return {outcome::ok, bytes - head.value_at(), handle, left_to(head, now), head.flags};
+    [[nodiscard]] static hash_map_found answer(std::uint64_t handle, const map_entry_head& head,
+                                               std::uint64_t value_bytes, std::uint64_t now) noexcept {
+        return {outcome::ok, value_bytes, handle, left_to(head, now), head.flags};
+    }
+
+    /// Finds what nearly always is: the first tag in the home bucket is the key's, or there is none, and the entry is
+    /// one run. Returns: ok, not_found or what else a miss means; stale: find_everywhere() tells.
+    template <class Look>
+    [[nodiscard, gnu::always_inline]] hash_map_found find_at_home(std::span<const std::byte> key, Look& look) const {
+        const hash_parts h = view_.hash(key);
+        view_.table.prefetch_preferred(h);
+        const std::uint64_t handle = finder_.guess(h);
+        if (view_.store.is_handle(handle)) [[likely]]
+            return read_one_run(handle, key, look);
+        return {handle == 0 ? miss() : outcome::stale};
+    }
+
+    /// Finds the key wherever it is.
+    template <class Look>
+    [[nodiscard, gnu::noinline]] hash_map_found find_everywhere(std::span<const std::byte> key, Look& look) const {
+        const map_digest digest = view_.digest(key);
+        std::uint64_t handle = 0, before = 0;
+        for (unsigned attempt = 0; attempt < attempts_max; ++attempt, before = handle) {
+            handle = handle_under(digest);
+            if (handle == 0) return {miss()};
+            if (handle == before) return {broken()};
+            const hash_map_found got = read(handle, key, look);
+            if (got.status == outcome::not_found) {
+                // Its time is over, unless the key had got another entry before the clock was read.
+                const std::uint64_t next = handle_under(digest);
+                if (next == handle) return got;
+                if (next == 0) return {miss()};
+                continue;
+            }
+            if (got.status != outcome::stale) return got;
+            // Acquire, pairs with the store's W2 (block_store/write.hpp): the table's next answer is newer than the end
+            // of this handle.
+            (void)blocks_.contains(handle);
+        }
+        return {outcome::contended};
     }
 
     /// The value under a handle if the key is `key` and its time is not over. Returns: also stale.
     template <class Look>
     [[nodiscard]] hash_map_found read(std::uint64_t handle, std::span<const std::byte> key, Look& look) const {
         if (!view_.store.is_handle(handle)) return {broken()};
-        const std::uint64_t index = view_.store.index_of(handle);
-        view_.store.prefetch(index);  // word and unit are then on their way together
-        if (view_.store.word(index) != handle) return {outcome::stale};
-        // The usual case, an entry of one run, in few instructions.
-        const std::byte* const unit = view_.store.unit(index);
+        const hash_map_found got = read_one_run(handle, key, look);
+        return got.status != outcome::stale ? got : read_runs(handle, key, look);
+    }
+
+    /// The usual case, an entry of one run, in few instructions. Returns: ok, or stale: read_runs() tells why not.
+    ///
+    /// One look at the handle's word, at the end, is enough: the table led to the handle, so it stood; what stands no
+    /// more never comes back. If it stands at the end it stood all the while.
+    template <class Look>
+    [[nodiscard, gnu::always_inline]] hash_map_found read_one_run(std::uint64_t handle, std::span<const std::byte> key,
+                                                                  Look& look) const {
+        const auto& store = view_.store;
+        const std::uint64_t index = store.index_of(handle);
+        const std::byte* const unit = store.unit(index);
+        // What lies behind the first line is then on its way with it.
+        if (view_.table.prefetches) {
+            __builtin_prefetch(unit + 64);
+            __builtin_prefetch(unit + 128);
+        }
         const auto bytes = shared_load<std::uint64_t>(unit);
         const auto run = shared_load<std::uint64_t>(unit + layout::block_head_run_offset);
-        if (!view_.store.is_one_run(index, bytes, run)) return read_runs(handle, key, look);
+        // The head lies in the first unit, whatever size and run say.
         const std::byte* const entry = unit + layout::block_head_bytes;
-        const map_entry_head head =
-            bytes < layout::map_entry_head_bytes ? map_entry_head{} : map_entry_head::load(entry);
-        if (bytes < layout::map_entry_head_bytes || !head.fits(bytes))
-            return {view_.store.still(handle) ? broken() : outcome::stale};
+        const map_entry_head head = map_entry_head::load(entry);
+        const std::uint64_t value_at = layout::map_value_offset(key.size());
+        if (!store.is_one_run(index, bytes, run) || head.key_bytes != key.size() || value_at > bytes ||
+            !is_key(entry + layout::map_entry_head_bytes, key)) [[unlikely]]
+            return {outcome::stale};
         const std::uint64_t now = head.expires == 0 ? 0 : time_.now(view_);
-        const bool there = head.key_bytes == key.size() && !is_over(head.expires, now) &&
-                           equal_words(entry + layout::map_entry_head_bytes, key.data(), key.size());
-        if (there)
-            look(std::span(entry + head.value_at(), static_cast<std::size_t>(bytes - head.value_at())),
-                 std::uint64_t{0}, bytes - head.value_at());
-        if (!view_.store.still(handle)) return {outcome::stale};
-        return there ? answer(handle, head, bytes, now) : hash_map_found{};
+        if (is_over(head.expires, now)) return {outcome::stale};
+        const std::uint64_t value_bytes = bytes - value_at;
+        look(std::span(entry + value_at, static_cast<std::size_t>(value_bytes)), std::uint64_t{0}, value_bytes);
+        if (!store.still(handle)) [[unlikely]]
+            return {outcome::stale};
+        return answer(handle, head, value_bytes, now);
+    }
+
+    /// Whether `key` lies at the words at `stored`. Requires: so many do.
+    [[nodiscard, gnu::always_inline]] static bool is_key(const std::byte* stored,
+                                                         std::span<const std::byte> key) noexcept {
+        const std::size_t whole = key.size() / 8 * 8, rest = key.size() % 8;
+        if (!equal_words(stored, key.data(), whole)) return false;
+        if (rest == 0) return true;
+        // The last 8 bytes, without those that were compared; of a short key, its bytes.
+        const std::uint64_t last = whole == 0 ? word_of_bytes(key.data(), rest)
+                                              : word_of_bytes(key.data() + key.size() - 8, 8) >> (64 - 8 * rest);
+        return (load_acquire<std::uint64_t>(stored + whole) ^ last) << (64 - 8 * rest) == 0;
     }
 
     /// The same for any entry.
@@ -343,7 +392,7 @@ class map_reader_core {
                 return true;
             });
         if (got != outcome::ok) return {got};
-        return there ? answer(handle, head, bytes, now) : hash_map_found{};
+        return there ? answer(handle, head, bytes - head.value_at(), now) : hash_map_found{};
     }
 
     /// Copies the entry of a slot, which had this digest and handle. Returns: ok, not_found when it went, contended,

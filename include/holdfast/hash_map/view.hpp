@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <type_traits>
 
@@ -22,7 +23,14 @@ namespace holdfast {
 
 namespace detail {
 
-using map_node = fixed_node<map_digest, std::uint64_t>;
+/// An entry of the table: a digest, which tells its own hash (digest.hpp, I1), and a handle.
+struct map_node : fixed_node<map_digest, std::uint64_t> {
+    [[nodiscard]] static std::uint64_t hash(const std::byte* key, std::uint64_t start) noexcept {
+        map_digest digest;
+        std::memcpy(digest.word, key, sizeof digest.word);
+        return hash_of_digest(digest, start);
+    }
+};
 
 /// What one operation does, as its record says.
 struct map_record {
@@ -70,11 +78,19 @@ class map_view {
           store(body.subspan(static_cast<std::size_t>(geometry.store_offset())), geometry.store),
           control_(body.data() + geometry.control_offset()),
           geometry_(geometry),
+          secrets_(geometry.table.seed),
           body_(body) {}
 
     [[nodiscard]] map_view<const std::byte> as_const() const noexcept { return {body_, geometry_}; }
     [[nodiscard]] const layout::hash_map_geometry& geometry() const noexcept { return geometry_; }
     [[nodiscard]] std::uint64_t seed() const noexcept { return geometry_.table.seed; }
+    [[nodiscard]] const map_secrets& secrets() const noexcept { return secrets_; }
+    [[nodiscard]] map_digest digest(std::span<const std::byte> key) const noexcept { return digest_of(key, secrets_); }
+    /// What the table makes of the key's digest. Cost: of a long key, half of a digest.
+    [[nodiscard]] hash_parts hash(std::span<const std::byte> key) const noexcept {
+        if (key.size() > short_key_bytes_max) return {map_hash(key, secrets_.hash[0])};
+        return {hash_of_digest(digest_of(key, secrets_), table.hash_state)};
+    }
     [[nodiscard]] Byte* control(std::size_t offset) const noexcept { return control_ + offset; }
     [[nodiscard]] std::span<Byte> body() const noexcept { return body_; }
 
@@ -128,6 +144,7 @@ class map_view {
 
     Byte* control_ = nullptr;
     layout::hash_map_geometry geometry_{};
+    map_secrets secrets_;
     std::span<Byte> body_;
 };
 

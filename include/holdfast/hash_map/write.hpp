@@ -71,7 +71,7 @@ class map_writer_core : public map_keeper {
         const std::uint64_t most = view_.geometry().store.value_bytes_max();
         if (value_at > most || value.size() > most - value_at) return {outcome::too_large};
         sweep();
-        const map_digest digest = digest_of(key, view_.seed());
+        const map_digest digest = view_.digest(key);
         place at = look_up(digest, key);
         if (const hash_map_result no = refusal(at, when); no.status != outcome::ok) return no;
         // Who asked for a certain state does not see it evicted for its own sake.
@@ -86,7 +86,7 @@ class map_writer_core : public map_keeper {
     /// Removes the key's entry.
     hash_map_result erase(std::span<const std::byte> key, const map_condition& when = {}) noexcept {
         sweep();
-        const map_digest digest = digest_of(key, view_.seed());
+        const map_digest digest = view_.digest(key);
         const place at = look_up(digest, key);
         if (at.status != outcome::ok) return {at.status};
         if (at.handle == 0) return {outcome::not_found};
@@ -238,7 +238,7 @@ class map_writer_core : public map_keeper {
     template <class Change>
     hash_map_result copy(std::span<const std::byte> key, Change&& change) noexcept {
         sweep();
-        const map_digest digest = digest_of(key, view_.seed());
+        const map_digest digest = view_.digest(key);
         place at = look_up(digest, key);
         if (at.status != outcome::ok) return {at.status};
         if (at.handle == 0) return {outcome::not_found};

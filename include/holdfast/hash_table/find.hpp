@@ -117,6 +117,19 @@ class hash_table_finder {
         return version_is_still(line, seen.version & ~std::uint32_t{1}) ? glance::hit : glance::unsure;
     }
 
+    /// For values of one word that tell by themselves whose they are: that of the first entry with the key's tag in its
+    /// home bucket, whatever its key. Returns: 0: the key is not there; unsure: find() tells. A value that is either of
+    /// these is no guess. Requires: the key's preferred line was asked for.
+    [[gnu::always_inline]] std::uint64_t guess(hash_parts h) const noexcept {
+#if defined(HOLDFAST_HASH_TABLE_WIDER)
+        if constexpr (Match == tag_match::best)
+            if (view_.vectors == vector_unit::avx512) return guess_avx512(h);
+#endif
+        const std::uint64_t home = h.home(view_.buckets);
+        return guess_from(look(h, home), h, home);
+    }
+    static constexpr std::uint64_t unsure = ~std::uint64_t{0};
+
     /// Copies the entry in a slot, whatever its key. Either pointer may be nullptr. Returns: whether the slot holds an
     /// entry.
     bool read_slot(std::uint64_t slot, std::byte* key, std::byte* value) const noexcept {
@@ -187,8 +200,8 @@ class hash_table_finder {
     }
 
 #if defined(HOLDFAST_HASH_TABLE_WIDER)
-    // By the instructions of AVX-512: a call, as it is compiled for another processor than its caller. It calls nobody
-    // but in its last instruction, so it needs no stack.
+    // By the instructions of AVX-512: calls, as they are compiled for another processor than their caller. They call
+    // nobody but in their last instruction, so they need no stack.
     [[gnu::noinline, HOLDFAST_HASH_TABLE_AVX512]] std::uint64_t find_avx512(const std::byte* key,
                                                                             std::byte* value) const noexcept {
         const hash_parts h = view_.hash(key);
@@ -198,7 +211,25 @@ class hash_table_finder {
         const std::uint32_t version = version_of(line);  // R2
         return find_from({match_tags_avx512(line, h.tag()), version}, h, home, key, value);
     }
+    [[gnu::noinline, HOLDFAST_HASH_TABLE_AVX512]] std::uint64_t guess_avx512(hash_parts h) const noexcept {
+        const std::uint64_t home = h.home(view_.buckets);
+        const std::byte* line = view_.line(home);
+        const std::uint32_t version = version_of(line);  // R2
+        return guess_from({match_tags_avx512(line, h.tag()), version}, h, home);
+    }
 #endif
+
+    [[gnu::always_inline]] std::uint64_t guess_from(sighting seen, hash_parts h, std::uint64_t home) const noexcept {
+        const std::byte* line = view_.line(home);
+        if (seen.places == 0) return counter_of(line, h.group()) == 0 ? 0 : unsure;
+        const std::uint64_t slot = home * layout::tags_per_line + static_cast<unsigned>(std::countr_zero(seen.places));
+        const auto word = load_acquire<std::uint64_t>(view_.nodes + slot * view_.node_bytes + view_.value_at());
+        // An insert into the slot changes the version before the word, so the word is that of an entry whose tag was
+        // published. An odd version is never equal to itself without the lowest bit.
+        if (word == 0 || !version_is_still(line, seen.version & ~std::uint32_t{1})) [[unlikely]]
+            return unsure;
+        return word;
+    }
 
     [[gnu::noinline]] std::uint64_t find_everywhere(hash_parts h, std::uint64_t home, const std::byte* key,
                                                     std::byte* value) const noexcept {

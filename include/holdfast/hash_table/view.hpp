@@ -182,8 +182,12 @@ struct table_view {
         else
             return value_offset;
     }
+    /// A node description whose keys are hashes already says what to take (hash_map/view.hpp).
     [[nodiscard]] hash_parts hash(const std::byte* key) const noexcept {
-        return {hash_key(key, node.key_bytes(), hash_state)};
+        if constexpr (requires { Node::hash(key, hash_state); })
+            return {Node::hash(key, hash_state)};
+        else
+            return {hash_key(key, node.key_bytes(), hash_state)};
     }
     [[nodiscard]] std::uint64_t slots() const noexcept { return buckets * layout::tags_per_line; }
     [[nodiscard]] Byte* line(std::uint64_t bucket) const noexcept { return lines + bucket * layout::line_bytes; }

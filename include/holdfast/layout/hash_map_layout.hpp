@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // hash_map_layout.hpp - the bytes of a hash map behind the segment header: a hash table, a control page, a block store.
 //
-// Body, layout v1 (little-endian; offsets from the start of the body, which is 4096-aligned)
+// Body, layout v2 (little-endian; offsets from the start of the body, which is 4096-aligned)
 //   offset          bytes     field
 //   0               ...       table    hash_table_layout.hpp: 16-byte digest of a key -> handle of its entry
 //   control_offset  4096      control  below; the next multiple of 4096 behind the table
@@ -28,6 +28,7 @@
 // (I1) The geometry words in the segment header never change. They are input: the first five are checked, everything is
 //      planned from them anew, and only the plan is used.
 // (I2) A zero-filled body is an empty map.
+// (I3) The table's hash of a key is made from its digest as hash_map/digest.hpp says, not as for other tables.
 // The table comes first, so that its lines lie on huge pages as a table's of its own do.
 #pragma once
 
@@ -42,7 +43,7 @@
 
 namespace holdfast::layout {
 
-inline constexpr std::uint32_t hash_map_version = 1;
+inline constexpr std::uint32_t hash_map_version = 2;
 
 inline constexpr std::size_t map_control_bytes = 4096;
 inline constexpr std::size_t map_selector_offset = 0;
