@@ -14,26 +14,15 @@
 
 #include "holdfast/array.hpp"
 #include "support/array_model.hpp"
+#include "support/failure_note.hpp"
 #include "support/scale.hpp"
 #include "support/seed.hpp"
 
 namespace {
 
 using namespace holdfast;
+using holdfast::test::failure_note;
 using u64 = std::uint64_t;
-
-/// The first failure of any thread.
-class failure_note {
- public:
-    void set(const char* text) noexcept {
-        const char* none = nullptr;
-        text_.compare_exchange_strong(none, text);
-    }
-    [[nodiscard]] const char* get() const noexcept { return text_.load(); }
-
- private:
-    std::atomic<const char*> text_{nullptr};
-};
 
 template <class Shape>
 struct stage {

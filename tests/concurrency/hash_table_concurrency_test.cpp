@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "holdfast/hash_table.hpp"
+#include "support/failure_note.hpp"
 #include "support/hash_table_image.hpp"
 #include "support/hash_table_many_image.hpp"
 #include "support/scale.hpp"
@@ -20,6 +21,7 @@
 namespace {
 
 using namespace holdfast;
+using holdfast::test::failure_note;
 using u64 = std::uint64_t;
 using status = holdfast::test::table_answer;
 
@@ -37,19 +39,6 @@ struct marked {
     }
     [[nodiscard]] bool whole(u64 wanted_key) const { return *this == make(wanted_key, words[0]); }
     friend bool operator==(const marked&, const marked&) = default;
-};
-
-/// The first failure of any thread.
-class failure_note {
- public:
-    void set(const char* text) noexcept {
-        const char* none = nullptr;
-        text_.compare_exchange_strong(none, text);
-    }
-    [[nodiscard]] const char* get() const noexcept { return text_.load(); }
-
- private:
-    std::atomic<const char*> text_{nullptr};
 };
 
 constexpr u64 stable_keys = 40;  // never erased, updated all the time

@@ -17,6 +17,7 @@
 
 #include "holdfast/hash_table/growing.hpp"
 #include "support/capability.hpp"
+#include "support/failure_note.hpp"
 #include "support/scale.hpp"
 #include "support/seed.hpp"
 #include "support/segment_tools.hpp"
@@ -39,18 +40,6 @@ struct marked {
     std::array<u64, 4> words;
     static marked make(u64 key, u64 version) { return {{key, version, version * 0x9e3779b97f4a7c15U + key, ~version}}; }
     [[nodiscard]] bool whole(u64 key) const { return words == make(key, words[1]).words; }
-};
-
-class failure_note {
- public:
-    void set(const char* text) noexcept {
-        const char* none = nullptr;
-        text_.compare_exchange_strong(none, text);
-    }
-    [[nodiscard]] const char* get() const noexcept { return text_.load(); }
-
- private:
-    std::atomic<const char*> text_{nullptr};
 };
 
 constexpr u64 stable_keys = 50;  // never erased, updated all the time
