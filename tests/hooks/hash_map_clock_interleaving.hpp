@@ -11,6 +11,7 @@
 #include <string>
 
 #include "hooks/interleaving.hpp"
+#include "hooks/small_map.hpp"
 #include "support/hash_table_image.hpp"
 #include "support/map_bench.hpp"
 
@@ -20,14 +21,7 @@ namespace holdfast::test {
 /// own. It is told what was stored last, or its own namespace's time: never its own clock with another's base.
 class clock_interleaving final : public interleaving {
  public:
-    clock_interleaving()
-        : geometry_(layout::plan_hash_map({.capacity = 70,
-                                           .bytes = std::uint64_t{6} * 64,
-                                           .entry_bytes = 0,
-                                           .unit_bytes = 64,
-                                           .evicting = false,
-                                           .seed = 42})),
-          bytes_(static_cast<std::size_t>(geometry_.body_bytes())) {
+    clock_interleaving() : geometry_(small_map(6)), bytes_(static_cast<std::size_t>(geometry_.body_bytes())) {
         set(layout::map_clock_zone_offset, 1);
         set(layout::map_clock_base_offset, 100);
         set(layout::map_clock_last_offset, 500);

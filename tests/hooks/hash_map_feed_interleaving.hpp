@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "hooks/interleaving.hpp"
+#include "hooks/small_map.hpp"
 #include "support/hash_table_image.hpp"
 #include "support/map_feed_bench.hpp"
 
@@ -24,12 +25,7 @@ class hash_map_feed_interleaving final : public interleaving {
  public:
     explicit hash_map_feed_interleaving(bool erases)
         : erases_(erases),
-          geometry_(layout::plan_hash_map({.capacity = 70,
-                                           .bytes = std::uint64_t{6} * 64,
-                                           .entry_bytes = 0,
-                                           .unit_bytes = 64,
-                                           .evicting = false,
-                                           .seed = 42})),
+          geometry_(small_map(6)),
           ring_geometry_(layout::broadcast_geometry::make(4096, 0, "bench")),
           ring_at_((static_cast<std::size_t>(geometry_.body_bytes()) + 63) / 64 * 64),
           bytes_(ring_at_ + static_cast<std::size_t>(ring_geometry_.body_bytes())),

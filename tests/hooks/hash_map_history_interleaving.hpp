@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "hooks/interleaving.hpp"
+#include "hooks/small_map.hpp"
 #include "support/hash_table_image.hpp"
 #include "support/linearizability.hpp"
 #include "support/map_bench.hpp"
@@ -42,12 +43,7 @@ class hash_map_history_interleaving final : public interleaving {
     explicit hash_map_history_interleaving(const script& acts, bool evicting = false, std::uint64_t ttl_s = 0)
         : acts_(acts),
           evicting_(evicting),
-          geometry_(layout::plan_hash_map({.capacity = 70,
-                                           .bytes = std::uint64_t{evicting ? 4U : 8U} * 64,
-                                           .entry_bytes = 0,
-                                           .unit_bytes = 64,
-                                           .evicting = evicting,
-                                           .seed = 42})),
+          geometry_(small_map(evicting ? 4 : 8, evicting)),
           bytes_(static_cast<std::size_t>(geometry_.body_bytes())),
           writer_(start()) {
         for (std::uint64_t key = 1; key < keys; ++key) {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "hooks/interleaving.hpp"
+#include "hooks/small_map.hpp"
 #include "support/hash_table_image.hpp"
 #include "support/linearizability.hpp"
 #include "support/map_bench.hpp"
@@ -36,12 +37,7 @@ class hash_map_interleaving final : public interleaving {
     hash_map_interleaving(bool erases, std::uint64_t second_look)
         : erases_(erases),
           second_look_(second_look),
-          geometry_(layout::plan_hash_map({.capacity = 70,
-                                           .bytes = std::uint64_t{6} * 64,
-                                           .entry_bytes = 0,
-                                           .unit_bytes = 64,
-                                           .evicting = false,
-                                           .seed = 42})),
+          geometry_(small_map(6)),
           bytes_(static_cast<std::size_t>(geometry_.body_bytes())),
           writer_(start()),
           reader_(reader_of(view().as_const())) {

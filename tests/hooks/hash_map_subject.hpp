@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "hooks/small_map.hpp"
 #include "hooks/store_rig.hpp"
 #include "support/hash_table_image.hpp"
 #include "support/map_bench.hpp"
@@ -26,12 +27,7 @@ class hash_map_subject {
         : random_(seed),
           evicting_(random_.one_in(3)),
           expiring_(random_.one_in(3)),
-          geometry_(layout::plan_hash_map({.capacity = 70,
-                                           .bytes = (12 + random_.below(20)) * 64,
-                                           .entry_bytes = 0,
-                                           .unit_bytes = 64,
-                                           .evicting = evicting_,
-                                           .seed = 42})),
+          geometry_(small_map(12 + random_.below(20), evicting_)),
           bytes_(static_cast<std::size_t>(geometry_.body_bytes())),
           writer_(start()),
           model_(4 + random_.below(8)) {

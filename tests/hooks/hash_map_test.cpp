@@ -7,6 +7,7 @@
 #include "hooks/hash_map_history_interleaving.hpp"
 #include "hooks/hash_map_interleaving.hpp"
 #include "hooks/hash_map_subject.hpp"
+#include "hooks/small_map.hpp"
 #include "hooks/volume.hpp"
 
 namespace {
@@ -19,12 +20,7 @@ using namespace holdfast::test;
 class reckoning_interleaving final : public interleaving {
  public:
     reckoning_interleaving()
-        : geometry_(layout::plan_hash_map({.capacity = 70,
-                                           .bytes = std::uint64_t{6} * 64,
-                                           .entry_bytes = 0,
-                                           .unit_bytes = 64,
-                                           .evicting = false,
-                                           .seed = 42})),
+        : geometry_(small_map(6)),
           bytes_(static_cast<std::size_t>(geometry_.body_bytes())),
           writer_(view(), fake_clock(), nullptr),
           handle_(put(writer_, "1", {1, 70}).handle) {}
