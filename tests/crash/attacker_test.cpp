@@ -348,6 +348,34 @@ class HeldReader : public segment_test, public ::testing::WithParamInterface<hel
         if (const std::string peers = name_.path() + ".peers"; ::access(peers.c_str(), F_OK) == 0)
             paths_.push_back(peers);
     }
+
+    /// A process whose reader has looked once.
+    struct round_of {
+        u64 seed, number;
+        held_reader& reader;
+        std::uint64_t sound;     // what it was told
+        std::size_t file_bytes;  // of the file that is cut
+        [[nodiscard]] u64 pause() const { return random_at(seed, 2, number) % 3'000'000; }
+    };
+    // Each round is a process of its own, which finds the file at `path` whole. `rest` says what is wrong.
+    template <class Rest>
+    void in_rounds(const std::string& path, Rest&& rest) {
+        const u64 seed = choose_seed();
+        SCOPED_TRACE("repeat with HOLDFAST_TEST_SEED=" + std::to_string(seed));
+        const image_bytes whole = read_file(path);
+        for (u64 round = 0; round < 1 + scaled(7); ++round) {
+            const ended end = in_child([&]() -> std::string {
+                ::alarm(60);
+                memory::install_truncation_guard();
+                const std::unique_ptr<held_reader> reader = GetParam().open(name_.uri());
+                const std::uint64_t sound = reader->look();
+                return rest(round_of{seed, round, *reader, sound, whole.size()});
+            });
+            EXPECT_TRUE(end.success()) << end.text();
+            std::ofstream(path, std::ios::binary)
+                .write(reinterpret_cast<const char*>(whole.data()), static_cast<std::streamsize>(whole.size()));
+        }
+    }
     unique_posix_name name_{"held"};
     std::vector<std::string> paths_;
 };
@@ -397,30 +425,16 @@ std::string look_while_cut(held_reader& reader, std::uint64_t sound, const std::
 
 TEST_P(HeldReader, OfAFileThatIsCutOffIsToldSo) {
     make();
-    const u64 seed = choose_seed();
-    SCOPED_TRACE("repeat with HOLDFAST_TEST_SEED=" + std::to_string(seed));
-    const image_bytes whole = read_file(paths_[0]);
-    for (u64 round = 0; round < 1 + scaled(7); ++round) {
-        const ended end = in_child([&]() -> std::string {
-            ::alarm(60);
-            memory::install_truncation_guard();
-            const std::unique_ptr<held_reader> reader = GetParam().open(name_.uri());
-            const std::uint64_t sound = reader->look();
-            if (reader->fault()) return "a fault before the cut";
-            const bool all = round % 2 == 0;
-            const std::size_t pages = whole.size() / 4096;
-            const std::size_t kept = all ? header_bytes : 4096 * (1 + random_at(seed, 1, round) % (pages - 1));
-            if (std::string wrong =
-                    look_while_cut(*reader, sound, paths_[0], kept, random_at(seed, 2, round) % 3'000'000);
-                !wrong.empty())
-                return wrong;
-            if (all && !reader->fault()) return "nothing is left and fault() is silent";
-            return expect_refusal(errc::truncated, [&] { (void)GetParam().open(name_.uri()); });
-        });
-        EXPECT_TRUE(end.success()) << end.text();
-        std::ofstream(paths_[0], std::ios::binary)
-            .write(reinterpret_cast<const char*>(whole.data()), static_cast<std::streamsize>(whole.size()));
-    }
+    in_rounds(paths_[0], [&](const round_of& now) -> std::string {
+        if (now.reader.fault()) return "a fault before the cut";
+        const bool all = now.number % 2 == 0;
+        const std::size_t pages = now.file_bytes / 4096;
+        const std::size_t kept = all ? header_bytes : 4096 * (1 + random_at(now.seed, 1, now.number) % (pages - 1));
+        if (std::string wrong = look_while_cut(now.reader, now.sound, paths_[0], kept, now.pause()); !wrong.empty())
+            return wrong;
+        if (all && !now.reader.fault()) return "nothing is left and fault() is silent";
+        return expect_refusal(errc::truncated, [&] { (void)GetParam().open(name_.uri()); });
+    });
 }
 
 // No signal is raised for a cut inside the last page, and fault() may be silent over zeros: cut_off() is not, and
@@ -457,21 +471,8 @@ TEST_P(HeldReader, OfAFileCutInsideItsLastPageCanTell) {
 TEST_P(HeldReader, WhosePeersFileIsCutOffReadsOn) {
     make();
     if (paths_.size() < 2) return;  // nobody registers there
-    const u64 seed = choose_seed();
-    SCOPED_TRACE("repeat with HOLDFAST_TEST_SEED=" + std::to_string(seed));
-    const image_bytes whole = read_file(paths_[1]);
-    for (u64 round = 0; round < 1 + scaled(7); ++round) {
-        const ended end = in_child([&]() -> std::string {
-            ::alarm(60);
-            memory::install_truncation_guard();
-            const std::unique_ptr<held_reader> reader = GetParam().open(name_.uri());
-            const std::uint64_t sound = reader->look();
-            return look_while_cut(*reader, sound, paths_[1], 0, random_at(seed, 2, round) % 3'000'000);
-        });
-        EXPECT_TRUE(end.success()) << end.text();
-        std::ofstream(paths_[1], std::ios::binary)
-            .write(reinterpret_cast<const char*>(whole.data()), static_cast<std::streamsize>(whole.size()));
-    }
+    in_rounds(paths_[1],
+              [&](const round_of& now) { return look_while_cut(now.reader, now.sound, paths_[1], 0, now.pause()); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, HeldReader, ::testing::ValuesIn(held_subjects),
