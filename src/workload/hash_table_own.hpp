@@ -17,6 +17,15 @@
 
 namespace holdfast::workload {
 
+/// Of a table of which so many entries fill 90 %: it has 3 % more slots than its capacity.
+[[nodiscard]] inline hash_table_options table_options_for(std::uint64_t entries, page_choice pages) {
+    hash_table_options options;
+    options.capacity = static_cast<std::uint64_t>(static_cast<double>(entries) / 0.9 / 1.03) + 1;
+    options.segment.pages.huge = pages == page_choice::huge;
+    options.segment.pages.prefault = true;
+    return options;
+}
+
 /// Ours, in shared memory (a memfd), 90 % full when it holds what it was made for.
 template <class Value>
 class own_table {
@@ -27,7 +36,8 @@ class own_table {
     static std::string version() { return own_version(); }
 
     explicit own_table(const table_request& request)
-        : table_(table::create("memfd:", options_for(request))), reader_(table_.make_reader()) {}
+        : table_(table::create("memfd:", table_options_for(request.entries, request.pages))),
+          reader_(table_.make_reader()) {}
 
     bool find(std::uint64_t key, Value& out) const {
         const std::optional<Value> found = reader_.find(key);
@@ -49,15 +59,6 @@ class own_table {
 
  private:
     using table = hash_table<std::uint64_t, Value>;
-
-    static hash_table_options options_for(const table_request& request) {
-        // A table has 3 % more slots than its capacity: this many entries fill 90 % of them.
-        hash_table_options options;
-        options.capacity = static_cast<std::uint64_t>(static_cast<double>(request.entries) / 0.9 / 1.03) + 1;
-        options.segment.pages.huge = request.pages == page_choice::huge;
-        options.segment.pages.prefault = true;
-        return options;
-    }
 
     table table_;
     hash_table_reader<std::uint64_t, Value> reader_;

@@ -14,6 +14,7 @@
 #include "holdfast/hash_table/many.hpp"
 #include "holdfast/perf_test/environment.hpp"
 #include "workload/far_side.hpp"
+#include "workload/hash_table_own.hpp"
 #include "workload/hash_table_subject.hpp"
 #include "workload/keys.hpp"
 #include "workload/room.hpp"
@@ -83,17 +84,9 @@ class writer_work {
     std::uint64_t at_ = 0;
 };
 
-[[nodiscard]] hash_table_options options_for(std::uint64_t entries, page_choice pages) {
-    hash_table_options options;
-    options.capacity = static_cast<std::uint64_t>(static_cast<double>(entries) / 0.9 / 1.03) + 1;  // 90 % full
-    options.segment.pages.huge = pages == page_choice::huge;
-    options.segment.pages.prefault = true;
-    return options;
-}
-
 template <class Table>
 [[nodiscard]] Table filled(std::span<const std::uint64_t> present, page_choice pages) {
-    Table table = Table::create("memfd:", options_for(present.size(), pages));
+    Table table = Table::create("memfd:", table_options_for(present.size(), pages));
     for (const std::uint64_t key : present)
         if (!table.try_insert(key, value_of<value>(key)))
             throw std::runtime_error("holdfast refused an insert before it held what it was made for");
