@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +17,7 @@
 #include "holdfast/layout/queue_read.hpp"
 #include "holdfast/memory/fork_guard.hpp"
 #include "holdfast/outcome.hpp"
+#include "holdfast/queue/consumed_range.hpp"
 #include "holdfast/queue/place.hpp"
 #include "holdfast/segment.hpp"
 
@@ -34,7 +34,8 @@ struct queue_consumer_options {
     attach_options segment{};  ///< lease_timeout: how long to wait for a dying consumer's place
 };
 
-class queue_messages;
+class queue_consumer;
+using queue_messages = detail::consumed_range<queue_consumer, queue_message>;
 
 /// Takes messages out of a queue, in place or by copy. One consumer at a time, in whatever process. Move-only.
 ///
@@ -136,7 +137,7 @@ class queue_consumer {
         return done;
     }
     /// The messages that are there, as an input range; each is released when the iterator leaves it.
-    [[nodiscard]] queue_messages messages() noexcept;
+    [[nodiscard]] queue_messages messages() noexcept { return queue_messages(*this); }
 
     /// Waits until there is a message (or damage to report).
     /// Returns: ok; timed_out; writer_gone (nothing to read and no living producer); read_only. Spins, then sleeps.
@@ -177,42 +178,5 @@ class queue_consumer {
     bool front_ = false;  // front() gave a message that pop() may release
     bool rings_ = true;
 };
-
-/// What a queue holds now, oldest first. An input range: one pass, and it consumes.
-class queue_messages {
- public:
-    class iterator {
-     public:
-        using value_type = queue_message;
-        using difference_type = std::ptrdiff_t;
-        using iterator_concept = std::input_iterator_tag;
-
-        iterator() = default;
-        explicit iterator(queue_consumer& from) noexcept : from_(&from), message_(from.front()) {}
-        [[nodiscard]] const queue_message& operator*() const noexcept { return message_; }
-        iterator& operator++() noexcept {
-            from_->pop();
-            message_ = from_->front();
-            return *this;
-        }
-        void operator++(int) noexcept { ++*this; }
-        [[nodiscard]] friend bool operator==(const iterator& at, std::default_sentinel_t) noexcept {
-            return !at.message_;
-        }
-
-     private:
-        queue_consumer* from_ = nullptr;
-        queue_message message_;
-    };
-
-    explicit queue_messages(queue_consumer& from) noexcept : from_(&from) {}
-    [[nodiscard]] iterator begin() const noexcept { return iterator(*from_); }
-    [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
-
- private:
-    queue_consumer* from_;
-};
-
-inline queue_messages queue_consumer::messages() noexcept { return queue_messages(*this); }
 
 }  // namespace holdfast

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,6 +20,7 @@
 #include "holdfast/layout/queue_layout.hpp"
 #include "holdfast/memory/fork_guard.hpp"
 #include "holdfast/outcome.hpp"
+#include "holdfast/queue/consumed_range.hpp"
 #include "holdfast/queue/consumer.hpp"
 #include "holdfast/queue/place.hpp"
 #include "holdfast/record.hpp"
@@ -57,7 +57,7 @@ class queue {
  public:
     class producer;
     class consumer;
-    class elements;
+    using elements = detail::consumed_range<consumer, T>;
 
     struct options {
         std::uint64_t capacity = 4096;  ///< elements; rounded up to a power of two
@@ -374,41 +374,6 @@ class queue<T>::consumer {
     delivery how_ = delivery::at_least_once;
     bool front_ = false;  // front() gave an element that pop() may release
     bool rings_ = true;
-};
-
-/// What a queue holds now, oldest first. An input range: one pass, and it consumes.
-template <record T>
-class queue<T>::elements {
- public:
-    class iterator {
-     public:
-        using value_type = T;
-        using difference_type = std::ptrdiff_t;
-        using iterator_concept = std::input_iterator_tag;
-
-        iterator() = default;
-        explicit iterator(consumer& from) noexcept : from_(&from), now_(from.front()) {}
-        [[nodiscard]] const T& operator*() const noexcept { return now_.value; }
-        [[nodiscard]] const T* operator->() const noexcept { return &now_.value; }
-        iterator& operator++() noexcept {
-            from_->pop();
-            now_ = from_->front();
-            return *this;
-        }
-        void operator++(int) noexcept { ++*this; }
-        [[nodiscard]] friend bool operator==(const iterator& at, std::default_sentinel_t) noexcept { return !at.now_; }
-
-     private:
-        consumer* from_ = nullptr;
-        element now_;
-    };
-
-    explicit elements(consumer& from) noexcept : from_(&from) {}
-    [[nodiscard]] iterator begin() const noexcept { return iterator(*from_); }
-    [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
-
- private:
-    consumer* from_;
 };
 
 }  // namespace holdfast
