@@ -110,7 +110,25 @@ class ProgramFaults : public segment_test, public ::testing::WithParamInterface<
         }
         return {};
     }
-    void report(const char* what, const step_report& done, u64 refused) const {
+    // Each call of the program fails in turn. `prepare` runs before each run, and `judge` says what is wrong after it,
+    // beside what is wrong whatever the program is to do.
+    template <class Prepare, class Program, class Judge>
+    void fail_each_call(const char* what, Prepare&& prepare, Program&& program, Judge&& judge) const {
+        own_calls calls;
+        u64 refused = 0;
+        const step_report done = fail_each_call_of_program(
+            GetParam().error, GetParam().span,
+            [&] {
+                calls.begin();
+                prepare();
+            },
+            program, [&](const system_call& call) { return calls(call); },
+            [&](const faulted_run& run) -> std::string {
+                if (!run.uncaught.empty()) return run.uncaught;
+                refused += run.result != 0 ? 1 : 0;
+                if (run.number < 0 && run.result != 0) return "fails without a fault";
+                return judge(run);
+            });
         EXPECT_EQ(done.failure, "");
         EXPECT_GT(done.steps, 30U);
         EXPECT_GT(refused, 10U) << "hardly any failure was noticed";
@@ -118,6 +136,9 @@ class ProgramFaults : public segment_test, public ::testing::WithParamInterface<
         std::printf("%s, errno %d, %s: %llu calls failed, %llu times the program said so\n", what, GetParam().error,
                     GetParam().span == fault_span::once ? "once" : "for good",
                     static_cast<unsigned long long>(done.steps), static_cast<unsigned long long>(refused));
+    }
+    void remove_restored() const {
+        for (const char* name : {"r", "r.lease", "r.peers"}) ::unlink(disk_.file(name).c_str());
     }
     unique_directory disk_{"faults"};
 };
@@ -127,50 +148,28 @@ TEST_P(ProgramFaults, InSaveLeaveTheOldFileOrTheNew) {
     const auto save = [&] { become_program({"save", "-q", disk_.file_uri("s"), saved}, {}); };
     ASSERT_TRUE(in_child(save).success());
     ASSERT_TRUE(restores_to_all(saved));
-    own_calls calls;
-    u64 refused = 0;
-    const step_report done = fail_each_call_of_program(
-        GetParam().error, GetParam().span,
-        [&] {
-            calls.begin();
-            std::ofstream(saved, std::ios::binary | std::ios::trunc) << old;
-        },
-        save, [&](const system_call& call) { return calls(call); },
+    fail_each_call(
+        "save", [&] { std::ofstream(saved, std::ios::binary | std::ios::trunc) << old; }, save,
         [&](const faulted_run& run) -> std::string {
-            if (!run.uncaught.empty()) return run.uncaught;
-            refused += run.result != 0 ? 1 : 0;
-            if (run.number < 0 && run.result != 0) return "fails without a fault";
             const bool replaced = content_of(saved) != old;
             if (replaced && !restores_to_all(saved)) return "the file is neither the old one nor all of the new one";
             if (run.result == 0 && !replaced) return "exit code 0, and the file is the old one";
             return left_over(run, {"s", "s.lease", "saved"});
         });
-    report("save", done, refused);
 }
 
 TEST_P(ProgramFaults, InRestoreLeaveNothingOrAWholeSegment) {
     const std::string saved = disk_.file("saved");
     ASSERT_TRUE(in_child([&] { become_program({"save", "-q", disk_.file_uri("s"), saved}, {}); }).success());
-    const auto restore = [&] { become_program({"restore", "-q", saved, disk_.file_uri("r")}, {}); };
-    own_calls calls;
-    u64 refused = 0;
-    const step_report done = fail_each_call_of_program(
-        GetParam().error, GetParam().span,
-        [&] {
-            calls.begin();
-            for (const char* name : {"r", "r.lease", "r.peers"}) ::unlink(disk_.file(name).c_str());
-        },
-        restore, [&](const system_call& call) { return calls(call); },
+    fail_each_call(
+        "restore", [&] { remove_restored(); },
+        [&] { become_program({"restore", "-q", saved, disk_.file_uri("r")}, {}); },
         [&](const faulted_run& run) -> std::string {
-            if (!run.uncaught.empty()) return run.uncaught;
-            refused += run.result != 0 ? 1 : 0;
-            if (run.number < 0 && run.result != 0) return "fails without a fault";
             const bool there = ::access(disk_.file("r").c_str(), F_OK) == 0;
             if (run.result == 0 && !there) return "exit code 0, and there is no segment";
             if (there && !is_restored("r")) return "the segment is not what was saved";
             return left_over(run, {"s", "s.lease", "saved", "r", "r.lease"});
         });
-    report("restore", done, refused);
 }
 
 // Kinds whose peers have a file of their own, which is made with the segment.
@@ -264,27 +263,15 @@ class RestoreFaults : public ProgramFaults {
         const std::string saved = disk_.file("saved"), uri = disk_.file_uri("r");
         kind.make(disk_.file_uri("m"));
         ASSERT_TRUE(run_program({"save", "-q", disk_.file_uri("m"), saved}).end.success());
-        own_calls calls;
-        u64 refused = 0;
-        const step_report done = fail_each_call_of_program(
-            GetParam().error, GetParam().span,
-            [&] {
-                calls.begin();
-                for (const char* name : {"r", "r.lease", "r.peers"}) ::unlink(disk_.file(name).c_str());
-            },
-            [&] { become_program({"restore", "-q", saved, uri}, {}); },
-            [&](const system_call& call) { return calls(call); },
+        fail_each_call(
+            kind.name, [&] { remove_restored(); }, [&] { become_program({"restore", "-q", saved, uri}, {}); },
             [&](const faulted_run& run) -> std::string {
-                if (!run.uncaught.empty()) return run.uncaught;
-                refused += run.result != 0 ? 1 : 0;
-                if (run.number < 0 && run.result != 0) return "fails without a fault";
                 const bool there = ::access(disk_.file("r").c_str(), F_OK) == 0;
                 if (run.result == 0 && !there) return "exit code 0, and there is no segment";
                 if (there)
                     if (std::string wrong = kind.fault(uri); !wrong.empty()) return wrong;
                 return left_over(run, {"s", "s.lease", "m", "m.lease", "m.peers", "saved", "r", "r.lease", "r.peers"});
             });
-        report(kind.name, done, refused);
     }
 };
 
@@ -340,22 +327,9 @@ class RepairFaults : public ProgramFaults {
 };
 
 TEST_P(RepairFaults, InRepairLeaveTheDamagedSegmentOrTheRepairedOne) {
-    own_calls calls;
-    u64 refused = 0;
-    const step_report done = fail_each_call_of_program(
-        GetParam().error, GetParam().span,
-        [&] {
-            calls.begin();
-            damage();
-        },
-        [&] { repair(); }, [&](const system_call& call) { return calls(call); },
-        [&](const faulted_run& run) -> std::string {
-            if (!run.uncaught.empty()) return run.uncaught;
-            refused += run.result != 0 ? 1 : 0;
-            if (run.number < 0 && run.result != 0) return "fails without a fault";
-            return judged(run.result == 0);
-        });
-    report("repair", done, refused);
+    fail_each_call(
+        "repair", [&] { damage(); }, [&] { repair(); },
+        [&](const faulted_run& run) { return judged(run.result == 0); });
 }
 
 class RepairKilled : public RepairFaults {};
