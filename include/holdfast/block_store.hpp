@@ -31,6 +31,7 @@
 #include <string_view>
 #include <utility>
 
+#include "holdfast/block_store/mutations.hpp"
 #include "holdfast/block_store/queries.hpp"
 #include "holdfast/block_store/result.hpp"
 #include "holdfast/block_store/write.hpp"
@@ -44,7 +45,43 @@ struct block_store_options {
     std::uint64_t value_bytes = 200;  ///< size of a typical value; chooses the unit
     std::uint64_t unit_bytes = 0;     ///< 64 to 65536, a power of two; 0 = what wastes least for value_bytes
     create_options segment{};         ///< mode, owner, pages
+    /// Stores of writers::many: how many may be attached at once, 1 to 1024. Each takes 256 bytes.
+    std::uint32_t writer_slots = 16;
 };
+
+namespace detail {
+
+/// Makes the segment of a new store. A zeroed body is an empty one. Throws: invalid_argument, and what segment::create
+/// throws.
+[[nodiscard]] inline segment create_block_store(std::string_view uri, const block_store_options& options,
+                                                writers policy) {
+    const bool many = policy == writers::many;
+    if (many && options.writer_slots == 0)
+        throw error(errc::invalid_argument, std::string(uri), "a store of many writers needs a slot for one at least");
+    const layout::block_store_request request{options.bytes, options.value_bytes, options.unit_bytes,
+                                              many ? options.writer_slots : 0};
+    if (const char* why = layout::check(request)) throw error(errc::invalid_argument, std::string(uri), why);
+    const layout::block_store_geometry g = layout::plan_block_store(request);
+    segment_spec spec;
+    spec.kind = container_kind::block_store;
+    spec.container_version = many ? layout::block_store_many_version : layout::block_store_version;
+    spec.policy = policy;
+    spec.geometry = layout::geometry_words_of(g);
+    spec.body_bytes = g.body_bytes();
+    return segment::create(uri, spec, options.segment, [](std::span<std::byte>) {});
+}
+
+/// Throws geometry_mismatch unless the store was made for that many writers: one relies on being alone.
+inline void require_block_policy(const segment& s, writers wanted) {
+    if (s.info().policy == wanted) return;
+    throw error(errc::geometry_mismatch, s.uri(),
+                wanted == writers::one
+                    ? "the store was made for many writers and this handle would be its only one; attach with "
+                      "basic_block_store<writers::many>, or read-only"
+                    : "the store was made for one writer; attach with block_store, or make it anew for many");
+}
+
+}  // namespace detail
 
 /// Reads a store.
 class block_store_reader : public detail::block_store_queries<block_store_reader> {
@@ -75,22 +112,23 @@ class block_store_reader : public detail::block_store_queries<block_store_reader
     detail::block_reader_core core_;
 };
 
+/// A writer of a store. The policy is the store's own, and each handle must name it: writers::many is
+/// block_store/many.hpp.
+template <writers Policy = writers::one>
+class basic_block_store {
+    static_assert(Policy == writers::one, "include holdfast/block_store/many.hpp for a store of many writers");
+};
+using block_store = basic_block_store<writers::one>;
+
 /// Writes a store, and reads it. Holds the segment's lease. Move-only: one that was moved from answers read_only to
 /// what writes, and must not be asked anything else.
-class block_store : public detail::block_store_queries<block_store> {
+template <>
+class basic_block_store<writers::one> : public detail::block_store_queries<block_store>,
+                                        public detail::block_store_mutations<block_store> {
  public:
     /// Makes an empty store. Throws: invalid_argument, and what segment::create throws (already_exists, no_space, ...).
     [[nodiscard]] static block_store create(std::string_view uri, const block_store_options& options) {
-        const layout::block_store_request request{options.bytes, options.value_bytes, options.unit_bytes};
-        if (const char* why = layout::check(request)) throw error(errc::invalid_argument, std::string(uri), why);
-        const layout::block_store_geometry g = layout::plan_block_store(request);
-        segment_spec spec;
-        spec.kind = container_kind::block_store;
-        spec.container_version = layout::block_store_version;
-        spec.geometry = layout::geometry_words_of(g);
-        spec.body_bytes = g.body_bytes();
-        // A zeroed body is an empty store.
-        return block_store(segment::create(uri, spec, options.segment, [](std::span<std::byte>) {}));
+        return block_store(detail::create_block_store(uri, options, writers::one));
     }
     /// Becomes the writer of an existing store: takes the lease and finishes what the last writer was killed in.
     /// Throws: writer_alive, std::bad_alloc (one bit a unit), and what block_store_reader::attach throws.
@@ -102,57 +140,11 @@ class block_store : public detail::block_store_queries<block_store> {
                                             const attach_options& options = {}) {
         return block_store(segment::attach(descriptors, access::read_write, options));
     }
-    block_store(block_store&&) noexcept = default;
-    block_store& operator=(block_store&&) noexcept = default;
-    block_store(const block_store&) = delete;
-    block_store& operator=(const block_store&) = delete;
-    ~block_store() = default;
-
-    /// Stores a copy of `value`. Returns: ok and its handle; full, too_large, read_only, no_memory, corrupt.
-    /// Drops what was prepared. Cost: the copy and its checksum, 8 bytes stored a unit, and the search for free units.
-    block_result allocate(std::span<const std::byte> value) noexcept { return replace_or_allocate(0, value); }
-
-    /// Stores a copy of `value` and frees the one under `handle`, which answers `stale` from then on. Both need room at
-    /// once. A reader may meet both for a moment, never neither; so may those who look after a kill, until the next
-    /// attach. Returns: ok and the new handle; stale, and as allocate().
-    block_result replace(std::uint64_t handle, std::span<const std::byte> value) noexcept {
-        if (!writable()) return {outcome::read_only, 0};
-        if (!this->contains(handle)) return {outcome::stale, 0};
-        return replace_or_allocate(handle, value);
-    }
-
-    /// Frees a value. Returns: ok; stale for a handle that names none (freed twice, for instance); read_only; corrupt,
-    /// where its units cannot be told for damage: it then stays. Cost: a look at its units' words.
-    outcome free(std::uint64_t handle) noexcept { return writable() ? core_->free(handle) : outcome::read_only; }
-
-    /// Claims room for a value of `bytes`, to be filled in place; drops an earlier claim. A claim that is never
-    /// committed is free again when it is discarded, when the next is made, and when the writer is gone.
-    outcome prepare(std::uint64_t bytes) noexcept { return writable() ? core_->prepare(bytes) : outcome::read_only; }
-    /// Copies `from` to byte `at` of the prepared ones. Returns: ok, not_claimed (also beyond them), read_only.
-    outcome write(std::uint64_t at, std::span<const std::byte> from) noexcept {
-        return writable() ? core_->write(at, from) : outcome::read_only;
-    }
-    /// Runs fill(std::span<std::byte> piece, std::uint64_t offset) over the prepared bytes, in order; a claim in one
-    /// run is one piece. Plain stores into them are fine.
-    template <class Fill>
-    outcome fill(Fill&& fill) {
-        return writable() ? core_->fill(std::forward<Fill>(fill)) : outcome::read_only;
-    }
-    /// The handle that commit() will give to what is prepared, whatever is freed before that; 0 without a claim. It
-    /// names nothing until then: who keeps handles elsewhere can note it before the value is there, and tells after a
-    /// kill by contains() whether it came. The next claim may get the number of one that was discarded or dropped: the
-    /// note must go with the claim.
-    [[nodiscard]] std::uint64_t pending() const noexcept { return core_->pending(); }
-    /// Makes what was prepared a value; with `replaced`, in the place of that one, as replace(). Bytes that nobody
-    /// wrote hold whatever lay there. Returns: ok and the handle; not_claimed, stale (the claim stays), read_only,
-    /// corrupt.
-    block_result commit(std::uint64_t replaced = 0) noexcept {
-        return writable() ? core_->commit(replaced) : block_result{outcome::read_only, 0};
-    }
-    /// Drops what was prepared.
-    void discard() noexcept {
-        if (writable()) core_->discard();
-    }
+    basic_block_store(basic_block_store&&) noexcept = default;
+    basic_block_store& operator=(basic_block_store&&) noexcept = default;
+    basic_block_store(const basic_block_store&) = delete;
+    basic_block_store& operator=(const basic_block_store&) = delete;
+    ~basic_block_store() = default;
 
     /// What attach() found and finished.
     [[nodiscard]] const block_store_recovery& recovery() const noexcept { return core_->recovery(); }
@@ -161,27 +153,22 @@ class block_store : public detail::block_store_queries<block_store> {
     [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 
     /// Takes over a segment attached read-write by other means. Throws: as attach; read_only.
-    explicit block_store(holdfast::segment from) : segment_(std::make_shared<holdfast::segment>(std::move(from))) {
+    explicit basic_block_store(holdfast::segment from)
+        : segment_(std::make_shared<holdfast::segment>(std::move(from))) {
         if (!segment_->writable())
             throw error(errc::read_only, segment_->uri(), "a store's writer needs the segment attached read-write");
         const layout::block_store_geometry g = detail::block_store_geometry_of(*segment_);
+        detail::require_block_policy(*segment_, writers::one);
         core_ = std::make_unique<detail::block_writer_core>(detail::block_view<std::byte>(segment_->body(), g));
     }
 
  private:
     friend detail::block_store_queries<block_store>;
+    friend detail::block_store_mutations<block_store>;
     [[nodiscard]] const detail::block_reader_core& core_for_queries() const noexcept { return core_->reader(); }
     [[nodiscard]] bool writable() const noexcept { return segment_ != nullptr && segment_->writable(); }
-
-    block_result replace_or_allocate(std::uint64_t replaced, std::span<const std::byte> value) noexcept {
-        if (!writable()) return {outcome::read_only, 0};
-        const outcome status = core_->prepare(value.size());
-        if (status != outcome::ok) return {status, 0};
-        (void)core_->write(0, value);
-        const block_result result = core_->commit(replaced);
-        if (!result) core_->discard();
-        return result;
-    }
+    [[nodiscard]] detail::block_writer_core& core_for_mutations() noexcept { return *core_; }
+    [[nodiscard]] const detail::block_writer_core& core_for_mutations() const noexcept { return *core_; }
 
     std::shared_ptr<holdfast::segment> segment_;
     std::unique_ptr<detail::block_writer_core> core_;

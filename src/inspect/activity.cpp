@@ -56,6 +56,15 @@ constexpr std::uint64_t table_count_modulus = std::uint64_t{1} << 24;  // hash_t
     return put.counted ? std::optional(put.messages) : std::nullopt;
 }
 
+[[nodiscard]] std::uint64_t operations_of_blocks(const segment& s) {
+    const detail::block_view<const std::byte> view(s.bytes(), detail::block_store_geometry_of(s));
+    if (view.geometry().writer_slots == 0) return view.selector() / 2;
+    const detail::block_slots slots(view);
+    std::uint64_t operations = 0;
+    for (std::uint64_t slot = 0; slot < slots.slots(); ++slot) operations += slots.selector(slot) / 2;
+    return operations;
+}
+
 /// What a segment's writers did, as it counts them itself; a table modulo 2^24. Nothing where nobody counts.
 [[nodiscard]] std::optional<std::uint64_t> operations_of(const segment& s) {
     switch (s.info().kind) {
@@ -65,8 +74,7 @@ constexpr std::uint64_t table_count_modulus = std::uint64_t{1} << 24;  // hash_t
         case container_kind::queue: return messages_of_queue(s);
         case container_kind::counter_set: return sum_of_counters(s);
         case container_kind::latency_histogram: return latencies_of(s).total();
-        case container_kind::block_store:
-            return detail::block_view<const std::byte>(s.bytes(), detail::block_store_geometry_of(s)).selector() / 2;
+        case container_kind::block_store: return operations_of_blocks(s);
         default: return std::nullopt;
     }
 }

@@ -187,6 +187,11 @@ class block_restorer {
 saved_writer save_blocks(const std::shared_ptr<const segment>& s, const saved_writer::sink& out,
                          const save_progress& progress) {
     const layout::block_store_geometry g = detail::block_store_geometry_of(*s);
+    if (g.writer_slots != 0)
+        throw error(
+            errc::unsupported, s->uri(),
+            "stores of many writers are not saved: their handles name writers, and a copy with one writer would "
+            "give them out again; keep the file of a file: segment, or copy the values");
     const detail::block_view<const std::byte> view(s->bytes(), g);
     const detail::block_reader_core reader(view);
     saved_header header = header_of(*s);

@@ -17,8 +17,10 @@ void require_geometry(const damaged_segment& from, const char* wrong) {
 
 void salvage(const damaged_segment& from, std::span<std::byte> to, salvage_log& log) {
     const segment_spec& spec = from.spec();
+    const bool store_of_many =
+        spec.kind == container_kind::block_store && spec.container_version == layout::block_store_many_version;
     for (const known_kind& known : known_kinds)
-        if (known.kind == spec.kind && known.version != spec.container_version)
+        if (known.kind == spec.kind && known.version != spec.container_version && !store_of_many)
             throw error(errc::version_mismatch, from.uri(),
                         detail::concat("layout version ", spec.container_version, " of its kind, this program knows ",
                                        known.version, "; repair it with the program that wrote it"));

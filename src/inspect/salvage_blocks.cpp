@@ -171,6 +171,9 @@ void block_mender::finish() {
 void salvage_blocks(const damaged_segment& from, std::span<std::byte> to, salvage_log& log) {
     layout::block_store_geometry g;
     require_geometry(from, layout::read_block_store_geometry(from.spec().geometry, to.size(), g));
+    if (g.writer_slots != 0)
+        throw error(errc::unsupported, from.uri(),
+                    "stores of many writers are not repaired; read what can be read and put it into a new one");
     std::ranges::copy(from.body(), to.begin());
     block_mender store(detail::block_view<std::byte>(to, g), log);
     store.run();

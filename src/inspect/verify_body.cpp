@@ -145,7 +145,7 @@ void verify_broadcast_body(const std::shared_ptr<const segment>& s, verification
         case block_damage::checksum: return g.units_offset() + f.unit * g.unit_bytes;
         case block_damage::word:
         case block_damage::foreign_unit: return layout::block_words_offset + f.unit * 8;
-        default: return layout::block_selector_offset;
+        default: return g.writer_slots == 0 ? layout::block_selector_offset : g.journals_offset();
     }
 }
 
@@ -153,7 +153,8 @@ void verify_blocks(const std::shared_ptr<const segment>& s, verification& found)
     const layout::block_store_geometry g = detail::block_store_geometry_of(*s);
     const block_store_verification result = detail::verify_blocks({s->bytes(), g}, [&](const block_finding& f) {
         const std::uint64_t at = offset_of(f, g);
-        std::string place = at == layout::block_selector_offset ? "counts" : detail::concat("unit ", f.unit);
+        const bool counts = at == layout::block_selector_offset || (g.writer_slots != 0 && at == g.journals_offset());
+        std::string place = counts ? "counts" : detail::concat("unit ", f.unit);
         if (f.handle != 0) place += detail::concat(", handle ", f.handle);
         found.add({severity::damage, "body", header_bytes + at, std::move(place), std::string(describe(f.what))});
         return true;

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "support/block_bench.hpp"
+#include "support/block_many_bench.hpp"
 #include "support/scale.hpp"
 #include "support/seed.hpp"
 
@@ -165,6 +165,92 @@ TEST(BlockStoreConcurrency, VerifyBesideAWorkingWriterFindsNothing) {
     EXPECT_GT(totals.quiet, 0U) << "no pass compared the counts";
     RecordProperty("busy", std::to_string(totals.busy));
     RecordProperty("quiet", std::to_string(totals.quiet));
+}
+
+// Writers of one store, each at its own slot, put handles on a board, and take, replace and free those that they find
+// there, some at the same time. However they meet: each value is taken once, none is mixed, and nothing is lost.
+TEST(BlockStoreConcurrency, ManyWritersTakeEachValueOnce) {
+    constexpr unsigned writers_max = 3;
+    seeded_random random;
+    block_bench bench(160, 64, 4);
+    writer_roll roll;
+    board shown;
+    tally totals;
+    std::atomic<std::uint64_t> came{0}, went{0}, full{0};
+    std::vector<std::uint64_t> seeds;
+    for (unsigned w = 0; w < writers_max; ++w) seeds.push_back(random());
+    std::vector<std::thread> threads;
+    const std::uint64_t operations = scaled(60'000);
+    for (unsigned w = 0; w < writers_max; ++w)
+        threads.emplace_back([&, w] {
+            many_block_writer writer = block_writer_of(bench.view(), roll, w);
+            for (std::uint64_t i = 1; i <= operations; ++i) {
+                const std::uint64_t draw = random_at(seeds[w], 0, i);
+                const std::size_t place = draw % board::places;
+                // Not taken from the board: others may hold the same handle now.
+                const std::uint64_t found = shown.get(place);
+                if (draw >> 60 < 4 && found != 0) {
+                    const outcome status = writer.free(found);
+                    if (status == outcome::ok)
+                        count(went);
+                    else if (status != outcome::stale)
+                        count(totals.wrong);
+                    continue;
+                }
+                const auto words = value_of(i, draw >> 8);
+                const auto bytes = std::as_bytes(std::span(words));
+                const outcome ready = writer.prepare(bytes.size());
+                if (ready != outcome::ok) {
+                    count(ready == outcome::full ? full : totals.wrong);
+                    if (found != 0 && writer.free(found) == outcome::ok) count(went);
+                    continue;
+                }
+                (void)writer.write(0, bytes);
+                block_result kept = writer.commit(found);
+                if (kept && found != 0) count(went);
+                if (kept.status == outcome::stale && writer.pending() != 0) kept = writer.commit();
+                if (!kept && kept.status != outcome::stale) count(totals.wrong);
+                if (!kept) continue;
+                count(came);
+                shown.set(place, kept.handle);
+            }
+            writer.discard();
+            if (writer.reader().fault().get()) count(totals.wrong);
+        });
+    std::thread reader([&] {
+        const block_reader in = bench.reader();
+        std::vector<std::uint64_t> words(words_max);
+        for (std::uint64_t look = 0; !totals.stop.load(std::memory_order_relaxed); ++look) {
+            const result got = in.read(shown.get(look % board::places), std::as_writable_bytes(std::span(words)));
+            if (got && !is_value(words.data(), got.count)) count(totals.wrong);
+            if (!got && got.status != outcome::stale) count(totals.wrong);
+            if (got) count(totals.ok);
+            if (look % 64 == 0 && in.usage().status == outcome::corrupt) count(totals.wrong);
+        }
+        if (in.fault().get()) count(totals.wrong);
+    });
+    std::string first;
+    std::thread verifier([&] {
+        while (!totals.stop.load(std::memory_order_relaxed)) {
+            (void)holdfast::detail::verify_blocks(bench.view().as_const(), [&](const block_finding& f) {
+                if (first.empty()) first = std::string(describe(f.what)) + ", unit " + std::to_string(f.unit);
+                return true;
+            });
+        }
+    });
+    for (auto& thread : threads) thread.join();
+    totals.stop.store(true, std::memory_order_relaxed);
+    reader.join();
+    verifier.join();
+    EXPECT_EQ(first, "");
+    EXPECT_EQ(totals.wrong, 0U);
+    EXPECT_GT(totals.ok, 0U);
+    EXPECT_EQ(came - went, bench.reader().usage().values);
+    EXPECT_EQ(miscounted(bench.view().as_const()), "");
+    EXPECT_EQ(damage_of(bench.view().as_const()), "");
+    many_block_writer last = block_writer_of(bench.view(), roll, 3);
+    EXPECT_EQ(leaks(bench.view(), last), "");
+    RecordProperty("full", std::to_string(full));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "holdfast/block_store.hpp"
+#include "holdfast/block_store/many.hpp"
 #include "support/memory_kinds.hpp"
 #include "support/process.hpp"
 #include "support/segment_tools.hpp"
@@ -35,6 +36,55 @@ class BlockStoreEverywhere : public ::testing::TestWithParam<std::string> {
     }
     memory_place place{GetParam()};
 };
+// What writers of either policy say, operation by operation.
+template <class Store>
+void speak(Store& store) {
+    const auto text = [](std::size_t bytes) { return whole_object(bytes, bytes); };
+    const block_store_reader reader = store.make_reader();
+    const block_result kept = store.allocate(text(300));
+    ASSERT_TRUE(kept);
+    std::vector<std::byte> out;
+    ASSERT_TRUE(reader.read(kept.handle, out));
+    EXPECT_EQ(out, text(300));
+    const block_result next = store.replace(kept.handle, text(20));
+    ASSERT_TRUE(next);
+    EXPECT_EQ(reader.read(kept.handle, out).status, outcome::stale);
+    EXPECT_EQ(store.replace(kept.handle, text(20)).status, outcome::stale);
+    EXPECT_EQ(store.free(kept.handle), outcome::stale);
+    EXPECT_EQ(store.commit().status, outcome::not_claimed);
+    ASSERT_EQ(store.prepare(1000), outcome::ok);
+    const std::uint64_t pending = store.pending();
+    EXPECT_EQ(store.commit(kept.handle).status, outcome::stale);
+    EXPECT_EQ(store.pending(), pending) << "the claim stays";
+    EXPECT_EQ(store.write(990, text(20)), outcome::not_claimed);
+    EXPECT_EQ(store.write(0, text(1000)), outcome::ok);
+    EXPECT_EQ(store.free(next.handle), outcome::ok);
+    EXPECT_FALSE(reader.contains(pending));
+    EXPECT_EQ(store.commit().handle, pending);
+    ASSERT_TRUE(reader.read(pending, out));
+    EXPECT_EQ(out, text(1000));
+    EXPECT_EQ(store.prepare(store.geometry().value_bytes_max() + 1), outcome::too_large);
+    EXPECT_EQ(store.prepare(store.geometry().value_bytes_max()), outcome::full);
+    EXPECT_EQ(store.usage().values, 1U);
+    EXPECT_EQ(store.free(pending), outcome::ok);
+    const block_result whole = store.allocate(text(store.geometry().value_bytes_max()));
+    ASSERT_TRUE(whole) << "every unit is free";
+    EXPECT_EQ(store.usage().units_free(), 0U);
+    EXPECT_EQ(store.free(whole.handle), outcome::ok);
+    EXPECT_EQ(store.usage().units_used, 0U);
+    EXPECT_TRUE(store.verify([](const block_finding&) { return true; }).intact());
+}
+
+TEST_P(BlockStoreEverywhere, BothPoliciesSpeakAlike) {
+    {
+        block_store one = make(10'000);
+        speak(one);
+    }
+    memory_place other{GetParam()};
+    auto many = basic_block_store<writers::many>::create(other.uri(), {.bytes = 10'000, .value_bytes = 100});
+    speak(many);
+}
+
 class BlockStoreShareable : public BlockStoreEverywhere {
  protected:
     [[nodiscard]] block_store_reader again(const block_store& store) const {

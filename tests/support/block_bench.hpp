@@ -32,8 +32,8 @@ using block_model = std::map<std::uint64_t, block_content>;
 /// A body of pages, shared with forked children.
 class block_bench {
  public:
-    explicit block_bench(std::uint64_t units, std::uint64_t unit_bytes = 64)
-        : geometry_{units, unit_bytes}, image_(static_cast<std::size_t>(geometry_.body_bytes())) {}
+    explicit block_bench(std::uint64_t units, std::uint64_t unit_bytes = 64, std::uint64_t writer_slots = 0)
+        : geometry_{units, unit_bytes, writer_slots}, image_(static_cast<std::size_t>(geometry_.body_bytes())) {}
 
     [[nodiscard]] const layout::block_store_geometry& geometry() const noexcept { return geometry_; }
     [[nodiscard]] shared_image& image() noexcept { return image_; }
@@ -48,7 +48,8 @@ class block_bench {
 };
 
 /// Stores whole_object(seed, bytes), as block_store::allocate and replace do.
-inline block_result put(block_writer& writer, block_content what, std::uint64_t replaced = 0) {
+template <class Writer>
+block_result put(Writer& writer, block_content what, std::uint64_t replaced = 0) {
     const outcome status = writer.prepare(what.bytes);
     if (status != outcome::ok) return {status, 0};
     (void)writer.write(0, whole_object(what.seed, what.bytes));

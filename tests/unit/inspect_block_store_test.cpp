@@ -2,11 +2,16 @@
 // What stat and verify tell of a block store: how full it is, and where it is damaged.
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "holdfast/block_store.hpp"
+#include "holdfast/block_store/many.hpp"
 #include "inspect/description.hpp"
+#include "inspect/saver.hpp"
 #include "inspect/verification.hpp"
 #include "support/segment_tools.hpp"
 
@@ -70,6 +75,34 @@ TEST_F(InspectBlockStore, ADamagedRecordIsAProblemOfStatAndAFindingOfVerify) {
     const verification found = verify(name_.uri());
     ASSERT_EQ(found.damages, 1U);
     EXPECT_EQ(found.findings[0].place, "counts");
+}
+
+// A store of many writers is looked at as any other, and says why it is not saved.
+TEST(InspectBlockStoreOfMany, IsDescribedAndVerifiedAndNotSaved) {
+    const test::unique_posix_name name{"many"};
+    auto store = basic_block_store<writers::many>::create(name.uri(), {.bytes = 6400, .unit_bytes = 64});
+    auto other = basic_block_store<writers::many>::attach(name.uri());
+    const std::uint64_t kept = store.allocate(std::vector<std::byte>(300)).handle;
+    ASSERT_TRUE(other.allocate(std::vector<std::byte>(10)));
+    ASSERT_EQ(other.prepare(500), outcome::ok);
+    std::string text;
+    json_out out(text);
+    append_json(out, describe(name.uri()));
+    EXPECT_NE(text.find("\"used_bytes\":448,\"room_bytes\":6400"), std::string::npos) << text;
+    EXPECT_NE(text.find("\"writers\":\"many\""), std::string::npos) << text;
+    EXPECT_TRUE(verify(name.uri()).findings.empty());
+    EXPECT_EQ(test::refusal_of([&] { (void)save(name.uri(), [](std::string_view) {}); }), errc::unsupported);
+
+    auto* const body = const_cast<std::byte*>(store.segment().bytes().data());
+    const std::uint64_t unit =
+        detail::block_view<const std::byte>(store.segment().bytes(), store.geometry()).index_of(kept);
+    body[store.geometry().units_offset() + unit * 64 + 100] ^= std::byte{4};
+    body[store.geometry().journals_offset() + layout::block_journal_records_offset + 64 + 16] ^= std::byte{1};
+    const verification found = verify(name.uri());
+    ASSERT_EQ(found.damages, 2U);
+    EXPECT_EQ(found.findings[0].place, "counts");
+    EXPECT_EQ(found.findings[0].offset, header_bytes + store.geometry().journals_offset());
+    EXPECT_NE(found.findings[1].what.find("checksum"), std::string::npos);
 }
 
 // A kill between the two stores that end a replacement: no damage, and the next writer deals with it.

@@ -21,6 +21,7 @@
 
 #include "holdfast/array.hpp"
 #include "holdfast/block_store.hpp"
+#include "holdfast/block_store/many.hpp"
 #include "holdfast/broadcast.hpp"
 #include "holdfast/hash_map.hpp"
 #include "holdfast/hash_table.hpp"
@@ -575,6 +576,19 @@ TEST_F(Repair, ATableOfManyWritersIsWrittenByManyAfterIt) {
     const auto refused = refusal_of([&] { (void)inspect::repair(uri(), {}); });
     ASSERT_TRUE(refused);
     EXPECT_EQ(*refused, errc::writer_alive);
+}
+
+TEST_F(Repair, ABlockStoreOfManyWritersIsRefused) {
+    (void)basic_block_store<writers::many>::create(uri(), {.bytes = 10'000}).allocate(std::vector<std::byte>(100));
+    remember();
+    bytes image = data();
+    image[header_bytes + 5] = 1;  // the one writer's selector, which nobody reads here
+    image[3000] = 1;              // a reserved byte of the header
+    put_back(image);
+    const auto refused = refusal_of([&] { (void)inspect::repair(uri(), {}); });
+    ASSERT_TRUE(refused);
+    EXPECT_EQ(*refused, errc::unsupported);
+    EXPECT_EQ(content_of(folder.file("s")), image);
 }
 
 // What only a checksum that they share speaks against goes over when it is asked for, and is counted as such.

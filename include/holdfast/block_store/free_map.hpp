@@ -6,6 +6,7 @@
 // a writer attaches: the words alone say what is free (block_store_layout.hpp, I2).
 // (I1) A set bit is a free unit. A clear bit is a unit in use, of the claim in preparation, or of a region not learned.
 // (I2) free_[r] is the number of set bits of region r, or `unknown`.
+// Of many writers (many_write.hpp) a set bit is a unit that was free when it was looked at.
 // Cost: 1 bit a unit of private memory (1/512 of a store of 64-byte units); learning a region 4096 words, once.
 #pragma once
 
@@ -15,10 +16,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "holdfast/block_store/view.hpp"
+#include "holdfast/block_store/many_view.hpp"
+#include "holdfast/layout/segment_header.hpp"
 
 namespace holdfast::detail {
 
+/// The writer's; of many writers each one's guess, which the words correct when it takes units.
+template <writers Policy>
 class block_free_map {
  public:
     block_free_map() = default;
@@ -77,6 +81,16 @@ class block_free_map {
             bits_[word] |= mask;
         });
     }
+    /// Forgets the regions that a search from unit `from` has passed when it comes to `to`, so that the next one to
+    /// come by learns what other writers have freed there; all of them where it came round. Requires: both in the
+    /// store.
+    void forget_passed(std::uint64_t from, std::uint64_t to) noexcept {
+        if (to < from) return forget_all();
+        for (std::uint64_t region = from / region_units; region < to / region_units; ++region) forget(region);
+    }
+    void forget_all() noexcept {
+        for (std::uint64_t region = 0; region < free_.size(); ++region) forget(region);
+    }
 
  private:
     static constexpr std::uint64_t region_units = 4096;
@@ -94,17 +108,32 @@ class block_free_map {
         }
     }
 
+    void forget(std::uint64_t region) noexcept {
+        if (free_[region] == unknown) return;
+        free_[region] = unknown;
+        const std::uint64_t first = region * region_words, end = std::min(first + region_words, bits_.size());
+        std::fill(bits_.begin() + static_cast<std::ptrdiff_t>(first), bits_.begin() + static_cast<std::ptrdiff_t>(end),
+                  std::uint64_t{0});
+    }
+
     [[nodiscard]] std::uint32_t known(std::uint64_t region) noexcept {
         if (free_[region] == unknown) [[unlikely]]
             learn(region);
         return free_[region];
     }
 
+    [[nodiscard]] bool is_taken(std::uint64_t unit) const noexcept {
+        if constexpr (Policy == writers::many)
+            return block_slots(view_).is_taken(unit, view_.word(unit));
+        else
+            return view_.in_use(unit);
+    }
+
     void learn(std::uint64_t region) noexcept {
         const std::uint64_t first = region * region_units, end = std::min(first + region_units, view_.units());
         std::uint32_t free = 0;
         for (std::uint64_t i = first; i < end; ++i) {
-            if (view_.in_use(i)) continue;
+            if (is_taken(i)) continue;
             bits_[i / 64] |= std::uint64_t{1} << (i % 64);
             ++free;
         }

@@ -22,11 +22,19 @@ namespace detail {
 
 /// The checked geometry of an attached store. Throws: kind_mismatch, version_mismatch, geometry_mismatch.
 [[nodiscard]] inline layout::block_store_geometry block_store_geometry_of(const segment& s) {
-    s.require(container_kind::block_store, layout::block_store_version);
+    const std::uint32_t stored = s.info().container_version;
+    s.require(container_kind::block_store,
+              stored == layout::block_store_many_version ? stored : layout::block_store_version);
     layout::block_store_geometry g;
     if (const char* why = layout::read_block_store_geometry(s.info().geometry, s.bytes().size(), g))
         throw error(errc::geometry_mismatch, s.uri(),
                     std::string(why) + "; the header is damaged: restore the segment or make it anew");
+    const bool many = g.writer_slots != 0;
+    if (many != (s.info().policy == writers::many) || many != (stored == layout::block_store_many_version))
+        throw error(
+            errc::geometry_mismatch, s.uri(),
+            "policy, version and writer slots contradict each other; the header is damaged: restore the segment "
+            "or make it anew");
     return g;
 }
 

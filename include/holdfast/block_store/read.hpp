@@ -14,8 +14,8 @@
 #include <span>
 #include <utility>
 
+#include "holdfast/block_store/many_view.hpp"
 #include "holdfast/block_store/result.hpp"
-#include "holdfast/block_store/view.hpp"
 #include "holdfast/detail/fault_latch.hpp"
 #include "holdfast/detail/shared_copy.hpp"
 #include "holdfast/error.hpp"
@@ -75,16 +75,21 @@ class block_reader_core {
     }
 
     [[nodiscard]] block_store_usage usage() const noexcept {
-        const block_state s = view_.state();
+        block_totals all = totals_of(view_);
+        // Of many writers some are always at work: then each is counted at a moment of its own.
+        const bool many = view_.geometry().writer_slots != 0, rebuilt = many && all.sound && all.rebuilt;
+        if (rebuilt) all = count_words(view_);
+        const bool told =
+            all.undisturbed || (many && !all.torn && all.units <= view_.units() && all.values <= all.units);
         block_store_usage u{outcome::ok, view_.units(), 0, 0, view_.geometry().unit_bytes};
-        if (!s.undisturbed) {
+        if (!told) {
             u.status = outcome::contended;
-        } else if (!s.sound || s.units() > view_.units() || s.values() > s.units()) {
+        } else if (!all.sound || all.units > view_.units() || all.values > all.units) {
             fault_.set(errc::corrupt);
             u.status = outcome::corrupt;
         } else {
-            u.units_used = s.units();
-            u.values = s.values();
+            u.units_used = all.units;
+            u.values = all.values;
         }
         return u;
     }

@@ -20,6 +20,7 @@ struct block_store_recovery {
     bool replacement_finished = false;  ///< the writer was killed in a replacement; its old value is gone now
     bool counts_rebuilt = false;  ///< the record of the last operation was damaged, not by a crash; the counts were
                                   ///< taken anew from the units, and verify() goes on to say so
+    bool claims_dropped = false;  ///< of many writers: one was killed between its claim and its commit
 };
 
 namespace detail {

@@ -30,7 +30,7 @@ namespace holdfast {
 enum class block_damage : std::uint8_t {
     record,          ///< the record of the last operation is not what its writer stored
     counts_rebuilt,  ///< a writer met a damaged record and took the counts from the units: what was lost is unknown
-    word,            ///< the unit's word is none that a writer stores
+    word,            ///< the unit's word is none that a writer stores, or a claim that no journal names
     runs,            ///< the runs of a value contradict each other or lead outside
     foreign_unit,    ///< a run of a value leads into a unit that does not carry its handle
     checksum,        ///< the bytes of a value, or what describes them, are not what was stored
@@ -89,11 +89,11 @@ class block_store_verifier {
     block_store_verifier(const view& v, OnFinding& on_finding) noexcept : view_(v), on_finding_(on_finding) {}
 
     block_store_verification run() {
-        const block_state before = view_.state();
+        const block_totals before = totals_of(view_);
         check_record(before);
         for (std::uint64_t i = 0; i < view_.units() && !report_.stopped; ++i) check_unit(i);
         end_free_run();
-        if (!report_.stopped) check_counts(before, view_.state());
+        if (!report_.stopped) check_counts(before, totals_of(view_));
         return report_;
     }
 
@@ -104,18 +104,32 @@ class block_store_verifier {
         report_.stopped = !on_finding_(block_finding{what, unit, handle});
     }
 
-    void check_record(const block_state& s) {
-        if (!s.undisturbed) return;
-        report_.replacement_open = s.sound && s.replacing();
-        if (!s.sound) report(block_damage::record, 0, 0);
-        if (s.sound && s.record.word[block_record::flags] != 0) report(block_damage::counts_rebuilt, 0, 0);
+    void check_record(const block_totals& all) {
+        if (!all.undisturbed) return;
+        report_.replacement_open = all.sound && all.replacing;
+        if (!all.sound) report(block_damage::record, 0, 0);
+        if (all.rebuilt) report(block_damage::counts_rebuilt, 0, 0);
     }
 
     /// Whether a writer stores such a word for that unit: none, a handle of its own that stands or was freed, or that
     /// of another value.
     [[nodiscard]] bool is_sane(std::uint64_t word, std::uint64_t unit) const noexcept {
         if (word == 0 || view_.is_handle(word)) return true;
-        return view_.is_handle(word | layout::block_live_bit) && view_.index_of(word) == unit;
+        if (view_.index_of(word) != unit) return false;
+        return view_.is_handle(word | layout::block_live_bit) ||
+               (view_.geometry().writer_slots != 0 && is_sane_claim(word, unit));
+    }
+    /// Many writers: whether it is a claim that the journal of its slot names (many_write.hpp, M3), or that went
+    /// meanwhile.
+    [[nodiscard]] bool is_sane_claim(std::uint64_t word, std::uint64_t unit) const noexcept {
+        const block_slots slots(view_);
+        if (!slots.is_claim(word)) return false;
+        const std::uint64_t handle = slots.claim_of(word), slot = slots.slot_of(word);
+        if (slot >= slots.slots()) return false;
+        if (slots.claimed(slot) == handle) return true;
+        const block_state s = slots.state(slot);
+        if (!s.undisturbed || !s.sound) return true;  // it is busy, or damaged, which is said elsewhere
+        return (s.record.word[block_record::take] != 0 && slots.taker(s.record) == handle) || view_.word(unit) != word;
     }
 
     void check_unit(std::uint64_t i) {
@@ -170,16 +184,16 @@ class block_store_verifier {
         if (runs > 1) ++report_.scattered;
     }
 
-    void check_counts(const block_state& before, const block_state& after) {
+    void check_counts(const block_totals& before, const block_totals& after) {
         if (!before.same_as(after)) {
             report_.busy = true;
             return;
         }
         if (cut_short_ != 0) return report(block_damage::overlap, view_.index_of(cut_short_), cut_short_);
         if (reached_ != report_.units_used) report(block_damage::orphan, 0, 0);
-        if (!before.sound) return;
-        if (before.units() != report_.units_used) report(block_damage::units_wrong, 0, 0);
-        if (before.values() != report_.values) report(block_damage::values_wrong, 0, 0);
+        if (!before.sound || (before.rebuilt && view_.geometry().writer_slots != 0)) return;
+        if (before.units != report_.units_used) report(block_damage::units_wrong, 0, 0);
+        if (before.values != report_.values) report(block_damage::values_wrong, 0, 0);
     }
 
     view view_;

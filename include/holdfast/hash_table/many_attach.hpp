@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "holdfast/hash_table/many_mutate.hpp"
-#include "holdfast/hash_table/writer_slot.hpp"
+#include "holdfast/segment/writer_slot.hpp"
 
 namespace holdfast::detail {
 

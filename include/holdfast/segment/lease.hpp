@@ -4,7 +4,7 @@
 // A lock byte in the data file would let any reader lock the writer out (a read lock works through a read-only
 // descriptor), so the lease has a file of its own. Byte 0 is the writer's: locked exclusively under writers::one,
 // shared under writers::many. Byte 1 + n is that of writer slot n of containers that give each of many writers a slot
-// of its own (hash_table/writer_slot.hpp). The kernel frees it when the holder is torn down: no time-outs, no
+// of its own (segment/writer_slot.hpp). The kernel frees it when the holder is torn down: no time-outs, no
 // heartbeats, no pids. Crash: nothing to repair; a lease file without a lock is a free lease.
 #pragma once
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// writer_slot.hpp - the slot of one of many writers: an exclusive lock on byte 1 + slot of the segment's lease file.
+// writer_slot.hpp - the slot of one of many writers of a container: an exclusive lock on byte 1 + slot of the segment's
+// lease file.
 //
 // The lock is the description's that the segment has opened for itself: nobody shares it but forked children, which do
 // not use it. Closing is the only release of a writer's own slot. That of a dead one, taken to finish what it left, is
@@ -17,7 +18,7 @@
 
 namespace holdfast::detail {
 
-/// How a writer learns who of the others lives (many_mutate.hpp).
+/// How a writer learns who of the others lives (hash_table/many_mutate.hpp, block_store/many_write.hpp).
 class writer_slot_locks {
  public:
     // Some microseconds: an operation takes a tenth of one, so the owner has been interrupted, stopped or killed.
@@ -63,7 +64,7 @@ class writer_slot_locks {
         if (monotonic_ns() - began >= (timeout_ns > repair_ns ? timeout_ns : repair_ns))
             throw error(errc::writer_alive, s.uri(),
                         "all " + std::to_string(slots) +
-                            " writer slots are taken by living processes; end one, attach read-only, or make the table "
+                            " writer slots are taken by living processes; end one, attach read-only, or make it "
                             "anew with more writer_slots");
         const struct timespec pause{0, 200'000};
         ::nanosleep(&pause, nullptr);

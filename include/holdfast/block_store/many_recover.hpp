@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// many_recover.hpp - what is done for a dead writer of a block store of many writers, by whoever holds its slot's lock:
+// the next holder, or a living writer that met what it left (many_write.hpp).
+//
+// At most: the old value of a replacement is taken, or the new one withdrawn; the operation is marked complete, or
+// followed by one that does nothing; two claims are dropped. The same stores in the same order as the dead one would
+// have made them. Killed between them, it is done again or has nothing left to do. Cost: one journal; where its record
+// is damaged, a pass over the words.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "holdfast/block_store/many_view.hpp"
+#include "holdfast/block_store/recover.hpp"
+
+namespace holdfast::detail {
+
+/// Swaps the word of a unit. Returns: whether it was `expected`.
+[[nodiscard]] inline bool swap_word(std::byte* at, std::uint64_t expected, std::uint64_t desired) noexcept {
+    std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(at));
+    // R1, W1 and W2 at once: who takes a unit sees what those who had it stored, and whoever sees the new word sees the
+    // journal that names it. Acquire on failure, too: the word found is judged.
+    return word.compare_exchange_strong(expected, desired, std::memory_order_acq_rel, std::memory_order_acquire);
+}
+
+/// Drops a claim: one store frees all its units. Release: behind the end of the operation that it belongs to. Requires:
+/// the first unit carries it, and the caller holds its slot.
+inline void drop_claim(const block_slots<std::byte>& slots, std::uint64_t handle) noexcept {
+    const auto& view = slots.view();
+    store_release<std::uint64_t>(view.word_at(view.index_of(handle)), slots.dropped(handle));
+}
+
+/// C2 and C3, or F1 and F2: writes the record that is not in force and puts it in force. Release throughout, W3.
+inline void begin_operation(const block_slots<std::byte>& slots, std::uint64_t slot, std::uint64_t operation,
+                            block_record record) noexcept {
+    record.word[block_record::sum] = record.sum_as(operation);
+    std::byte* at = slots.record_at(slot, operation);
+    for (std::size_t i = 0; i < layout::block_record_words; ++i)
+        store_release<std::uint64_t>(at + 8 * i, record.word[i]);
+    store_release<std::uint64_t>(slots.selector_at(slot), 2 * operation);
+}
+
+/// C6, W3, release: behind all stores of the operation, and before its traces are taken away.
+inline void complete_operation(const block_slots<std::byte>& slots, std::uint64_t slot,
+                               std::uint64_t operation) noexcept {
+    store_release<std::uint64_t>(slots.selector_at(slot), 2 * operation + 1);
+}
+
+/// An operation that does nothing, after one that will not be done: the counts stand by themselves.
+inline void begin_anew(const block_slots<std::byte>& slots, std::uint64_t slot, block_counts& counts) noexcept {
+    ++counts.operation;
+    begin_operation(slots, slot, counts.operation,
+                    {{0, 0, counts.units, counts.values, 0, counts.serial, counts.flags, 0}});
+    complete_operation(slots, slot, counts.operation);
+}
+
+/// The slot's journal is damaged: it begins again with nothing and says so, and what the slot has claimed is dropped.
+[[nodiscard]] inline block_counts reject_journal(const block_slots<std::byte>& slots, std::uint64_t slot,
+                                                 std::uint64_t operation) noexcept {
+    const auto& view = slots.view();
+    std::uint64_t number = 0;
+    for (std::uint64_t i = 0; i < view.units(); ++i) {
+        const std::uint64_t word = view.word(i);
+        const std::uint64_t handle = slots.dropped(word) | layout::block_live_bit;
+        if (!view.is_handle(handle) || slots.slot_of(handle) != slot) continue;
+        // Freed handles too, and those of dead claims: none of their numbers is given out again.
+        number = std::max(number, slots.number_of(view.serial_of(handle)));
+        if (view.index_of(word) == i && slots.is_claim(word)) drop_claim(slots, handle);
+    }
+    // Release: as all stores to records. The one in force first, as in spoil_records().
+    for (const std::uint64_t each : {operation, operation + 1})
+        store_release<std::uint64_t>(slots.record_at(slot, each) + 8 * block_record::sum, 1);
+    block_counts counts;
+    counts.operation = operation;
+    counts.serial = slots.serial(slot, number);
+    counts.flags = block_record::rebuilt_flag;
+    begin_anew(slots, slot, counts);
+    return counts;
+}
+
+/// Finishes what the last holder of a writer slot was killed in. Requires: the caller holds the lock of the slot.
+/// Idempotent. Returns: what a writer of that slot goes on from.
+inline block_counts recover_slot(const block_slots<std::byte>& slots, std::uint64_t slot,
+                                 block_store_recovery& done) noexcept {
+    const auto& view = slots.view();
+    block_state s = slots.look(slot);
+    if (!s.sound) {
+        done.counts_rebuilt = true;
+        return reject_journal(slots, slot, s.operation());
+    }
+    if (s.replacing()) {
+        const std::uint64_t add = s.record.word[block_record::add], take = s.record.word[block_record::take];
+        if (!swap_word(view.word_at(view.index_of(take)), take, slots.claim_of(slots.taker(s.record))))  // F3
+            store_release<std::uint64_t>(view.word_at(view.index_of(add)), slots.claim_of(add));  // W2: withdrawn
+        done.replacement_finished = true;
+        s = slots.look(slot);
+    }
+    const std::uint64_t claim = slots.claimed(slot);
+    const std::uint64_t given = slots.later(claim == 0 ? 0 : slots.number_of(view.serial_of(claim)),
+                                            slots.number_of(s.record.word[block_record::serial]));
+    block_counts counts{s.operation(), s.units(), s.values(), slots.serial(slot, given),
+                        s.record.word[block_record::flags]};
+    if (s.selector != 0 && !s.is_complete()) {
+        if (s.is_done())
+            complete_operation(slots, slot, counts.operation);
+        else
+            begin_anew(slots, slot, counts);
+    }
+    if (claim != 0 && slots.is_open(claim)) {
+        drop_claim(slots, claim);
+        done.claims_dropped = true;
+    }
+    if (slots.has_gone(s.record)) drop_claim(slots, slots.taker(s.record));  // F4
+    return counts;
+}
+
+/// The same for each other slot that left something and that nobody living holds. Returns: how many.
+/// Locks::take(slot) takes the slot's lock if no living process has it, give_back(slot) gives it back.
+template <class Locks>
+std::uint64_t recover_others(const block_slots<std::byte>& slots, std::uint64_t own, Locks& locks,
+                             block_store_recovery& done) noexcept {
+    std::uint64_t found = 0;
+    for (std::uint64_t other = 0; other < slots.slots(); ++other) {
+        if (other == own || !slots.left_something(other) || !locks.take(static_cast<std::uint32_t>(other))) continue;
+        (void)recover_slot(slots, other, done);
+        locks.give_back(static_cast<std::uint32_t>(other));
+        ++found;
+    }
+    return found;
+}
+
+}  // namespace holdfast::detail
