@@ -2,7 +2,7 @@
 // batch.hpp - many keys at once, so that their cache misses overlap.
 //
 // One lookup waits for memory twice: for the tag line and for the node. A processor looks only two to four lookups
-// ahead by itself. Groups of 16 keys go through three passes: hash and ask for the tag line; match and ask for the
+// ahead by itself. Groups of 32 keys go through three passes: hash and ask for the tag line; match and ask for the
 // first candidate's node, or for the first pair of lines where the key may have gone on, if it is not known to be
 // absent by then; then the rest of an ordinary find, from what the match showed, whose lines have arrived. A table that
 // fits into a core's second cache gives nothing to wait for: there each key is found at once.
@@ -15,7 +15,7 @@
 
 namespace holdfast::detail {
 
-inline constexpr std::size_t batch_group = 16;
+inline constexpr std::size_t batch_group = 32;
 
 /// Finds `count` keys that lie one after the other; calls found(index, slot) for each, in order, after its value was
 /// copied to value_of(index). A slot of no_slot means absent.

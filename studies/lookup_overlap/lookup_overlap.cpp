@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// lookup_overlap - how many lookups of hash_table should be on their way at once, and how are they best interleaved?
+//
+//   study_lookup_overlap [--quick] [--seconds 0.3] [--out FOLDER] [--check]
+//
+// Tables of 1e4, 1e6 and 2e7 entries of 16 bytes, 90 % full, on pages of 4 KiB and on huge pages. Keys in random order
+// are looked up one at a time, by find_many in groups, by prefetch some lookups ahead of their find, and by coroutines
+// that take turns; of each way by 1 to 64 lookups on their way, keys that are there and keys that are not. All ways of
+// a table are timed in turn. Prints tables; with --out writes lookup_overlap.html and its charts. --check ends with an
+// error if a finding that README.md states does not show. --quick: 1e6 entries, few depths.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../findings.hpp"
+#include "holdfast/perf_test/do_not_optimize.hpp"
+#include "holdfast/perf_test/interleaved.hpp"
+#include "ways.hpp"
+#include "workload/keys.hpp"
+
+namespace {
+
+namespace perf = holdfast::perf_test;
+
+struct options {
+    double seconds = 0.3;
+    std::string out;
+    bool check = false, quick = false;
+};
+
+struct place {
+    std::uint64_t entries;
+    bool huge;
+    /// 1e6 and the like.
+    [[nodiscard]] std::string size() const {
+        std::string text = study::number(double(entries), "%.0e");
+        return text.erase(text.find('+'), 2);
+    }
+    [[nodiscard]] std::string name() const { return size() + " entries, " + (huge ? "huge pages" : "pages of 4 KiB"); }
+};
+
+using way = std::uint64_t (*)(const study::number_table&, study::keys, std::size_t depth);
+struct named_way {
+    const char* name;
+    way run;
+    std::size_t most;  // on their way at once
+};
+const named_way ways[] = {{"find_many", study::many_at_a_time, 32},
+                          {"prefetch, so many ahead", study::ahead, 64},
+                          {"coroutines in turn", study::by_coroutines, 64}};
+
+study::number_table made(const place& where) {
+    holdfast::hash_table_options wanted;
+    wanted.capacity = std::uint64_t(double(where.entries) / 0.9 / 1.03) + 1;  // 3 % more slots: 90 % of them
+    wanted.segment.pages.huge = where.huge;
+    wanted.segment.pages.prefault = true;
+    study::number_table all = study::number_table::create("memfd:", wanted);
+    std::uint64_t value = 0;
+    for (const std::uint64_t key : holdfast::workload::make_keys(1, where.entries)) (void)all.try_insert(key, ++value);
+    return all;
+}
+
+/// Questions: keys from `first` on, drawn with replacement.
+std::vector<std::uint64_t> questions(std::uint64_t first, std::uint64_t count) {
+    const std::vector<std::uint64_t> from = holdfast::workload::make_keys(first, count);
+    std::vector<std::uint64_t> asked;
+    holdfast::workload::chooser choose(first);
+    for (std::size_t i = 0; i < (std::size_t{1} << 20); ++i) asked.push_back(from[choose.below(count)]);
+    return asked;
+}
+
+perf::subject subject_of(std::string name, study::keys asked, std::function<std::uint64_t(study::keys)> run) {
+    return {std::move(name),
+            [asked, run = std::move(run), at = std::size_t{0}](std::uint64_t n) mutable {
+                std::uint64_t sum = 0;
+                while (n > 0) {  // to the end of the list, then from its beginning
+                    const std::size_t now = std::min<std::uint64_t>(n, asked.size() - at);
+                    sum += run(asked.subspan(at, now));
+                    at = (at + now) % asked.size();
+                    n -= now;
+                }
+                perf::do_not_optimize(sum);
+            },
+            {},
+            0};
+}
+
+class overlap_study {
+ public:
+    explicit overlap_study(options chosen)
+        : options_(std::move(chosen)), found_(options_.out, "Lookups of a hash table on their way at once") {
+        depths_ = options_.quick ? std::vector<std::size_t>{4, 16} : std::vector<std::size_t>{1, 2, 4, 8, 16, 32, 64};
+    }
+
+    int run() {
+        found_.where(perf::this_environment(perf::this_build()));
+        if (options_.quick) {
+            look({1'000'000, false});
+        } else {
+            for (const std::uint64_t entries :
+                 {std::uint64_t{10'000}, std::uint64_t{1'000'000}, std::uint64_t{20'000'000}})
+                for (const bool huge : {false, true})
+                    if (entries > 10'000 || !huge) look({entries, huge});
+        }
+        return found_.finish("lookup_overlap", options_.check);
+    }
+
+ private:
+    void look(const place& where) {
+        const study::number_table table = made(where);
+        const bool got = !where.huge || table.segment().pages().huge_bytes > 0;
+        if (!got) return found_.text(where.name() + ": not looked at, there are no huge pages here");
+        for (const bool there : {true, false}) {
+            const std::vector<std::uint64_t> asked = questions(there ? 1 : where.entries * 4, where.entries);
+            check_answers(table, asked);
+            tell(where, there, time(table, asked));
+        }
+    }
+
+    void check_answers(const study::number_table& table, study::keys asked) {
+        const study::keys some = asked.first(10'007);
+        const std::uint64_t right = study::one_at_a_time(table, some);
+        for (const named_way& one : ways)
+            for (const std::size_t depth : depths_)
+                if (one.run(table, some, depth) != right) {
+                    std::fprintf(stderr, "%s, %zu: answers wrongly\n", one.name, depth);
+                    std::exit(1);
+                }
+    }
+
+    perf::interleaved_result time(const study::number_table& table, study::keys asked) {
+        std::vector<perf::subject> subjects;
+        subjects.push_back(subject_of("one at a time", asked,
+                                      [&table](study::keys some) { return study::one_at_a_time(table, some); }));
+        for (const named_way& one : ways)
+            for (const std::size_t depth : depths_)
+                if (depth <= one.most)
+                    subjects.push_back(subject_of(name_of(one, depth), asked, [&table, &one, depth](study::keys some) {
+                        return one.run(table, some, depth);
+                    }));
+        perf::interleaved_options rounds;
+        rounds.seconds = options_.seconds;
+        return perf::measure_interleaved(subjects, rounds);
+    }
+
+    static std::string name_of(const named_way& one, std::size_t depth) {
+        return std::string(one.name) + ", " + std::to_string(depth);
+    }
+
+    /// Times as fast as one at a time, by way and depth.
+    void tell(const place& where, bool there, const perf::interleaved_result& timed) {
+        const std::string what = where.name() + (there ? ", keys that are there" : ", keys that are not there");
+        std::vector<std::string> headings{"times as fast as one at a time, by lookups on their way"};
+        for (const std::size_t depth : depths_) headings.push_back(std::to_string(depth));
+        std::vector<std::vector<std::string>> rows;
+        study::line_chart chart{.title = what,
+                                .x_unit = "lookups on their way",
+                                .y_unit = "times as fast as one at a time",
+                                .lines = {},
+                                .x_logarithmic = true};
+        std::size_t at = 1;
+        double best = 0;
+        for (const named_way& one : ways) {
+            rows.push_back({one.name});
+            chart.lines.push_back({one.name, {}});
+            for (const std::size_t depth : depths_) {
+                if (depth > one.most) {
+                    rows.back().emplace_back("-");
+                    continue;
+                }
+                const double faster = timed.ratio(at++, 0).ratio;
+                rows.back().push_back(study::number(faster));
+                chart.lines.back().points.push_back({double(depth), faster});
+                best = std::max(best, faster);
+            }
+        }
+        found_.table(what + " (one at a time: " + study::number(timed.subjects[0].time.median, "%.1f") + " ns)",
+                     headings, rows);
+        found_.chart("overlap_" + where.size() + (where.huge ? "_huge" : "") + (there ? "_there" : "_absent"), chart);
+        if (where.entries >= 1'000'000 && there)
+            found_.expect(best > 1, what + ": some way to overlap lookups is a gain");
+    }
+
+    options options_;
+    std::vector<std::size_t> depths_;
+    study::findings found_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    options chosen;
+    for (int i = 1; i < argc; ++i) {
+        const std::string name = argv[i];
+        char* end = nullptr;
+        if (name == "--check")
+            chosen.check = true;
+        else if (name == "--quick")
+            chosen.quick = true;
+        else if (name == "--out" && i + 1 < argc)
+            chosen.out = argv[++i];
+        else if (name == "--seconds" && i + 1 < argc && (chosen.seconds = std::strtod(argv[++i], &end)) > 0 &&
+                 *end == '\0' && chosen.seconds < 3600)
+            continue;
+        else {
+            std::fprintf(stderr, "usage: %s [--quick] [--seconds 0.3] [--out FOLDER] [--check]\n", argv[0]);
+            return 2;
+        }
+    }
+    return overlap_study(chosen).run();
+}
