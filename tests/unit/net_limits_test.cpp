@@ -48,7 +48,7 @@ TEST(ServerTimeout, SlowHeadIsAnswered408) {
 
 // A client that sends a byte now and then must not win time by it.
 TEST(ServerTimeout, TricklingHeadIsAnswered408AllTheSame) {
-    running_server server(echo, with(&net::limits::header_timeout_ms, 60));
+    running_server server(echo, with(&net::limits::header_timeout_ms, 400));
     server.start();
     http_client client(server.port());
     client.send("GET / HTTP/1.1\r\nHost: a\r\nX: ");
@@ -96,7 +96,8 @@ TEST(ServerTimeout, RequestsKeepAConnectionFromBeingIdle) {
 
 // A client that takes nothing of its reply is cut; one that takes it slowly is not.
 TEST(ServerTimeout, StuckReaderIsReset) {
-    net::server_options options = with(&net::limits::write_timeout_ms, 60);
+    // Longer than a busy machine keeps a client that reads from reading.
+    net::server_options options = with(&net::limits::write_timeout_ms, 500);
     running_server server([](const net::request&, net::response& w) { w.body(std::string(8U << 20U, 'x')); },
                           std::move(options));
     server.start();
