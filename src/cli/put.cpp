@@ -73,7 +73,7 @@ template <class Result>
 }
 
 [[noreturn]] void refuse_contended(const dynamic_hash_table& table) {
-    const std::optional<hash_table_writer> other = table.blocked_by();
+    const std::optional<writer_slot_holder> other = table.blocked_by();
     throw error(
         errc::contended, table.segment().uri(),
         detail::concat("another writer", other ? detail::concat(" (process ", other->pid, ")") : std::string(),

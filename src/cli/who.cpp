@@ -29,7 +29,7 @@ struct options {
 [[nodiscard]] std::string writers_text(const inspect::usage& who) {
     std::string text = format("{} of {} slots", who.writers.size(), who.writer_slots);
     const char* before = ": process ";
-    for (const hash_table_writer& w : who.writers) {
+    for (const writer_slot_holder& w : who.writers) {
         text += before + std::to_string(w.pid);
         before = ", ";
     }

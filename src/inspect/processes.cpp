@@ -190,7 +190,7 @@ void append_json(json_out& out, const usage& who) {
     for (const std::uint32_t slot : who.readers) out.number(slot);
     out.end_array().end_object().key("writers").begin_object().member("slots", who.writer_slots);
     out.key("alive").begin_array();
-    for (const hash_table_writer& w : who.writers)
+    for (const writer_slot_holder& w : who.writers)
         out.begin_object().member("slot", w.slot).member("pid", w.pid).end_object();
     out.end_array().end_object().key("processes").begin_array();
     for (const attached_process& p : who.processes) {

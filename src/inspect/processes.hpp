@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "holdfast/hash_table/result.hpp"
+#include "holdfast/segment/writer_slot.hpp"
 #include "inspect/description.hpp"
 
 namespace holdfast::inspect {
@@ -34,7 +34,7 @@ struct usage {
     std::string owner_command;           ///< of the living owner; printable
     std::vector<std::uint32_t> readers;  ///< slots of NAME.peers whose holder lives
     std::uint32_t reader_slots = 0;
-    std::vector<hash_table_writer> writers;  ///< of a table of many writers: slots whose holder lives
+    std::vector<writer_slot_holder> writers;  ///< of a table of many writers: slots whose holder lives
     std::uint32_t writer_slots = 0;
     std::vector<attached_process> processes;  ///< by pid; this process is left out
 };

@@ -33,12 +33,6 @@
 
 namespace holdfast {
 
-/// Who holds a writer slot, as it wrote itself down. For people and logs: nothing is decided by it.
-struct block_store_writer {
-    std::uint32_t slot = 0;
-    std::uint64_t pid = 0;  ///< in its own pid namespace
-};
-
 /// One of many writers of a store. Reads it, too. Move-only: one that was moved from answers read_only to what writes,
 /// and must not be asked anything else.
 template <>
@@ -75,11 +69,10 @@ class basic_block_store<writers::many> : public detail::block_store_queries<basi
         core_->locks().set_patience(detail::ns_of(patience));
     }
     /// Whom the last `contended` waited for: a living process, or one forked from it and not executed since.
-    [[nodiscard]] std::optional<block_store_writer> blocked_by() const noexcept {
+    [[nodiscard]] std::optional<writer_slot_holder> blocked_by() const noexcept {
         const std::optional<std::uint32_t> slot = core_->blocked_by();
         if (!slot) return std::nullopt;
-        // Relaxed: a report.
-        return block_store_writer{*slot, detail::load_relaxed<std::uint64_t>(core_->slots().pid_at(*slot))};
+        return writer_slot_holder{*slot, core_->slots().pid(*slot)};
     }
     /// This handle's writer slot.
     [[nodiscard]] std::uint32_t writer_slot() const noexcept { return core_->slot(); }

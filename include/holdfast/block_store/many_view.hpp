@@ -105,6 +105,10 @@ class block_slots {
     [[nodiscard]] Byte* pid_at(std::uint64_t slot) const noexcept {
         return selector_at(slot) + layout::block_journal_pid_offset;
     }
+    /// The pid that the holder of the slot wrote down. For people.
+    [[nodiscard]] std::uint64_t pid(std::uint64_t slot) const noexcept {
+        return load_relaxed<std::uint64_t>(pid_at(slot));  // relaxed: a report
+    }
     [[nodiscard]] Byte* record_at(std::uint64_t slot, std::uint64_t operation) const noexcept {
         return selector_at(slot) + layout::block_journal_records_offset + (operation % 2) * layout::block_record_bytes;
     }

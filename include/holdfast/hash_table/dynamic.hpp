@@ -269,11 +269,11 @@ class dynamic_hash_table : public detail::dynamic_hash_table_queries<dynamic_has
     }
 
     /// As hash_table<K, V, writers::many>'s; of one writer nothing, and no effect.
-    [[nodiscard]] std::optional<hash_table_writer> blocked_by() const noexcept {
+    [[nodiscard]] std::optional<writer_slot_holder> blocked_by() const noexcept {
         const auto* const shared = mutator_.many();
         const std::optional<std::uint32_t> slot = shared != nullptr ? shared->blocked_by() : std::nullopt;
         if (!slot) return std::nullopt;
-        return hash_table_writer{*slot, detail::pid_of_writer(mutator_.bytes(), *slot)};
+        return writer_slot_holder{*slot, detail::pid_of_writer(mutator_.bytes(), *slot)};
     }
     void set_patience(std::chrono::nanoseconds patience) noexcept {
         if (auto* const shared = mutator_.many()) shared->locks().set_patience(detail::ns_of(patience));

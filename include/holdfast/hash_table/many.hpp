@@ -131,10 +131,10 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
         mutator_.locks().set_patience(detail::ns_of(patience));
     }
     /// Whom the last `contended` waited for: a living process, or one forked from it and not executed since.
-    [[nodiscard]] std::optional<hash_table_writer> blocked_by() const noexcept {
+    [[nodiscard]] std::optional<writer_slot_holder> blocked_by() const noexcept {
         const std::optional<std::uint32_t> slot = mutator_.blocked_by();
         if (!slot) return std::nullopt;
-        return hash_table_writer{*slot, detail::pid_of_writer(mutator_.bytes(), *slot)};
+        return writer_slot_holder{*slot, detail::pid_of_writer(mutator_.bytes(), *slot)};
     }
     /// This handle's writer slot.
     [[nodiscard]] std::uint32_t writer_slot() const noexcept { return mutator_.writer(); }

@@ -21,13 +21,6 @@ struct hash_table_result {
     [[nodiscard]] explicit operator bool() const noexcept { return status == outcome::ok; }
 };
 
-/// Who holds a writer slot of a table of many writers, as it wrote itself down. For people and logs: nothing is decided
-/// by it.
-struct hash_table_writer {
-    std::uint32_t slot = 0;
-    std::uint64_t pid = 0;  ///< in its own pid namespace
-};
-
 namespace detail {
 
 template <class Done>

@@ -16,7 +16,15 @@
 #include "holdfast/error.hpp"
 #include "holdfast/segment.hpp"
 
-namespace holdfast::detail {
+namespace holdfast {
+
+/// Who holds a writer slot, as it wrote itself down. For people and logs: nothing is decided by it.
+struct writer_slot_holder {
+    std::uint32_t slot = 0;
+    std::uint64_t pid = 0;  ///< in its own pid namespace
+};
+
+namespace detail {
 
 /// How a writer learns who of the others lives (hash_table/many_mutate.hpp, block_store/many_write.hpp).
 class writer_slot_locks {
@@ -71,4 +79,5 @@ class writer_slot_locks {
     }
 }
 
-}  // namespace holdfast::detail
+}  // namespace detail
+}  // namespace holdfast
