@@ -94,6 +94,7 @@ namespace {
         throw error(errc::corrupt, s.uri(), "the record of the last operation is damaged; holdfast verify says more");
     contents c;
     c.room_bytes = geometry.units * geometry.unit_bytes;
+    if (geometry.writer_slots != 0) c.writer_slots = geometry.writer_slots;
     if (!usage) return c;  // a writer at work each time it was looked at
     c.size = usage.values;
     c.used_bytes = usage.units_used * geometry.unit_bytes;

@@ -29,7 +29,7 @@ struct contents {
     std::optional<std::uint64_t> used_bytes;  ///< block_store, hash_map, queue: of room_bytes, what is taken
     std::optional<std::uint64_t> room_bytes;  ///< block_store, hash_map, queue: what everything may take
     std::optional<std::string> range_end;     ///< sorted_index of ranges: the field with a range's last key
-    std::optional<std::uint64_t> writer_slots;  ///< hash_table of many writers: how many may write at once
+    std::optional<std::uint64_t> writer_slots;  ///< of a container of many writers: how many may write at once
 };
 
 /// The file (or System V entry) behind a named segment.

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 
+#include "holdfast/block_store/queries.hpp"
 #include "holdfast/hash_table/attach.hpp"
 #include "holdfast/hash_table/many_attach.hpp"
 #include "holdfast/memory/lock.hpp"
@@ -143,18 +144,30 @@ void look_at_descriptors(const std::string& process, const file_ids& ids, attach
     return living;
 }
 
-/// Which writer slots of a table of many writers living processes hold. How many there are comes from the validated
-/// header.
-void add_writers(usage& into, const memory::uri& name, const segment& s) {
-    const layout::hash_table_geometry g = detail::geometry_of(s);
-    into.writer_slots = static_cast<std::uint32_t>(g.writer_slots);
+/// Which of so many writer slots living processes hold, and the pid that each wrote down: pid_of(slot).
+template <class PidOf>
+void add_writers(usage& into, const memory::uri& name, std::uint64_t slots, PidOf&& pid_of) {
+    into.writer_slots = static_cast<std::uint32_t>(slots);
     const memory::descriptor file =
         memory::open_at(AT_FDCWD, detail::places_of(name).lease().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     if (!file) return;
-    const detail::table_view<const std::byte, detail::runtime_node> view(s.bytes(), g, {g.key_bytes, g.value_bytes});
     for (std::uint32_t slot = 0; slot < into.writer_slots; ++slot)
         if (memory::locked_elsewhere(file.get(), detail::writer_slot_byte(slot)))
-            into.writers.push_back({slot, detail::pid_of_writer(view, slot)});
+            into.writers.push_back({slot, pid_of(slot)});
+}
+
+/// The writers of a container that has slots for them. How many there are comes from the validated header.
+void add_writers(usage& into, const memory::uri& name, const segment& s) {
+    if (s.info().kind == container_kind::hash_table) {
+        const layout::hash_table_geometry g = detail::geometry_of(s);
+        const detail::table_view<const std::byte, detail::runtime_node> view(s.bytes(), g,
+                                                                             {g.key_bytes, g.value_bytes});
+        add_writers(into, name, g.writer_slots, [&](std::uint32_t slot) { return detail::pid_of_writer(view, slot); });
+    } else if (s.info().kind == container_kind::block_store) {
+        const layout::block_store_geometry g = detail::block_store_geometry_of(s);
+        const detail::block_slots slots(detail::block_view<const std::byte>(s.bytes(), g));
+        add_writers(into, name, g.writer_slots, [&](std::uint32_t slot) { return slots.pid(slot); });
+    }
 }
 
 }  // namespace
@@ -175,8 +188,7 @@ usage usage_of(std::string_view uri) {
         const std::uint32_t first = d.info->kind == container_kind::broadcast && d.info->peer_slots != 0 ? 1 : 0;
         result.reader_slots = d.info->kind == container_kind::queue ? 1 : d.info->peer_slots - first;
         result.readers = living_readers(name, first, result.reader_slots);
-        if (d.info->kind == container_kind::hash_table && d.info->policy == writers::many && !d.problem)
-            add_writers(result, name, *attach_to_look(uri));
+        if (d.contents.writer_slots && !d.problem) add_writers(result, name, *attach_to_look(uri));
     }
     result.processes = processes_of(ids_of(name));
     return result;

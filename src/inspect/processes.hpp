@@ -34,7 +34,7 @@ struct usage {
     std::string owner_command;           ///< of the living owner; printable
     std::vector<std::uint32_t> readers;  ///< slots of NAME.peers whose holder lives
     std::uint32_t reader_slots = 0;
-    std::vector<writer_slot_holder> writers;  ///< of a table of many writers: slots whose holder lives
+    std::vector<writer_slot_holder> writers;  ///< of a container of many: slots whose holder lives
     std::uint32_t writer_slots = 0;
     std::vector<attached_process> processes;  ///< by pid; this process is left out
 };

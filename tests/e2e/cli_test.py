@@ -142,6 +142,21 @@ class Looking(WithTables):
             self.assertTrue(mine[0]["lease_open"])
             self.assertIn("held", self.expect(OK, "who", name).stdout)
 
+    def test_who_writes_a_block_store_of_many_writers(self):
+        name = self.name("blocks")
+        owners = [self.owner("shared_blocks", name, 8192) for _ in range(2)]
+        pids = [owner.process.pid for owner in owners]
+        shape = self.json("stat", name)
+        self.assertEqual((shape["writers"], shape["writer_slots"]), ("many", 16))
+        self.assertIn("16 at once", self.expect(OK, "stat", name).stdout)
+        self.assertEqual(self.json("who", name)["writers"], {"slots": 16, "alive": [{"slot": n, "pid": pid} for n, pid in enumerate(pids)]})
+        self.assertRegex(self.expect(OK, "who", name).stdout, f"writers +2 of 16 slots: process {pids[0]}, {pids[1]}\n")
+        self.expect(OK, "verify", name)
+        owners[0].kill()
+        self.assertEqual(self.json("who", name)["writers"]["alive"], [{"slot": 1, "pid": pids[1]}])
+        owners[1].kill()
+        self.assertEqual(self.json("who", name)["writers"], {"slots": 16, "alive": []})
+
     def test_who_sees_registered_readers_and_mappings(self):
         name = self.name("pinned")
         self.expect(OK, "load", name, self.file(GEO), "--schema", GEO_SCHEMA, "--pinned-readers", "3")

@@ -6,7 +6,8 @@
 //   segment_subject trades NAME BYTES              put ID PRICE VENUE            (a ring of records)
 //   segment_subject queue NAME BYTES               put TEXT | flood TEXT | take N | leave
 //   segment_subject typed NAME CAPACITY            put NUMBER | many COUNT
-//   segment_subject blocks NAME BYTES              put TEXT | free HANDLE | get HANDLE
+//   segment_subject blocks NAME BYTES              put TEXT | free HANDLE | get HANDLE | claim N
+//   segment_subject shared_blocks NAME BYTES       the same                      (a store of many writers)
 //   segment_subject latencies NAME SHARDS          put NS
 //   segment_subject counters NAME CAPACITY         put FAMILY AMOUNT
 //   segment_subject array NAME SIZE                put INDEX NUMBER
@@ -24,7 +25,7 @@
 #include <vector>
 
 #include "holdfast/array.hpp"
-#include "holdfast/block_store.hpp"
+#include "holdfast/block_store/many.hpp"
 #include "holdfast/broadcast.hpp"
 #include "holdfast/hash_map.hpp"
 #include "holdfast/metrics/counter_set.hpp"
@@ -156,15 +157,17 @@ void own_typed(const std::string& name, std::uint64_t capacity) {
     });
 }
 
+template <writers Policy>
 void own_blocks(const std::string& name, std::uint64_t bytes) {
-    auto store =
-        open([&] { return block_store::create(name, {.bytes = bytes}); }, [&] { return block_store::attach(name); });
+    using blocks = basic_block_store<Policy>;
+    auto store = open([&] { return blocks::create(name, {.bytes = bytes}); }, [&] { return blocks::attach(name); });
     talk([&](const std::string& verb, std::istringstream& words) {
         if (verb == "put") {
             const block_result made = store.allocate(bytes_of(rest_of(words)));
             return made ? std::to_string(made.handle) : name_of(made.status);
         }
         if (verb == "free") return name_of(store.free(next<std::uint64_t>(words)));
+        if (verb == "claim") return name_of(store.prepare(next<std::uint64_t>(words)));
         std::vector<std::byte> value;
         const result got = store.read(next<std::uint64_t>(words), value);
         return got ? std::string(reinterpret_cast<const char*>(value.data()), value.size()) : name_of(got.status);
@@ -224,7 +227,8 @@ int main(int argc, char** argv) {
         if (what == "trades") own_trades(words[1], size);
         if (what == "queue") own_queue(words[1], size);
         if (what == "typed") own_typed(words[1], size);
-        if (what == "blocks") own_blocks(words[1], size);
+        if (what == "blocks") own_blocks<writers::one>(words[1], size);
+        if (what == "shared_blocks") own_blocks<writers::many>(words[1], size);
         if (what == "latencies") own_latencies(words[1], size);
         if (what == "counters") own_counters(words[1], size);
         if (what == "array") own_array(words[1], size);

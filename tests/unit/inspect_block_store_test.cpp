@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stat and verify tell of a block store: how full it is, and where it is damaged.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "holdfast/block_store.hpp"
 #include "holdfast/block_store/many.hpp"
 #include "inspect/description.hpp"
+#include "inspect/processes.hpp"
 #include "inspect/saver.hpp"
 #include "inspect/verification.hpp"
 #include "support/segment_tools.hpp"
@@ -77,21 +80,34 @@ TEST_F(InspectBlockStore, ADamagedRecordIsAProblemOfStatAndAFindingOfVerify) {
     EXPECT_EQ(found.findings[0].place, "counts");
 }
 
-// A store of many writers is looked at as any other, and says why it is not saved.
-TEST(InspectBlockStoreOfMany, IsDescribedAndVerifiedAndNotSaved) {
+// A store of many writers is looked at as any other, and says how many may write and who does.
+TEST(InspectBlockStoreOfMany, IsDescribedAndVerifiedWithItsWriters) {
     const test::unique_posix_name name{"many"};
     auto store = basic_block_store<writers::many>::create(name.uri(), {.bytes = 6400, .unit_bytes = 64});
-    auto other = basic_block_store<writers::many>::attach(name.uri());
+    std::optional other = basic_block_store<writers::many>::attach(name.uri());
     const std::uint64_t kept = store.allocate(std::vector<std::byte>(300)).handle;
-    ASSERT_TRUE(other.allocate(std::vector<std::byte>(10)));
-    ASSERT_EQ(other.prepare(500), outcome::ok);
+    ASSERT_TRUE(other->allocate(std::vector<std::byte>(10)));
+    ASSERT_EQ(other->prepare(500), outcome::ok);
     std::string text;
     json_out out(text);
     append_json(out, describe(name.uri()));
     EXPECT_NE(text.find("\"used_bytes\":448,\"room_bytes\":6400"), std::string::npos) << text;
     EXPECT_NE(text.find("\"writers\":\"many\""), std::string::npos) << text;
+    EXPECT_NE(text.find("\"writer_slots\":16"), std::string::npos) << text;
     EXPECT_TRUE(verify(name.uri()).findings.empty());
     EXPECT_EQ(test::refusal_of([&] { (void)save(name.uri(), [](std::string_view) {}); }), errc::unsupported);
+    usage who = usage_of(name.uri());
+    EXPECT_EQ(who.writer_slots, 16U);
+    ASSERT_EQ(who.writers.size(), 2U);
+    for (std::uint32_t slot = 0; slot < 2; ++slot) {
+        EXPECT_EQ(who.writers[slot].slot, slot);
+        EXPECT_EQ(who.writers[slot].pid, static_cast<std::uint64_t>(::getpid()));
+    }
+    other.reset();
+    who = usage_of(name.uri());
+    ASSERT_EQ(who.writers.size(), 1U);
+    EXPECT_EQ(who.writers[0].slot, 0U);
+    EXPECT_TRUE(verify(name.uri()).findings.empty());  // the claim of one that is gone is no damage
 
     auto* const body = const_cast<std::byte*>(store.segment().bytes().data());
     const std::uint64_t unit =
