@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // block_saver.cpp - block stores in saved files. The parameters of saved_header:
-//   block_store  0 units, 1 unit_bytes, 2 the last serial given out
+//   block_store  0 units, 1 unit_bytes, 2 the last serial given out, 3 writer slots (0: of one writer)
+// Of many writers the contents begin with the last serial of each slot (u64; 0: none), and parameter 2 is 0.
 // A value is its handle, its bytes and the number of its runs (u64 each), a word for each run (first unit | units <<
 // 32), and its bytes. It is restored under its handle, in its own units, so whoever keeps handles elsewhere finds it.
 //
-// (I1) What comes while a store is saved is left out, so no serial of the file lies behind the last one given out that
-//      its header names, and no two values claim one unit. Where they do all the same, the later one stands.
+// (I1) What comes while a store is saved is left out, so no serial of the file lies behind the last one of its writer
+//      that the file names, and no two values claim one unit. Where they do all the same, the later one stands.
 #include <algorithm>
 #include <vector>
 
 #include "holdfast/block_store.hpp"
+#include "inspect/block_journals.hpp"
 #include "inspect/kind_savers.hpp"
 #include "inspect/saver_parts.hpp"
 
@@ -50,55 +52,85 @@ struct value_copy {
     return whole ? outcome::ok : outcome::corrupt;
 }
 
-/// The last operation of a store as its record has it. Throws: corrupt; contended where its writer left no quiet
-/// moment: without the last serial, handles that were freed would be given out again by a copy.
-[[nodiscard]] detail::block_state state_of(const segment& s, const detail::block_view<const std::byte>& view) {
+using store_slots = detail::block_slots<const std::byte>;
+
+/// A writer as its journal has it.
+struct writer_state {
+    std::uint64_t serial = 0;    // the last that it gave out; 0: none
+    std::uint64_t replaced = 0;  // the value that goes for one that has come; 0: none
+};
+
+/// Throws: corrupt; contended where the writer left no quiet moment: without the last serial, handles that were freed
+/// would be given out again by a copy.
+[[nodiscard]] writer_state state_of(const segment& s, const store_slots& slots, std::uint64_t writer) {
+    const bool many = slots.slots() != 0;
     for (unsigned attempts = 1000; attempts > 0; --attempts) {
-        const detail::block_state state = view.state();
+        const detail::block_state state = many ? slots.state(writer) : slots.view().state();
         if (!state.undisturbed) continue;
         if (!state.sound) require_no_fault(s, errc::corrupt);
-        return state;
+        const std::uint64_t number =
+            many ? slots.last_number(writer, state.record) : state.record.word[detail::block_record::serial];
+        return {number == 0 ? 0 : slots.serial(writer, number),
+                state.replacing() ? state.record.word[detail::block_record::take] : 0};
     }
     require_no_fault(s, errc::contended);
     return {};
 }
 
-/// Tells values that came after the save began. They are left out: the serial that the file names as the last would
-/// let the copy give their handles out again.
-class newcomers {
+/// Tells which values a copy is to have: those that were there when the save began, but for those that were being
+/// replaced then. Whoever replaces them takes them out, the next writer for one that was killed. What came later is
+/// left out: the serial that the file names as the last of its writer would let the copy give its handle out again.
+class chosen_values {
  public:
-    newcomers(const segment& s, const detail::block_view<const std::byte>& view, std::uint64_t last) noexcept
-        : segment_(s), view_(view), last_(last) {}
+    chosen_values(const segment& s, const store_slots& slots) : segment_(s), slots_(slots) {
+        for (std::uint64_t writer = 0; writer < journals_of(slots.view().geometry()); ++writer) {
+            const writer_state state = state_of(s, slots, writer);
+            serials_.push_back(state.serial);
+            if (state.replaced != 0) replaced_.push_back(state.replaced);
+        }
+        given_out_.resize(serials_.size());
+    }
+
+    /// The last serial of each writer.
+    [[nodiscard]] const std::vector<std::uint64_t>& serials() const noexcept { return serials_; }
+
     [[nodiscard]] bool include(std::uint64_t handle) {
+        if (std::ranges::find(replaced_, handle) != replaced_.end()) return false;
+        const auto writer = static_cast<std::size_t>(slots_.slot_of(handle));
+        if (writer >= serials_.size()) require_no_fault(segment_, errc::corrupt);
         // Serials go round, so what matters is how far one is ahead.
-        const std::uint64_t ahead = distance_to(view_.serial_of(handle));
-        if (ahead > given_out_ && ahead != 0)
-            given_out_ = distance_to(state_of(segment_, view_).record.word[detail::block_record::serial]);
-        return ahead != 0 && ahead <= given_out_;
+        const std::uint64_t ahead = distance(writer, slots_.view().serial_of(handle));
+        if (ahead > given_out_[writer])
+            given_out_[writer] = distance(writer, state_of(segment_, slots_, writer).serial);
+        return ahead == 0 || ahead > given_out_[writer];
     }
 
  private:
-    [[nodiscard]] std::uint64_t distance_to(std::uint64_t serial) const noexcept {
-        return serial >= last_ ? serial - last_ : serial + view_.serial_max() - last_;
+    /// How many numbers lie between the last one of the writer, as the save began, and that one.
+    [[nodiscard]] std::uint64_t distance(std::size_t writer, std::uint64_t serial) const noexcept {
+        const std::uint64_t last = slots_.number_of(serials_[writer]), number = slots_.number_of(serial);
+        return number >= last ? number - last : number + slots_.number_max() - last;
     }
     const segment& segment_;
-    const detail::block_view<const std::byte>& view_;
-    std::uint64_t last_;
-    std::uint64_t given_out_ = 0;  // since the save began
+    const store_slots& slots_;
+    std::vector<std::uint64_t> serials_;
+    std::vector<std::uint64_t> given_out_;  // numbers of each since the save began
+    std::vector<std::uint64_t> replaced_;
 };
 
 /// Puts values back where they were, in bytes that nobody else has yet.
 class block_restorer {
  public:
     block_restorer(saved_reader& file, const detail::block_view<std::byte>& view)
-        : file_(file), from_(file), view_(view) {}
+        : file_(file), from_(file), view_(view), slots_(view) {}
 
     void run(const save_progress& progress) {
+        read_serials();
         for (std::uint64_t values = 1; from_.more(); ++values) {
             restore_value();
             if (progress && values % items_between_reports == 0) progress(values);
         }
-        finish();
+        write_journals(view_, serials_);
     }
 
  private:
@@ -106,10 +138,31 @@ class block_restorer {
         std::uint64_t first, units;
     };
 
+    void read_serials() {
+        serials_.resize(static_cast<std::size_t>(journals_of(view_.geometry())));
+        if (slots_.slots() == 0)
+            serials_[0] = file_.header().parameters[2];
+        else
+            from_.read(std::as_writable_bytes(std::span(serials_)));
+        for (std::size_t writer = 0; writer < serials_.size(); ++writer) {
+            const std::uint64_t serial = serials_[writer];
+            const bool fits = serial <= view_.serial_max() && slots_.slot_of_serial(serial) == writer &&
+                              slots_.number_of(serial) != 0;
+            if (serial != 0 && !fits) refuse_contents(file_, "the last serial of a writer is out of range");
+        }
+    }
+
+    /// Whether one of the writers can have given the handle out.
+    [[nodiscard]] bool is_ours(std::uint64_t handle) const {
+        if (!view_.is_handle(handle)) return false;
+        const auto writer = static_cast<std::size_t>(slots_.slot_of(handle));
+        return writer < serials_.size() && serials_[writer] != 0;
+    }
+
     void restore_value() {
         const std::uint64_t at = from_.offset();
         const auto head = from_.read<saved_value>();
-        if (!view_.is_handle(head.handle) || head.bytes > view_.geometry().value_bytes_max() || head.runs == 0 ||
+        if (!is_ours(head.handle) || head.bytes > view_.geometry().value_bytes_max() || head.runs == 0 ||
             head.runs > view_.units())
             refuse_contents(file_, at, "a value has no place in its store");
         std::vector<run_place> runs;
@@ -161,25 +214,11 @@ class block_restorer {
         detail::shared_store<std::uint64_t>(view_.unit(first) + layout::block_head_checksum_offset, sum);
     }
 
-    /// A record of an operation that brought and took nothing, and is complete: the counts.
-    void finish() {
-        const detail::block_counts counts = detail::count_units(view_);
-        // Not the greatest that a value has: serials go round, and those between have been given out and freed.
-        const std::uint64_t serial = file_.header().parameters[2];
-        if (serial > view_.serial_max() || (serial == 0 && counts.values != 0))
-            refuse_contents(file_, "its last serial is out of range");
-        if (serial == 0) return;  // an empty store is all zero
-        constexpr std::uint64_t operation = 1;
-        detail::block_record record{{0, 0, counts.units, counts.values, 0, serial, 0, 0}};
-        record.word[detail::block_record::sum] = record.sum_as(operation);
-        for (std::size_t i = 0; i < layout::block_record_words; ++i)
-            detail::store_release<std::uint64_t>(view_.record_at(operation) + 8 * i, record.word[i]);
-        detail::complete(view_, operation);
-    }
-
     saved_reader& file_;
     section_stream from_;
     detail::block_view<std::byte> view_;
+    detail::block_slots<std::byte> slots_;
+    std::vector<std::uint64_t> serials_;  // the last of each writer
 };
 
 }  // namespace
@@ -187,26 +226,20 @@ class block_restorer {
 saved_writer save_blocks(const std::shared_ptr<const segment>& s, const saved_writer::sink& out,
                          const save_progress& progress) {
     const layout::block_store_geometry g = detail::block_store_geometry_of(*s);
-    if (g.writer_slots != 0)
-        throw error(
-            errc::unsupported, s->uri(),
-            "stores of many writers are not saved: their handles name writers, and a copy with one writer would "
-            "give them out again; keep the file of a file: segment, or copy the values");
     const detail::block_view<const std::byte> view(s->bytes(), g);
     const detail::block_reader_core reader(view);
+    const store_slots slots(view);
+    chosen_values chosen(*s, slots);
     saved_header header = header_of(*s);
-    const detail::block_state state = state_of(*s, view);
-    header.parameters = {g.units, g.unit_bytes, state.record.word[detail::block_record::serial]};
-    newcomers came(*s, view, header.parameters[2]);
+    header.parameters = {g.units, g.unit_bytes, g.writer_slots == 0 ? chosen.serials()[0] : 0, g.writer_slots};
     saved_writer file(out, header, s->info().schema);
+    if (g.writer_slots != 0) file.add(std::as_bytes(std::span(chosen.serials())), 0);
     value_copy value;
-    // A value that was being replaced when its writer died: the next writer takes it out.
-    const std::uint64_t replaced = state.replacing() ? state.record.word[detail::block_record::take] : 0;
     for (std::uint64_t cursor = 0;;) {
         const std::uint64_t handle = reader.next_value(cursor);
         if (handle == 0) return file;
         cursor = view.index_of(handle) + 1;
-        if (handle == replaced || came.include(handle)) continue;
+        if (!chosen.include(handle)) continue;
         const outcome copied = copy_value(view, handle, value);
         if (copied == outcome::corrupt) require_no_fault(*s, errc::corrupt);
         if (copied != outcome::ok) continue;
@@ -219,15 +252,19 @@ saved_writer save_blocks(const std::shared_ptr<const segment>& s, const saved_wr
 }
 
 segment restore_blocks(saved_reader& file, std::string_view uri, const restore_options& options) {
+    const std::uint64_t writer_slots = file.header().parameters[3];
     segment_spec spec;
     spec.kind = container_kind::block_store;
-    spec.container_version = layout::block_store_version;
+    spec.container_version = writer_slots == 0 ? layout::block_store_version : layout::block_store_many_version;
+    spec.policy = writer_slots == 0 ? writers::one : writers::many;
     spec.schema = file.schema();
+    require_version(file, spec.container_version);
     const std::uint64_t units = file.header().parameters[0];
     const std::uint64_t unit_bytes = file.header().parameters[1];
-    if (units == 0 || units > layout::block_units_max || unit_bytes == 0 || unit_bytes > layout::block_unit_bytes_max)
+    if (units == 0 || units > layout::block_units_max || unit_bytes == 0 || unit_bytes > layout::block_unit_bytes_max ||
+        writer_slots > layout::block_writer_slots_max)
         refuse_contents(file, "its numbers are no store's");
-    const layout::block_store_geometry wanted{units, unit_bytes};
+    const layout::block_store_geometry wanted{units, unit_bytes, writer_slots};
     layout::block_store_geometry geometry;
     spec.geometry = layout::geometry_words_of(wanted);
     spec.body_bytes = wanted.body_bytes();

@@ -17,13 +17,13 @@ void require_geometry(const damaged_segment& from, const char* wrong) {
 
 void salvage(const damaged_segment& from, std::span<std::byte> to, salvage_log& log) {
     const segment_spec& spec = from.spec();
-    const bool store_of_many =
-        spec.kind == container_kind::block_store && spec.container_version == layout::block_store_many_version;
-    for (const known_kind& known : known_kinds)
-        if (known.kind == spec.kind && known.version != spec.container_version && !store_of_many)
-            throw error(errc::version_mismatch, from.uri(),
-                        detail::concat("layout version ", spec.container_version, " of its kind, this program knows ",
-                                       known.version, "; repair it with the program that wrote it"));
+    const known_kind* known = nullptr;  // of that version, else of another
+    for (const known_kind& each : known_kinds)
+        if (each.kind == spec.kind && (known == nullptr || known->version != spec.container_version)) known = &each;
+    if (known != nullptr && known->version != spec.container_version)
+        throw error(errc::version_mismatch, from.uri(),
+                    detail::concat("layout version ", spec.container_version, " of its kind, this program knows ",
+                                   known->version, "; repair it with the program that wrote it"));
     switch (spec.kind) {
         case container_kind::array: return salvage_array(from, to, log);
         case container_kind::hash_table: return salvage_table(from, to, log);

@@ -7,8 +7,9 @@
 #include <cstring>
 #include <ranges>
 
-#include "holdfast/block_store/recover.hpp"
+#include "holdfast/block_store/many_recover.hpp"
 #include "holdfast/detail/concat.hpp"
+#include "inspect/block_journals.hpp"
 #include "inspect/one_word.hpp"
 #include "inspect/salvage.hpp"
 
@@ -22,21 +23,48 @@ namespace {
 }  // namespace
 
 block_mender::block_mender(const detail::block_view<std::byte>& view, salvage_log& log)
-    : view_(view), log_(log), budget_(64 * view.units()) {}
+    : view_(view), slots_(view), log_(log), budget_(64 * view.units()) {}
 
-void block_mender::run() {
+void block_mender::settle_one() {
     const detail::block_state state = view_.look();
     block_store_recovery done;
     const detail::block_counts counts = detail::recover(view_, done);
     counted_ = detail::is_plausible(view_, state) && state.record.word[detail::block_record::flags] == 0;
     values_ = counts.values;
-    serial_ = counts.serial;
+    serials_ = {counts.serial};
     if (done.counts_rebuilt) log_.mend("the counts were taken anew from the units", "counts", 0);
+}
+
+/// As whoever takes over each slot would: no claim is left that a journal names.
+void block_mender::settle_many() {
+    counted_ = true;
+    for (std::uint64_t slot = 0; slot < slots_.slots(); ++slot) {
+        block_store_recovery done;
+        const detail::block_counts counts = detail::recover_slot(slots_, slot, done);
+        counted_ = counted_ && counts.flags == 0;
+        values_ += counts.values;
+        serials_.push_back(slots_.number_of(counts.serial) == 0 ? 0 : counts.serial);
+        if (done.counts_rebuilt)
+            log_.mend("the counts were taken anew from the units", detail::concat("writer slot ", slot), 0);
+    }
+    counted_ = counted_ && values_ <= view_.units();
+}
+
+void block_mender::run() {
+    if (slots_.slots() == 0)
+        settle_one();
+    else
+        settle_many();
     for (std::uint64_t unit = 0; unit < view_.units(); ++unit)
         if (!view_.in_use(unit)) find_handle(unit);
     for (std::uint64_t unit = 0; unit < view_.units(); ++unit) {
         if (!is_head(unit)) continue;
         const std::uint64_t handle = view_.word(unit);
+        if (!is_ours(handle)) {
+            log_.lose("its handle names no writer slot", handle_text(handle));
+            retire(handle);
+            continue;
+        }
         const found what = check(handle);
         if (what == found::mended) log_.mend("one word was put right by a checksum", handle_text(handle));
         if (what != found::damaged || find_handle(unit)) continue;
@@ -127,7 +155,7 @@ bool block_mender::find_handle(std::uint64_t unit) {
     auto sum = detail::shared_load<std::uint64_t>(view_.unit(unit) + layout::block_head_checksum_offset);
     for (const auto& run : std::views::reverse(runs)) sum = undo_checksum_step(basis_of(run.payload, sum)) ^ run.word;
     const std::uint64_t handle = undo_checksum_step(sum) ^ bytes;
-    if (!differ_little(handle, word) || handle >> 56U != word >> 56U || !view_.is_handle(handle) ||
+    if (!differ_little(handle, word) || handle >> 56U != word >> 56U || !is_ours(handle) ||
         view_.index_of(handle) != unit)
         return false;
     detail::store_release<std::uint64_t>(view_.word_at(unit), handle);
@@ -136,44 +164,33 @@ bool block_mender::find_handle(std::uint64_t unit) {
 }
 
 void block_mender::finish() {
-    const std::vector<std::uint64_t> standing = handles();
     std::vector<bool> taken(static_cast<std::size_t>(view_.units()));
-    std::uint64_t units = 0;
-    for (const std::uint64_t handle : standing) {
-        serial_ = std::max(serial_, view_.serial_of(handle));
+    for (const std::uint64_t handle : handles()) {
+        last_serial(handle) = std::max(last_serial(handle), view_.serial_of(handle));
         for_each_unit(handle, [&](std::uint64_t unit) {
             if (view_.word(unit) != handle && unit != view_.index_of(handle))
                 log_.mend("a unit's word did not name its value", unit_text(unit), 0);
             detail::store_release<std::uint64_t>(view_.word_at(unit), handle);
             taken[unit] = true;
-            ++units;
         });
     }
     // What is left names no value that stands, and no writer's word is worth keeping but that of a freed handle.
     for (std::uint64_t unit = 0; unit < view_.units(); ++unit) {
-        const std::uint64_t word = view_.word(unit);
-        const bool freed = view_.index_of(word) == unit && (word & layout::block_live_bit) == 0 &&
-                           view_.is_handle(word | layout::block_live_bit) && view_.serial_of(word) <= serial_;
+        const std::uint64_t word = view_.word(unit), handle = word | layout::block_live_bit;
+        const bool freed = view_.index_of(word) == unit && word != handle && is_ours(handle) &&
+                           view_.serial_of(handle) <= last_serial(handle);
         if (!taken[unit] && !freed) detail::store_release<std::uint64_t>(view_.word_at(unit), 0);
     }
-    for (const std::uint64_t operation : {0U, 1U})
-        for (std::size_t i = 0; i < layout::block_record_words; ++i)
-            detail::store_release<std::uint64_t>(view_.record_at(operation) + 8 * i, 0);
-    if (serial_ == 0) return detail::store_release<std::uint64_t>(view_.selector_at(), 0);
-    constexpr std::uint64_t operation = 1;
-    detail::block_record record{{0, 0, units, standing.size(), 0, serial_, 0, 0}};
-    record.word[detail::block_record::sum] = record.sum_as(operation);
-    for (std::size_t i = 0; i < layout::block_record_words; ++i)
-        detail::store_release<std::uint64_t>(view_.record_at(operation) + 8 * i, record.word[i]);
-    detail::complete(view_, operation);
+    write_journals(view_, serials_);
 }
 
 void salvage_blocks(const damaged_segment& from, std::span<std::byte> to, salvage_log& log) {
     layout::block_store_geometry g;
     require_geometry(from, layout::read_block_store_geometry(from.spec().geometry, to.size(), g));
-    if (g.writer_slots != 0)
-        throw error(errc::unsupported, from.uri(),
-                    "stores of many writers are not repaired; read what can be read and put it into a new one");
+    const bool many = g.writer_slots != 0;
+    if (many != (from.spec().policy == writers::many) ||
+        many != (from.spec().container_version == layout::block_store_many_version))
+        require_geometry(from, "policy, version and writer slots contradict each other");
     std::ranges::copy(from.body(), to.begin());
     block_mender store(detail::block_view<std::byte>(to, g), log);
     store.run();

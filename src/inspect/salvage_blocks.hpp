@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "holdfast/block_store.hpp"
+#include "holdfast/block_store/many_view.hpp"
 #include "inspect/salvage_log.hpp"
 
 namespace holdfast::inspect {
@@ -27,6 +28,16 @@ class block_mender {
 
  private:
     enum class found : std::uint8_t { sound, mended, damaged };
+    void settle_one();
+    void settle_many();
+    /// Whether a writer of this store can have given the handle out.
+    [[nodiscard]] bool is_ours(std::uint64_t handle) const {
+        return view_.is_handle(handle) && slots_.slot_of(handle) < serials_.size();
+    }
+    /// The last serial that its writer has given out. Requires: is_ours(handle).
+    [[nodiscard]] std::uint64_t& last_serial(std::uint64_t handle) {
+        return serials_[static_cast<std::size_t>(slots_.slot_of(handle))];
+    }
     [[nodiscard]] bool is_head(std::uint64_t unit) const {
         const std::uint64_t word = view_.word(unit);
         return view_.is_handle(word) && view_.index_of(word) == unit;
@@ -43,9 +54,10 @@ class block_mender {
     }
 
     detail::block_view<std::byte> view_;
+    detail::block_slots<std::byte> slots_;
     salvage_log& log_;
-    std::uint64_t serial_ = 0;
-    std::uint64_t values_ = 0;  // that the counts say there are
+    std::vector<std::uint64_t> serials_;  // the last of each writer; of one writer one
+    std::uint64_t values_ = 0;            // that the counts say there are
     bool counted_ = false;
     std::uint64_t budget_;  // units that runs of damaged values may still lead over
 };

@@ -196,6 +196,34 @@ class Repair(CommandLine):
         self.assertEqual(self.owner("blocks", blocks, 8192)("get", handle), "a value")
         self.assertEqual(self.lines("tail", queue, "--consume", "--now")[-1], "message 9")
 
+    def test_a_block_store_of_many_writers_is_saved_and_repaired_as_one(self):
+        name, copy, saved = self.name("b"), self.name("copy"), str(self.folder / "saved")
+        first, second = (self.owner("shared_blocks", name, 8192) for _ in range(2))
+        handles = {first("put", "one"): "one", second("put", "two"): "two", first("put", "three"): "three"}
+        gone = second("put", "four")
+        self.assertEqual(first("free", gone), "ok")
+        self.assertEqual(second("claim", 500), "ok")
+        second.kill()
+        self.expect(OK, "verify", name)
+        self.assertEqual(self.objects("save", name, saved)[0]["items"], 3)
+        self.expect(REFUSED, "repair", name)
+        first.kill()
+        journals = HEADER + 8192
+        self.damage(name, journals + 64 + 16)           # a count of the first writer's
+        self.damage(name, journals + 256 + 8, b"\x01")  # the second one's claim
+        self.expect(NEGATIVE, "verify", name)
+        self.assertIn("damaged", self.expect(UNUSABLE, "save", name, str(self.folder / "none")).stderr)
+        self.assertEqual(self.repair(OK, name)["kept"], 3)
+        self.assertEqual(self.objects("restore", saved, copy)[0]["items"], 3)
+        for each in (name, copy):
+            self.expect(OK, "verify", each)
+            owners = [self.owner("shared_blocks", each, 8192) for _ in range(2)]
+            for handle, text in handles.items():
+                self.assertEqual(owners[1]("get", handle), text)
+            fresh = {owner("put", "new") for owner in owners for _ in range(3)}
+            self.assertFalse(fresh & {*handles, gone})
+            self.assertEqual(owners[0]("get", gone), "stale")
+
     def size_of(self, uri):
         return json.loads(self.expect(OK, "stat", uri, "--json").stdout)["bytes"]
 

@@ -285,6 +285,22 @@ TEST_F(ManyBlocksDamaged, AClaimThatNoJournalNamesIsFound) {
     EXPECT_NE(damage(), "");
 }
 
+// Slots need not be a power of two: then handles can be made up that name none.
+TEST(ManyBlocksOfThreeSlots, AWordThatNamesNoneOfThemIsFound) {
+    block_bench bench(20, 64, 3);
+    writer_roll roll;
+    many_block_writer writer = block_writer_of(bench.view(), roll, 0);
+    const u64 kept = put(writer, {1, 10}).handle;
+    const holdfast::detail::block_slots slots(bench.view());
+    for (const u64 slot : {u64{2}, u64{3}}) {
+        const u64 unit = bench.view().index_of(kept) + 1;
+        const u64 handle = bench.view().handle(unit, slots.serial(slot, 1));
+        holdfast::detail::store_release<u64>(bench.view().word_at(unit), slots.dropped(handle));
+        EXPECT_EQ(damage_of(bench.view().as_const()).empty(), slot < 3) << "a freed value";
+        holdfast::detail::store_release<u64>(bench.view().word_at(unit), 0);
+    }
+}
+
 TEST_F(ManyBlocksDamaged, NumbersGoOnBehindThoseOfADamagedJournal) {
     const holdfast::detail::block_slots slots(bench_.view());
     std::set<u64> seen;

@@ -7,14 +7,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "holdfast/block_store.hpp"
 #include "holdfast/block_store/many.hpp"
 #include "inspect/description.hpp"
 #include "inspect/processes.hpp"
-#include "inspect/saver.hpp"
 #include "inspect/verification.hpp"
 #include "support/segment_tools.hpp"
 
@@ -95,7 +93,6 @@ TEST(InspectBlockStoreOfMany, IsDescribedAndVerifiedWithItsWriters) {
     EXPECT_NE(text.find("\"writers\":\"many\""), std::string::npos) << text;
     EXPECT_NE(text.find("\"writer_slots\":16"), std::string::npos) << text;
     EXPECT_TRUE(verify(name.uri()).findings.empty());
-    EXPECT_EQ(test::refusal_of([&] { (void)save(name.uri(), [](std::string_view) {}); }), errc::unsupported);
     usage who = usage_of(name.uri());
     EXPECT_EQ(who.writer_slots, 16U);
     ASSERT_EQ(who.writers.size(), 2U);

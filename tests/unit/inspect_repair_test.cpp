@@ -578,17 +578,73 @@ TEST_F(Repair, ATableOfManyWritersIsWrittenByManyAfterIt) {
     EXPECT_EQ(*refused, errc::writer_alive);
 }
 
-TEST_F(Repair, ABlockStoreOfManyWritersIsRefused) {
-    (void)basic_block_store<writers::many>::create(uri(), {.bytes = 10'000}).allocate(std::vector<std::byte>(100));
+using many_blocks = basic_block_store<writers::many>;
+
+/// Three writers that put and free each other's values, and one killed with a claim. Returns: all handles there were.
+[[nodiscard]] std::vector<u64> put_as_many(const std::string& name, seeded_random& random) {
+    std::vector<u64> handles;
+    std::vector<many_blocks> writers;
+    writers.push_back(many_blocks::create(name, {.bytes = 64 << 10, .unit_bytes = 64, .writer_slots = 5}));
+    for (int i = 0; i < 2; ++i) writers.push_back(many_blocks::attach(name));
+    const auto put = [&](u64 n, u64 most) {
+        const std::string text(random.below(most), static_cast<char>(n));
+        handles.push_back(writers[n % 3].allocate(span_of(text)).handle);
+    };
+    for (u64 n = 0; n < 200; ++n) put(n, 300);
+    for (u64 n = 0; n < 200; n += 3) (void)writers[(n + 1) % 3].free(handles[n]);
+    child_process dies([&] {
+        auto mine = many_blocks::attach(name);
+        (void)mine.prepare(1000);
+        ::raise(SIGKILL);
+    });
+    (void)dies.wait();
+    for (u64 n = 0; n < 40; ++n) put(n, 500);
+    return handles;
+}
+
+[[nodiscard]] items values_of(const std::string& name, const std::vector<u64>& handles) {
+    const auto store = block_store_reader::attach(name);
+    items all;
+    std::vector<std::byte> value;
+    for (const u64 handle : handles)
+        if (store.read(handle, value)) all.push_back(std::to_string(handle) + "=" + text_of(value));
+    return all;
+}
+
+TEST_F(Repair, ABlockStoreOfManyWritersKeepsValuesUnderTheirHandles) {
+    const std::vector<u64> handles = put_as_many(uri(), random_);
+    attack({[&](const std::string& name) { return values_of(name, handles); },
+            [](const damaged_range& d) { return limit(d, d.length <= 1 ? 1 : 3); }},
+           200);
+}
+
+// Whatever stands in journals, the values are under their own checksums; and the repaired store has its writer slots.
+TEST_F(Repair, ABlockStoreOfManyWritersIsWrittenByManyAfterIt) {
+    const std::vector<u64> handles = put_as_many(uri(), random_);
     remember();
-    bytes image = data();
-    image[header_bytes + 5] = 1;  // the one writer's selector, which nobody reads here
-    image[3000] = 1;              // a reserved byte of the header
-    put_back(image);
-    const auto refused = refusal_of([&] { (void)inspect::repair(uri(), {}); });
-    ASSERT_TRUE(refused);
-    EXPECT_EQ(*refused, errc::unsupported);
-    EXPECT_EQ(content_of(folder.file("s")), image);
+    const items before = values_of(uri(), handles);
+    const auto g = block_store_reader::attach(uri()).geometry();
+    const std::size_t from = header_bytes + g.journals_offset(), to = header_bytes + g.units_offset();
+    for (u64 round = 0; round < 8; ++round) {
+        bytes image = data();
+        for (std::size_t at = from; at < to; ++at) image[at] = round == 0 ? '\xff' : static_cast<char>(random_());
+        const auto report = repaired(image, "journals");
+        ASSERT_TRUE(report && !report->intact);
+        EXPECT_EQ(report->kept, before.size());
+        EXPECT_EQ(values_of(uri(), handles), before);
+    }
+    std::vector<many_blocks> writers;
+    for (int i = 0; i < 5; ++i) writers.push_back(many_blocks::attach(uri()));
+    for (many_blocks& each : writers) {
+        EXPECT_FALSE(each.recovery().counts_rebuilt);
+        const block_result made = each.allocate(span_of("new"));
+        EXPECT_TRUE(made);
+        EXPECT_FALSE(std::ranges::count(handles, made.handle));
+    }
+    EXPECT_EQ(writers[0].usage().values, before.size() + 5);
+    EXPECT_EQ(values_of(uri(), handles), before);
+    // Beside living writers nothing is repaired.
+    EXPECT_EQ(refusal_of([&] { (void)inspect::repair(uri(), {}); }), errc::writer_alive);
 }
 
 // What only a checksum that they share speaks against goes over when it is asked for, and is counted as such.

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstring>
 #include <deque>
 #include <fstream>
@@ -16,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "holdfast/block_store.hpp"
+#include "holdfast/block_store/many.hpp"
 #include "holdfast/broadcast.hpp"
 #include "holdfast/metrics/counter_set.hpp"
 #include "holdfast/metrics/latency_histogram.hpp"
@@ -59,6 +60,8 @@ class SaveKinds : public segment_test {
     unique_directory folder{"save-kinds"};
     mutable inspect::save_report last;
 };
+
+using many_blocks = basic_block_store<writers::many>;
 
 /// The file with other contents, under checksums that fit.
 [[nodiscard]] std::string resealed(const std::string& path,
@@ -253,6 +256,10 @@ TEST_F(SaveKinds, EmptyOnesComeBackEmpty) {
         expect_intact(std::string(name) + "2");
     }
     EXPECT_TRUE(block_store::attach(uri("b2")).allocate(bytes_of("x")));
+    (void)many_blocks::create(uri("m"), {.bytes = 100'000, .writer_slots = 3});
+    EXPECT_EQ(restore(save("m"), "m2").items, 0U);
+    expect_intact("m2");
+    EXPECT_TRUE(many_blocks::attach(uri("m2")).allocate(bytes_of("x")));
     EXPECT_TRUE(broadcast_writer::attach(uri("r2")).publish(bytes_of("x")));
     EXPECT_TRUE(queue_producer::attach(uri("q2")).try_push(bytes_of("x")));
 }
@@ -344,6 +351,149 @@ TEST_F(SaveKinds, MetricsComeBack) {
 }
 
 // Whatever the writer does meanwhile: the copy is sound, its values whole, its messages a stretch without a gap.
+// Three writers, one of which dies with a claim; a copy knows of each which handles it has given out.
+TEST_F(SaveKinds, BlocksOfManyWritersComeBackUnderTheirHandlesToMany) {
+    const auto make = [&] {
+        return many_blocks::create(uri(), {.bytes = 40'000, .unit_bytes = 64, .writer_slots = 5});
+    };
+    std::map<u64, std::string> values;
+    std::vector<u64> gone;  // handles that name nothing
+    {
+        std::vector<many_blocks> writers;
+        writers.push_back(make());
+        for (int i = 0; i < 2; ++i) writers.push_back(many_blocks::attach(uri()));
+        child_process dies([&] {
+            auto mine = many_blocks::attach(uri());
+            (void)mine.prepare(300);
+            ::raise(SIGKILL);
+        });
+        (void)dies.wait();
+        std::mt19937_64 random(4);
+        for (int i = 0; i < 600; ++i) {
+            const std::string text(random() % 500, static_cast<char>('a' + i % 26));
+            const block_result made = writers[random() % 3].allocate(bytes_of(text));
+            if (made) values[made.handle] = text;
+            if (made && random() % 3 != 0) continue;
+            const auto victim = std::next(values.begin(), static_cast<std::ptrdiff_t>(random() % values.size()));
+            ASSERT_EQ(writers[random() % 3].free(victim->first), outcome::ok);
+            gone.push_back(victim->first);
+            values.erase(victim);
+        }
+        ASSERT_EQ(writers[1].prepare(200), outcome::ok);  // a claim is not in the file, but its handle may be known
+        gone.push_back(writers[1].pending());
+        EXPECT_EQ(restore(save()).items, values.size());
+    }
+    const std::string text = save();
+    EXPECT_EQ(restore(text, "again").items, values.size());
+    for (const char* name : {"copy", "again"}) {
+        expect_intact(name);
+        std::vector<many_blocks> writers;
+        for (int i = 0; i < 5; ++i) writers.push_back(many_blocks::attach(uri(name)));
+        EXPECT_EQ(refusal_of([&] { (void)many_blocks::attach(uri(name)); }), errc::writer_alive);
+        std::vector<std::byte> value;
+        for (const auto& [handle, expected] : values) {
+            ASSERT_TRUE(writers[0].read(handle, value));
+            ASSERT_EQ(text_of(value), expected);
+        }
+        EXPECT_EQ(writers[0].usage().values, values.size());
+        EXPECT_EQ(writers[0].usage().units_used, many_blocks::attach(uri()).usage().units_used);
+        for (bool more = true; more;) {  // every writer fills up what is free
+            more = false;
+            for (many_blocks& each : writers) {
+                const block_result made = each.allocate(bytes_of("new"));
+                more = more || made;
+                EXPECT_FALSE(values.contains(made.handle));
+            }
+        }
+        EXPECT_EQ(writers[0].usage().units_free(), 0U);
+        for (const u64 handle : gone) EXPECT_EQ(writers[0].read(handle, value).status, outcome::stale);
+        for (const auto& [handle, expected] : values) ASSERT_EQ(writers[4].free(handle), outcome::ok);
+        expect_intact(name);
+    }
+    attack(text);
+}
+
+// The numbers of each slot go round by themselves: then values that stand have greater ones than its last.
+TEST_F(SaveKinds, WhatManyWritersFreedStaysStaleAlsoWhenNumbersWentRound) {
+    (void)many_blocks::create(uri(), {.bytes = 10'000, .writer_slots = 3});
+    std::ofstream(folder.file("empty"), std::ios::binary | std::ios::trunc) << save();
+    const auto shape = block_store_reader::attach(uri());
+    const detail::block_view<const std::byte> view(shape.segment().bytes(), shape.geometry());
+    const detail::block_slots slots(view);
+    (void)restore(resealed(folder.file("empty"),
+                           [&](std::vector<std::byte>& contents) {
+                               const u64 old = slots.serial(1, slots.number_max() - 2);
+                               std::memcpy(contents.data() + 8, &old, 8);
+                           }),
+                  "old");
+    std::vector<u64> freed;
+    {
+        auto first = many_blocks::attach(uri("old")), second = many_blocks::attach(uri("old"));
+        ASSERT_EQ(second.writer_slot(), 1U);
+        const u64 stays = second.allocate(bytes_of("stays")).handle;
+        ASSERT_EQ(slots.number_of(view.serial_of(stays)), slots.number_max() - 1);
+        for (int i = 0; i < 10; ++i) freed.push_back(second.allocate(bytes_of("goes")).handle);
+        ASSERT_EQ(slots.number_of(view.serial_of(freed.back())), 9U);
+        for (const u64 handle : freed) ASSERT_EQ(first.free(handle), outcome::ok);
+    }
+    (void)restore(save("old"), "copy");
+    expect_intact();
+    auto first = many_blocks::attach(uri("copy")), second = many_blocks::attach(uri("copy"));
+    std::vector<std::byte> value;
+    while (second.allocate(bytes_of("new"))) {
+    }
+    EXPECT_EQ(first.usage().units_free(), 0U);
+    for (const u64 handle : freed) EXPECT_EQ(first.read(handle, value).status, outcome::stale) << handle;
+}
+
+// Whatever two writers do meanwhile: no handle that the file does not know of has a number that its copy gives out.
+TEST_F(SaveKinds, ACopyBesideManyBusyWritersGivesNoOldHandleOut) {
+    auto first = many_blocks::create(uri(), {.bytes = 20'000, .writer_slots = 2}), second = many_blocks::attach(uri());
+    const u64 stays = first.allocate(bytes_of("stays")).handle;
+    std::atomic<u64> freed[2] = {};
+    std::atomic<bool> done{false};
+    const auto work = [&](many_blocks& store, std::atomic<u64>& went) {
+        u64 kept[16] = {};
+        for (u64 i = 0; !done.load(std::memory_order_acquire); ++i) {
+            const u64 old = kept[i % 16];
+            const block_result made =
+                old != 0 && i % 3 == 0 ? store.replace(old, bytes_of("x")) : store.allocate(bytes_of("x"));
+            if (old != 0 && i % 3 != 0) (void)store.free(old);
+            went.store(old, std::memory_order_release);
+            kept[i % 16] = made.handle;
+            if (i % 64 == 0) std::this_thread::yield();
+        }
+    };
+    std::thread one([&] { work(first, freed[0]); }), two([&] { work(second, freed[1]); });
+    u64 saved = 0;
+    for (u64 round = 0; round < scaled(100); ++round) {
+        const u64 before[2] = {freed[0].load(std::memory_order_acquire), freed[1].load(std::memory_order_acquire)};
+        const std::string name = "copy" + std::to_string(round);
+        const auto refused = refusal_of([&] { (void)restore(save(), name); });
+        if (refused) {
+            EXPECT_EQ(refused->code, errc::contended) << *refused;
+            continue;
+        }
+        ++saved;
+        expect_intact(name);
+        auto copy = many_blocks::attach(uri(name));
+        const detail::block_view<const std::byte> view(copy.segment().bytes(), copy.geometry());
+        const detail::block_slots slots(view);
+        EXPECT_TRUE(copy.contains(stays));
+        const auto known = [&](u64 handle) {  // its writer's copy goes on behind it
+            const u64 slot = slots.slot_of(handle);
+            return slots.number_of(view.serial_of(handle)) <= slots.last_number(slot, slots.state(slot).record);
+        };
+        for (const u64 handle : before) EXPECT_TRUE(handle == 0 || known(handle));
+        u64 cursor = 0;
+        while (const auto handle = copy.make_reader().next_value(cursor)) EXPECT_TRUE(known(*handle));
+    }
+    EXPECT_GT(saved, 0U);
+    done.store(true, std::memory_order_release);
+    one.join();
+    two.join();
+}
+
 // Serials go round: then values that stand have greater ones than the last that was given out.
 TEST_F(SaveKinds, WhatWasFreedStaysStaleAlsoWhenSerialsWentRound) {
     (void)block_store::create(uri(), {.bytes = 10'000});
@@ -607,6 +757,27 @@ TEST_F(SaveKinds, OfAReplacementCutShortTheNewValueIsSaved) {
     const auto copy = block_store_reader::attach(uri("copy"));
     EXPECT_TRUE(copy.read(fresh, value));
     EXPECT_EQ(text_of(value), "new");
+    EXPECT_EQ(copy.read(old, value).status, outcome::stale);
+}
+
+// The same of one of many writers.
+TEST_F(SaveKinds, OfAReplacementByOneOfManyCutShortTheNewValueIsSaved) {
+    auto first = many_blocks::create(uri(), {.bytes = 10'000, .writer_slots = 2}), second = many_blocks::attach(uri());
+    const u64 old = first.allocate(bytes_of("old")).handle, other = first.allocate(bytes_of("other")).handle;
+    const u64 fresh = second.replace(old, bytes_of("new")).handle;
+    auto* const body = const_cast<std::byte*>(first.segment().bytes().data());
+    const detail::block_view<std::byte> view({body, first.segment().bytes().size()}, first.geometry());
+    const detail::block_slots slots(view);
+    const u64 selector = slots.selector(1) - 1;  // begun
+    std::memcpy(slots.selector_at(1), &selector, 8);
+    std::memcpy(view.word_at(view.index_of(old)), &old, 8);
+    EXPECT_EQ(restore(save()).items, 2U);
+    expect_intact();
+    std::vector<std::byte> value;
+    const auto copy = block_store_reader::attach(uri("copy"));
+    EXPECT_TRUE(copy.read(fresh, value));
+    EXPECT_EQ(text_of(value), "new");
+    EXPECT_TRUE(copy.contains(other));
     EXPECT_EQ(copy.read(old, value).status, outcome::stale);
 }
 

@@ -99,9 +99,7 @@ inline block_counts recover_slot(const block_slots<std::byte>& slots, std::uint6
         s = slots.look(slot);
     }
     const std::uint64_t claim = slots.claimed(slot);
-    const std::uint64_t given = slots.later(claim == 0 ? 0 : slots.number_of(view.serial_of(claim)),
-                                            slots.number_of(s.record.word[block_record::serial]));
-    block_counts counts{s.operation(), s.units(), s.values(), slots.serial(slot, given),
+    block_counts counts{s.operation(), s.units(), s.values(), slots.serial(slot, slots.last_number(slot, s.record)),
                         s.record.word[block_record::flags]};
     if (s.selector != 0 && !s.is_complete()) {
         if (s.is_done())

@@ -130,6 +130,12 @@ class block_slots {
         const auto handle = load_acquire<std::uint64_t>(claim_at(slot));
         return view_.is_handle(handle) && slot_of(handle) == slot ? handle : 0;
     }
+    /// The last number that the slot has given out, given a record of it: 0 = none. A claim is named in `claim` before
+    /// anything carries it, every other number stands in the record.
+    [[nodiscard]] std::uint64_t last_number(std::uint64_t slot, const block_record& record) const noexcept {
+        const std::uint64_t claim = claimed(slot);
+        return later(claim == 0 ? 0 : number_of(view_.serial_of(claim)), number_of(record.word[block_record::serial]));
+    }
     /// Whether the first unit carries that claim. Requires: `handle` is one.
     [[nodiscard]] bool is_open(std::uint64_t handle) const noexcept {
         return view_.word(view_.index_of(handle)) == claim_of(handle);

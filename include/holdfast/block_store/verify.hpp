@@ -112,20 +112,21 @@ class block_store_verifier {
     }
 
     /// Whether a writer stores such a word for that unit: none, a handle of its own that stands or was freed, or that
-    /// of another value.
+    /// of another value. Of many writers it names one of them, and may be a claim.
     [[nodiscard]] bool is_sane(std::uint64_t word, std::uint64_t unit) const noexcept {
-        if (word == 0 || view_.is_handle(word)) return true;
+        if (word == 0) return true;
+        const bool many = view_.geometry().writer_slots != 0;
+        if (many && block_slots(view_).slot_of(word) >= view_.geometry().writer_slots) return false;
+        if (view_.is_handle(word)) return true;
         if (view_.index_of(word) != unit) return false;
-        return view_.is_handle(word | layout::block_live_bit) ||
-               (view_.geometry().writer_slots != 0 && is_sane_claim(word, unit));
+        return view_.is_handle(word | layout::block_live_bit) || (many && is_sane_claim(word, unit));
     }
-    /// Many writers: whether it is a claim that the journal of its slot names (many_write.hpp, M3), or that went
-    /// meanwhile.
+    /// Whether it is a claim that the journal of its slot names (many_write.hpp, M3), or that went meanwhile. Requires:
+    /// the slot is one.
     [[nodiscard]] bool is_sane_claim(std::uint64_t word, std::uint64_t unit) const noexcept {
         const block_slots slots(view_);
         if (!slots.is_claim(word)) return false;
         const std::uint64_t handle = slots.claim_of(word), slot = slots.slot_of(word);
-        if (slot >= slots.slots()) return false;
         if (slots.claimed(slot) == handle) return true;
         const block_state s = slots.state(slot);
         if (!s.undisturbed || !s.sound) return true;  // it is busy, or damaged, which is said elsewhere
