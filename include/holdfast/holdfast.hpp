@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// holdfast.hpp - the whole core: every container and metric, the segment beneath them, and the errors.
+// holdfast.hpp - the whole core: every container and metric, the executor, the segment beneath them, and the errors.
 #pragma once
 
 #include "holdfast/array.hpp"
@@ -7,6 +7,9 @@
 #include "holdfast/block_store.hpp"
 #include "holdfast/broadcast.hpp"
 #include "holdfast/error.hpp"
+#include "holdfast/executor/keyed_executor.hpp"
+#include "holdfast/executor/strand.hpp"
+#include "holdfast/executor/thread_pool.hpp"
 #include "holdfast/hash_map.hpp"
 #include "holdfast/hash_table.hpp"
 #include "holdfast/hash_table/dynamic.hpp"

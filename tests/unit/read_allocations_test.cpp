@@ -17,6 +17,9 @@
 #include "holdfast/array.hpp"
 #include "holdfast/block_store.hpp"
 #include "holdfast/broadcast.hpp"
+#include "holdfast/executor/keyed_executor.hpp"
+#include "holdfast/executor/strand.hpp"
+#include "holdfast/executor/thread_pool.hpp"
 #include "holdfast/hash_map.hpp"
 #include "holdfast/hash_table.hpp"
 #include "holdfast/perf_test/count_allocations.hpp"
@@ -202,6 +205,29 @@ TEST(ReadAllocations, ASortedIndexIsReadWithoutAny) {
                   EXPECT_EQ(reader.find_many(keys, found).found, 3U);
               }),
               0U);
+}
+
+// Nodes, strands and the table are there after the first round; a task of 48 bytes brings nothing of its own.
+TEST(ReadAllocations, NoneOfATaskOnceItsNodesAreThere) {
+    executor::thread_pool pool({.workers = 0});
+    executor::strand order(pool, {.waiting_max = 1000});
+    executor::keyed_executor<u64> keys(pool);
+    u64 sum = 0;
+    const auto round = [&] {
+        for (u64 i = 0; i < 500; ++i) {
+            const auto task = [&sum, a = i, b = i, c = i, d = i, e = i] { sum += a + b + c + d + e; };
+            static_assert(sizeof task == 48 && executor::task_fits<decltype(task)>);
+            EXPECT_EQ(order.try_post(task), executor::post_status::posted);
+            keys.post(i % 100, task);
+            pool.post(task);
+        }
+        pool.run();
+    };
+    round();
+    EXPECT_EQ(allocations_of(round), 0U);
+    EXPECT_EQ(sum, 2 * 3 * 5 * u64{499 * 500 / 2});
+    const auto large = [&sum, room = std::array<u64, 6>{}] { sum += room[0]; };
+    EXPECT_EQ(allocations_of([&] { pool.post(large); }), 1U);
 }
 
 }  // namespace
