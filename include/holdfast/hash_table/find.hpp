@@ -71,24 +71,16 @@ class hash_table_finder {
         const std::uint32_t version = version_of(line);  // R2
         return {match_tags<Match>(line, h.tag(), view_.vectors), version};
     }
-    /// The rest of a search after that look, at any time. Nearly every key is the first of its tag there, or nowhere;
-    /// all other ways are out of line.
+    /// The rest of a search after that look, at any time.
     [[gnu::always_inline]] std::uint64_t find_from(sighting seen, hash_parts h, std::uint64_t home,
                                                    const std::byte* key, std::byte* value) const noexcept {
-        const std::byte* line = view_.line(home);
-        if (seen.places == 0) {
-            if (counter_of(line, h.group()) == 0) return no_slot;
-            return find_in_pairs(h, home, key, value);
+        std::uint64_t slot = no_slot;
+        switch (conclude(seen, h, home, key, value, slot)) {
+            case glance::hit: return slot;
+            case glance::miss: return no_slot;
+            case glance::unsure: break;
         }
-        const std::uint64_t slot = home * layout::tags_per_line + static_cast<unsigned>(std::countr_zero(seen.places));
-        const std::byte* node = view_.nodes + slot * view_.node_bytes;
-        if (!equal_words(node, key, view_.node.key_bytes())) [[unlikely]]
-            return find_everywhere(h, home, key, value);
-        if (value != nullptr) copy_from_words(value, node, view_.value_at(), view_.node.value_bytes());
-        // An odd version is never equal to itself without the lowest bit: it goes the long way, too.
-        if (!version_is_still(line, seen.version & ~std::uint32_t{1})) [[unlikely]]
-            return find_everywhere(h, home, key, value);
-        return slot;
+        return seen.places == 0 ? find_in_pairs(h, home, key, value) : find_everywhere(h, home, key, value);
     }
 
     /// What can be told by the home bucket alone.
@@ -105,16 +97,8 @@ class hash_table_finder {
         const hash_parts h = view_.hash(key);
         view_.prefetch_preferred(h);
         const std::uint64_t home = h.home(view_.buckets);
-        const std::byte* line = view_.line(home);
-        const sighting seen = look(h, home);
-        if (seen.places == 0) return counter_of(line, h.group()) == 0 ? glance::miss : glance::unsure;
-        const std::uint64_t slot = home * layout::tags_per_line + static_cast<unsigned>(std::countr_zero(seen.places));
-        const std::byte* node = view_.nodes + slot * view_.node_bytes;
-        if (!equal_words(node, key, view_.node.key_bytes())) [[unlikely]]
-            return glance::unsure;
-        if (value != nullptr) copy_from_words(value, node, view_.value_at(), view_.node.value_bytes());
-        // An odd version is never equal to itself without the lowest bit.
-        return version_is_still(line, seen.version & ~std::uint32_t{1}) ? glance::hit : glance::unsure;
+        std::uint64_t slot = no_slot;
+        return conclude(look(h, home), h, home, key, value, slot);
     }
 
     /// For values of one word that tell by themselves whose they are: that of the first entry with the key's tag in its
@@ -188,6 +172,22 @@ class hash_table_finder {
 
  private:
     enum class copied { yes, again, corrupt };
+
+    /// What a look at the home bucket tells. Nearly every key is the first of its tag there, or nowhere; all other ways
+    /// are out of line. hit: `slot` is the entry's, and `value` a copy of its value.
+    [[nodiscard, gnu::always_inline]] glance conclude(sighting seen, hash_parts h, std::uint64_t home,
+                                                      const std::byte* key, std::byte* value,
+                                                      std::uint64_t& slot) const noexcept {
+        const std::byte* line = view_.line(home);
+        if (seen.places == 0) return counter_of(line, h.group()) == 0 ? glance::miss : glance::unsure;
+        slot = home * layout::tags_per_line + static_cast<unsigned>(std::countr_zero(seen.places));
+        const std::byte* node = view_.nodes + slot * view_.node_bytes;
+        if (!equal_words(node, key, view_.node.key_bytes())) [[unlikely]]
+            return glance::unsure;
+        if (value != nullptr) copy_from_words(value, node, view_.value_at(), view_.node.value_bytes());
+        // An odd version is never equal to itself without the lowest bit.
+        return version_is_still(line, seen.version & ~std::uint32_t{1}) ? glance::hit : glance::unsure;
+    }
 
     /// The sum of what each writer counts.
     [[nodiscard, gnu::noinline]] std::uint64_t size_of_many() const noexcept {
