@@ -33,14 +33,10 @@ inline void drop_claim(const block_slots<std::byte>& slots, std::uint64_t handle
     store_release<std::uint64_t>(view.word_at(view.index_of(handle)), slots.dropped(handle));
 }
 
-/// C2 and C3, or F1 and F2: writes the record that is not in force and puts it in force. Release throughout, W3.
+/// C2 and C3, or F1 and F2, in the slot's journal.
 inline void begin_operation(const block_slots<std::byte>& slots, std::uint64_t slot, std::uint64_t operation,
-                            block_record record) noexcept {
-    record.word[block_record::sum] = record.sum_as(operation);
-    std::byte* at = slots.record_at(slot, operation);
-    for (std::size_t i = 0; i < layout::block_record_words; ++i)
-        store_release<std::uint64_t>(at + 8 * i, record.word[i]);
-    store_release<std::uint64_t>(slots.selector_at(slot), 2 * operation);
+                            const block_record& record) noexcept {
+    put_in_force(slots.record_at(slot, operation), slots.selector_at(slot), operation, record);
 }
 
 /// C6, W3, release: behind all stores of the operation, and before its traces are taken away.

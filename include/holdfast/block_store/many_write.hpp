@@ -286,13 +286,7 @@ class block_many_core : private block_preparation<writers::many> {
     /// lead into units that are not its own: such a value is left alone, so that damage does not spread.
     [[nodiscard]] outcome may_take(std::uint64_t handle, std::uint64_t& units) noexcept {
         if (!reader_.contains(handle)) return outcome::stale;
-        units = 0;
-        const bool whole = view_.for_each_run(view_.index_of(handle), [&](const run& r) {
-            for (std::uint64_t i = r.first; i < r.first + r.units; ++i)
-                if (view_.word(i) != handle) return false;
-            units += r.units;
-            return units <= view_.units();
-        });
+        const bool whole = base::owns_its_runs(handle, view_.units(), units);
         if (!view_.still(handle)) return outcome::stale;
         if (whole) return settled(handle);
         reader_.latch(errc::corrupt);

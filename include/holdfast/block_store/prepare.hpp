@@ -142,6 +142,18 @@ class block_preparation {
     /// From the cursor to the end, then from the start to the cursor.
     [[nodiscard]] std::array<arc, 2> arcs() const noexcept { return {arc{cursor_, view_.units()}, arc{0, cursor_}}; }
 
+    /// Whether each unit that a value's runs lead to carries its handle, and there are `most` of them at most. `units`:
+    /// how many were met.
+    [[nodiscard]] bool owns_its_runs(std::uint64_t handle, std::uint64_t most, std::uint64_t& units) const noexcept {
+        units = 0;
+        return view_.for_each_run(view_.index_of(handle), [&](const run& r) {
+            for (std::uint64_t i = r.first; i < r.first + r.units; ++i)
+                if (view_.word(i) != handle) return false;
+            units += r.units;
+            return units <= most;
+        });
+    }
+
     void seal(std::uint64_t handle) noexcept {
         std::byte* head = view_.unit(runs_.front().first);
         std::uint64_t sum = block_sum_begin(handle, bytes_);

@@ -39,6 +39,16 @@ inline void retire(const block_view<std::byte>& view, std::uint64_t handle) noex
     store_release<std::uint64_t>(view.word_at(view.index_of(handle)), handle & ~layout::block_live_bit);
 }
 
+/// C2 and C3, or F1 and F2: writes the record of an operation to `at`, the place of the one that is not in force, and
+/// puts it in force. Release throughout, W3: a reader that meets a word of this record finds the selector moved on from
+/// the operation that had its place.
+inline void put_in_force(std::byte* at, std::byte* selector, std::uint64_t operation, block_record record) noexcept {
+    record.word[block_record::sum] = record.sum_as(operation);
+    for (std::size_t i = 0; i < layout::block_record_words; ++i)
+        store_release<std::uint64_t>(at + 8 * i, record.word[i]);
+    store_release<std::uint64_t>(selector, 2 * operation);
+}
+
 /// Marks an operation complete. From here on a word that says otherwise is damage. W3, release: behind all its stores.
 inline void complete(const block_view<std::byte>& view, std::uint64_t operation) noexcept {
     store_release<std::uint64_t>(view.selector_at(), 2 * operation + 1);

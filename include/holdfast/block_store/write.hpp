@@ -176,31 +176,18 @@ class block_writer_core : private block_preparation<writers::one> {
         }
     }
 
-    /// Writes the record that is not in force and puts it in force. Release throughout, W3: a reader that meets a word
-    /// of this record finds the selector moved on from the operation that had its place.
     void begin(std::uint64_t add, std::uint64_t take, std::uint64_t add_units, std::uint64_t take_units) noexcept {
-        block_record record{
+        const block_record record{
             {add, take, counts_.units, counts_.values, add_units | take_units << 32, counts_.serial, counts_.flags, 0}};
         ++counts_.operation;
-        record.word[block_record::sum] = record.sum_as(counts_.operation);
-        std::byte* at = view_.record_at(counts_.operation);
-        for (std::size_t i = 0; i < layout::block_record_words; ++i)
-            store_release<std::uint64_t>(at + 8 * i, record.word[i]);
-        store_release<std::uint64_t>(view_.selector_at(), 2 * counts_.operation);
+        put_in_force(view_.record_at(counts_.operation), view_.selector_at(), counts_.operation, record);
     }
 
     /// How many units a value has. Returns: stale, or corrupt if its runs lead into units that are not its own: such a
     /// value is left alone, so that damage does not spread.
     [[nodiscard]] outcome measure(std::uint64_t handle, std::uint64_t& units) const noexcept {
         if (!reader_.contains(handle)) return outcome::stale;
-        units = 0;
-        const bool whole = view_.for_each_run(view_.index_of(handle), [&](const run& r) {
-            for (std::uint64_t i = r.first; i < r.first + r.units; ++i)
-                if (view_.word(i) != handle) return false;
-            units += r.units;
-            return units <= counts_.units;
-        });
-        if (whole && counts_.values != 0) return outcome::ok;
+        if (owns_its_runs(handle, counts_.units, units) && counts_.values != 0) return outcome::ok;
         reader_.latch(errc::corrupt);
         return outcome::corrupt;
     }
