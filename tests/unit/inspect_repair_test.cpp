@@ -196,6 +196,15 @@ void Repair::attack(const subject& kind, u64 rounds) {
     return where.length <= 8 ? most : ~std::size_t{0};
 }
 
+[[nodiscard]] items contents_of_table(const std::string& name) {
+    items all;
+    for (const auto& entry : hash_table_reader<u64, std::array<u64, 2>>::attach(name))
+        all.push_back(std::to_string(entry.key) + "=" + std::to_string(entry.value[0]) + "," +
+                      std::to_string(entry.value[1]));
+    std::ranges::sort(all);
+    return all;
+}
+
 TEST_F(Repair, AHashTableKeepsWhatItsChecksumsVouchFor) {
     using table = hash_table<u64, std::array<u64, 2>>;
     {
@@ -203,16 +212,8 @@ TEST_F(Repair, AHashTableKeepsWhatItsChecksumsVouchFor) {
         for (u64 n = 0; n < 2500; ++n) (void)made.try_insert(n * n, {n, ~n});
         for (u64 n = 0; n < 2500; n += 7) (void)made.erase(n * n);
     }
-    const auto contents = [](const std::string& name) {
-        items all;
-        for (const auto& entry : hash_table_reader<u64, std::array<u64, 2>>::attach(name))
-            all.push_back(std::to_string(entry.key) + "=" + std::to_string(entry.value[0]) + "," +
-                          std::to_string(entry.value[1]));
-        std::ranges::sort(all);
-        return all;
-    };
     // A single byte is found and put right, wherever it lies; more cost their regions of 416 slots at worst.
-    attack({contents, [](const damaged_range& d) { return d.length <= 1 ? 0 : limit(d, 2 * 416); }}, 160);
+    attack({contents_of_table, [](const damaged_range& d) { return d.length <= 1 ? 0 : limit(d, 2 * 416); }}, 160);
 }
 
 TEST_F(Repair, AHashMapKeepsEveryEntryWhoseChecksumHolds) {
@@ -522,15 +523,6 @@ TEST_F(Repair, WhatIsSoundIsLeftAlone) {
 
 using many_table = hash_table<u64, std::array<u64, 2>, writers::many>;
 
-[[nodiscard]] items contents_of_many(const std::string& name) {
-    items all;
-    for (const auto& entry : hash_table_reader<u64, std::array<u64, 2>>::attach(name))
-        all.push_back(std::to_string(entry.key) + "=" + std::to_string(entry.value[0]) + "," +
-                      std::to_string(entry.value[1]));
-    std::ranges::sort(all);
-    return all;
-}
-
 /// Three writers that change 2500 entries, some of them killed inside an operation with their stripes held.
 void write_as_many(const std::string& name) {
     auto first = many_table::create(name, {.capacity = 3000, .writer_slots = 8});
@@ -548,14 +540,14 @@ void write_as_many(const std::string& name) {
 
 TEST_F(Repair, ATableOfManyWritersKeepsWhatItsChecksumsVouchFor) {
     write_as_many(uri());
-    attack({contents_of_many, [](const damaged_range& d) { return d.length <= 1 ? 0 : limit(d, 2 * 416); }}, 120);
+    attack({contents_of_table, [](const damaged_range& d) { return d.length <= 1 ? 0 : limit(d, 2 * 416); }}, 120);
 }
 
 // Whatever stands in journals and stripes, the entries are under other checksums; and the repaired table has its slots.
 TEST_F(Repair, ATableOfManyWritersIsWrittenByManyAfterIt) {
     write_as_many(uri());
     remember();
-    const items before = contents_of_many(uri());
+    const items before = contents_of_table(uri());
     const auto table = hash_table_reader<u64, std::array<u64, 2>>::attach(uri());
     const auto g = table.geometry();
     const std::size_t ends = header_bytes + g.digests_offset, from = header_bytes + g.journal_offset;
@@ -564,7 +556,7 @@ TEST_F(Repair, ATableOfManyWritersIsWrittenByManyAfterIt) {
         for (std::size_t at = from; at < ends; ++at) image[at] = round == 0 ? '\xff' : static_cast<char>(random_());
         const auto report = repaired(image, "journals and stripes");
         ASSERT_TRUE(report && !report->intact);
-        EXPECT_EQ(contents_of_many(uri()), before);
+        EXPECT_EQ(contents_of_table(uri()), before);
     }
     auto one = many_table::attach(uri()), two = many_table::attach(uri());
     EXPECT_EQ(one.size(), before.size());
