@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 
+#include "../command_line.hpp"
 #include "../findings.hpp"
 #include "../two_choice_hash/bucket_table.hpp"
 #include "../two_choice_hash/product_table.hpp"
@@ -213,26 +214,14 @@ void turnovers(study::findings& out, const std::vector<u64>& sizes) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-    bool check = false, quick = false;
-    std::string folder;
-    for (int i = 1; i < argc; ++i) {
-        const std::string name = argv[i];
-        if (name == "--check")
-            check = true;
-        else if (name == "--quick")
-            quick = true;
-        else if (name == "--out" && i + 1 < argc)
-            folder = argv[++i];
-        else {
-            std::fprintf(stderr, "usage: %s [--quick] [--out FOLDER] [--check]\n", argv[0]);
-            return 2;
-        }
-    }
-    const std::vector<u64> sizes = quick ? std::vector<u64>{10'000} : std::vector<u64>{10'000, 100'000, 1'000'000};
-    study::findings out(folder, "Flat buckets, and buckets in yards");
-    first_refusal(out, sizes, quick);
+    const auto chosen = study::options_of(argc, argv);
+    if (!chosen) return 2;
+    const std::vector<u64> sizes =
+        chosen->quick ? std::vector<u64>{10'000} : std::vector<u64>{10'000, 100'000, 1'000'000};
+    study::findings out(chosen->out, "Flat buckets, and buckets in yards");
+    first_refusal(out, sizes, chosen->quick);
     turnovers(out, sizes);
-    return out.finish("flat_buckets", check);
+    return out.finish("flat_buckets", chosen->check);
 } catch (const std::exception& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 2;

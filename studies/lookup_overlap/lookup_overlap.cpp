@@ -11,13 +11,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "../command_line.hpp"
 #include "../findings.hpp"
 #include "holdfast/perf_test/do_not_optimize.hpp"
 #include "holdfast/perf_test/interleaved.hpp"
@@ -27,12 +27,6 @@
 namespace {
 
 namespace perf = holdfast::perf_test;
-
-struct options {
-    double seconds = 0.3;
-    std::string out;
-    bool check = false, quick = false;
-};
 
 struct place {
     std::uint64_t entries;
@@ -93,7 +87,7 @@ perf::subject subject_of(std::string name, study::keys asked, std::function<std:
 
 class overlap_study {
  public:
-    explicit overlap_study(options chosen)
+    explicit overlap_study(study::study_options chosen)
         : options_(std::move(chosen)), found_(options_.out, "Lookups of a hash table on their way at once") {
         depths_ = options_.quick ? std::vector<std::size_t>{4, 16} : std::vector<std::size_t>{1, 2, 4, 8, 16, 32, 64};
     }
@@ -187,7 +181,7 @@ class overlap_study {
             found_.expect(best > 1, what + ": some way to overlap lookups is a gain");
     }
 
-    options options_;
+    study::study_options options_;
     std::vector<std::size_t> depths_;
     study::findings found_;
 };
@@ -195,23 +189,6 @@ class overlap_study {
 }  // namespace
 
 int main(int argc, char** argv) {
-    options chosen;
-    for (int i = 1; i < argc; ++i) {
-        const std::string name = argv[i];
-        char* end = nullptr;
-        if (name == "--check")
-            chosen.check = true;
-        else if (name == "--quick")
-            chosen.quick = true;
-        else if (name == "--out" && i + 1 < argc)
-            chosen.out = argv[++i];
-        else if (name == "--seconds" && i + 1 < argc && (chosen.seconds = std::strtod(argv[++i], &end)) > 0 &&
-                 *end == '\0' && chosen.seconds < 3600)
-            continue;
-        else {
-            std::fprintf(stderr, "usage: %s [--quick] [--seconds 0.3] [--out FOLDER] [--check]\n", argv[0]);
-            return 2;
-        }
-    }
-    return overlap_study(chosen).run();
+    const auto chosen = study::options_of(argc, argv, 0.3);
+    return chosen ? overlap_study(*chosen).run() : 2;
 }

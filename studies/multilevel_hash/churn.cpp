@@ -58,7 +58,7 @@ std::vector<double> refused_by_turnover(const churned& table, double load) {
 
 }  // namespace
 
-void churn(findings& out, const level_options& chosen) {
+void churn(findings& out, const study_options& chosen) {
     const std::uint64_t places = chosen.quick ? 50'000 : 1'000'000;
     line_chart over_load{"Oldest out, newest in: inserts refused, by load",
                          "entries wanted, a place",

@@ -25,7 +25,7 @@ filled fill_until_refused(std::span<const std::uint64_t> lengths, std::uint64_t 
     return mean;
 }
 
-void usage_over_rows(findings& out, const level_options& chosen) {
+void usage_over_rows(findings& out, const study_options& chosen) {
     const std::vector<std::uint64_t> sizes =
         chosen.quick ? std::vector<std::uint64_t>{20'000} : std::vector<std::uint64_t>{10'000, 100'000, 1'000'000};
     line_chart chart{"Classic table: usage when the first insert is refused", "rows", "part of the places", {}};
@@ -58,7 +58,7 @@ void usage_over_rows(findings& out, const level_options& chosen) {
     out.chart("usage_over_rows", chart);
 }
 
-void usage_of_one_row(findings& out, const level_options& chosen) {
+void usage_of_one_row(findings& out, const study_options& chosen) {
     const std::uint64_t places = nearest_prime(chosen.quick ? 20'000 : 1'000'000);
     own_level_table own(std::span(&places, 1));
     const std::vector<std::uint64_t> keys = keys_of_trial(1, 5 * places);
@@ -87,7 +87,7 @@ void usage_of_one_row(findings& out, const level_options& chosen) {
     out.chart("one_row", chart);
 }
 
-void usage_over_ratio(findings& out, const level_options& chosen) {
+void usage_over_ratio(findings& out, const study_options& chosen) {
     const std::uint64_t places = chosen.quick ? 20'000 : 1'000'000;
     line_chart usage{"Geometric table: usage at the first refusal",
                      "ratio of a row to the one before",
@@ -125,7 +125,7 @@ void usage_over_ratio(findings& out, const level_options& chosen) {
     out.chart("depth_over_ratio", depth);
 }
 
-void first_rows(findings& out, const level_options& chosen) {
+void first_rows(findings& out, const study_options& chosen) {
     const double first = chosen.quick ? 20'000 : 1'000'000;
     constexpr double ratio = 0.6;
     const std::size_t x = all_rows(first, ratio);
@@ -156,7 +156,7 @@ void first_rows(findings& out, const level_options& chosen) {
     out.chart("first_rows", chart);
 }
 
-void effective_rows_fit(findings& out, const level_options& chosen) {
+void effective_rows_fit(findings& out, const study_options& chosen) {
     line_chart chart{"Rows worth having",
                      "rows x that bring the first row down to one",
                      "rows",

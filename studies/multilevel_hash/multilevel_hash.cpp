@@ -13,33 +13,12 @@
 #include "parts.hpp"
 
 int main(int argc, char** argv) try {
-    study::level_options chosen;
-    bool check = false, counts = true, times = true;
-    std::string folder;
-    for (int i = 1; i < argc; ++i) {
-        const std::string name = argv[i];
-        char* end = nullptr;
-        if (name == "--check")
-            check = true;
-        else if (name == "--quick")
-            chosen.quick = true;
-        else if (name == "--counts")
-            times = false;
-        else if (name == "--times")
-            counts = false;
-        else if (name == "--out" && i + 1 < argc)
-            folder = argv[++i];
-        else if (name == "--seconds" && i + 1 < argc && (chosen.seconds = std::strtod(argv[++i], &end)) > 0 &&
-                 *end == '\0' && chosen.seconds < 3600)
-            continue;
-        else {
-            std::fprintf(stderr, "usage: %s [--quick] [--counts | --times] [--seconds 1] [--out FOLDER] [--check]\n",
-                         argv[0]);
-            return 2;
-        }
-    }
-    study::findings out(folder, "Hash tables of many levels");
-    if (counts) {
+    bool only_counts = false, only_times = false;
+    const auto asked = study::options_of(argc, argv, 1.0, {{"--counts", &only_counts}, {"--times", &only_times}});
+    if (!asked) return 2;
+    const study::study_options& chosen = *asked;
+    study::findings out(chosen.out, "Hash tables of many levels");
+    if (!only_times) {
         study::usage_over_rows(out, chosen);
         study::usage_of_one_row(out, chosen);
         study::usage_over_ratio(out, chosen);
@@ -47,8 +26,8 @@ int main(int argc, char** argv) try {
         study::effective_rows_fit(out, chosen);
         study::churn(out, chosen);
     }
-    if (times) study::speed(out, chosen);
-    return out.finish("multilevel_hash", check);
+    if (!only_counts) study::speed(out, chosen);
+    return out.finish("multilevel_hash", chosen.check);
 } catch (const std::exception& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 2;

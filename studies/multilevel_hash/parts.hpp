@@ -7,16 +7,12 @@
 #include <span>
 #include <vector>
 
+#include "../command_line.hpp"
 #include "../findings.hpp"
 #include "level_table.hpp"
 #include "workload/keys.hpp"
 
 namespace study {
-
-struct level_options {
-    bool quick = false;    ///< small tables, for tests
-    double seconds = 1.0;  ///< a timed subject
-};
 
 /// Keys of a trial: trials have none in common.
 [[nodiscard]] inline std::vector<std::uint64_t> keys_of_trial(std::uint64_t trial, std::uint64_t count) {
@@ -49,14 +45,14 @@ struct filled {
 [[nodiscard]] filled fill_until_refused(std::span<const std::uint64_t> lengths, std::uint64_t trials);
 
 /// The five published figures, each with its claims.
-void usage_over_rows(findings& out, const level_options& chosen);
-void usage_of_one_row(findings& out, const level_options& chosen);
-void usage_over_ratio(findings& out, const level_options& chosen);
-void first_rows(findings& out, const level_options& chosen);
-void effective_rows_fit(findings& out, const level_options& chosen);
+void usage_over_rows(findings& out, const study_options& chosen);
+void usage_of_one_row(findings& out, const study_options& chosen);
+void usage_over_ratio(findings& out, const study_options& chosen);
+void first_rows(findings& out, const study_options& chosen);
+void effective_rows_fit(findings& out, const study_options& chosen);
 /// What was not published: entries come and go.
-void churn(findings& out, const level_options& chosen);
+void churn(findings& out, const study_options& chosen);
 /// The published rates, side by side. Timed.
-void speed(findings& out, const level_options& chosen);
+void speed(findings& out, const study_options& chosen);
 
 }  // namespace study

@@ -61,7 +61,7 @@ std::vector<perf::subject> subjects_of(const std::vector<std::uint64_t>& keys,
 
 }  // namespace
 
-void speed(findings& out, const level_options& chosen) {
+void speed(findings& out, const study_options& chosen) {
     out.where(perf::this_environment(perf::this_build()));
     std::vector<std::vector<std::string>> rows;
     for (const std::uint64_t entries :

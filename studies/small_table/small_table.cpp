@@ -18,6 +18,7 @@
 #include <memory>
 #include <random>
 
+#include "../command_line.hpp"
 #include "../page.hpp"
 #include "holdfast/perf_test/do_not_optimize.hpp"
 #include "holdfast/perf_test/interleaved.hpp"
@@ -135,13 +136,6 @@ std::vector<perf::subject> subjects_of(std::size_t size, asked kind) {
     };
 }
 
-struct options {
-    double seconds = 0.3;
-    std::string out;
-    bool check = false;
-    std::vector<std::size_t> sizes{8, 16, 32, 64, 128, published_size, 512, 1024};
-};
-
 int failures = 0;
 
 void expect(bool holds, const std::string& what) {
@@ -199,11 +193,14 @@ std::string gains(const perf::interleaved_result& found) {
     return text;
 }
 
-row_of_sizes time_kind(asked kind, const options& chosen, std::ofstream& csv, std::string& page) {
+row_of_sizes time_kind(asked kind, const study::study_options& chosen, std::ofstream& csv, std::string& page) {
+    const std::vector<std::size_t> sizes =
+        chosen.quick ? std::vector<std::size_t>{published_size}
+                     : std::vector<std::size_t>{8, 16, 32, 64, 128, published_size, 512, 1024};
     row_of_sizes found;
     std::vector<std::string> order;
     std::string told;
-    for (const std::size_t size : chosen.sizes) {
+    for (const std::size_t size : sizes) {
         const std::vector<perf::subject> subjects = subjects_of(size, kind);
         perf::interleaved_options rounds;
         rounds.seconds = chosen.seconds;
@@ -218,7 +215,7 @@ row_of_sizes time_kind(asked kind, const options& chosen, std::ofstream& csv, st
         if (size == published_size) told = gains(result);
     }
     std::vector<std::string> headings{std::string("ns a lookup by number of keys: ") + name_of(kind)};
-    for (const std::size_t size : chosen.sizes) headings.push_back(std::to_string(size));
+    for (const std::size_t size : sizes) headings.push_back(std::to_string(size));
     std::vector<std::vector<std::string>> rows;
     std::vector<study::plot::bar> bars;
     for (const std::string& name : order) {
@@ -250,24 +247,9 @@ void check(asked kind, row_of_sizes& found) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    options chosen;
-    for (int i = 1; i < argc; ++i) {
-        const std::string name = argv[i];
-        char* end = nullptr;
-        if (name == "--check")
-            chosen.check = true;
-        else if (name == "--quick")
-            chosen.sizes = {published_size};
-        else if (name == "--out" && i + 1 < argc)
-            chosen.out = argv[++i];
-        else if (name == "--seconds" && i + 1 < argc && (chosen.seconds = std::strtod(argv[++i], &end)) > 0 &&
-                 *end == '\0' && chosen.seconds < 3600)
-            continue;
-        else {
-            std::fprintf(stderr, "usage: %s [--quick] [--seconds 0.3] [--out FOLDER] [--check]\n", argv[0]);
-            return 2;
-        }
-    }
+    const auto asked_for = study::options_of(argc, argv, 0.3);
+    if (!asked_for) return 2;
+    const study::study_options& chosen = *asked_for;
     std::ofstream csv(chosen.out.empty() ? "/dev/null" : chosen.out + "/small_table.csv");
     if (!csv) {
         std::fprintf(stderr, "%s: cannot be written to\n", chosen.out.c_str());

@@ -11,6 +11,7 @@
 #include <exception>
 #include <string>
 
+#include "../command_line.hpp"
 #include "../findings.hpp"
 #include "bucket_table.hpp"
 #include "chain_table.hpp"
@@ -230,25 +231,12 @@ void buckets(study::findings& out, bool quick) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-    bool check = false, quick = false;
-    std::string folder;
-    for (int i = 1; i < argc; ++i) {
-        const std::string name = argv[i];
-        if (name == "--check")
-            check = true;
-        else if (name == "--quick")
-            quick = true;
-        else if (name == "--out" && i + 1 < argc)
-            folder = argv[++i];
-        else {
-            std::fprintf(stderr, "usage: %s [--quick] [--out FOLDER] [--check]\n", argv[0]);
-            return 2;
-        }
-    }
-    study::findings out(folder, "Two hash functions instead of one");
-    chains(out, quick);
-    buckets(out, quick);
-    return out.finish("two_choice_hash", check);
+    const auto chosen = study::options_of(argc, argv);
+    if (!chosen) return 2;
+    study::findings out(chosen->out, "Two hash functions instead of one");
+    chains(out, chosen->quick);
+    buckets(out, chosen->quick);
+    return out.finish("two_choice_hash", chosen->check);
 } catch (const std::exception& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 2;
