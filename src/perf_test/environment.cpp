@@ -228,7 +228,7 @@ std::vector<warning> warnings_of(const environment& e) {
     if (e.steal_share > 0.005)
         out.push_back(
             {"steal",
-             percent_text("the hypervisor gave %.1f %% of this machine's time to others: prefer instruction counts "
+             percent_text("the hypervisor gave %.1f %% of the time since boot to others: prefer instruction counts "
                           "(-count=callgrind) or interleaved comparison",
                           e.steal_share * 100)});
     if (e.virtualisation.find("hypervisor") != std::string::npos)
