@@ -13,16 +13,20 @@ namespace {
 
 using holdfast::test::access_listener;
 using holdfast::test::memory_listener;
+using holdfast::test::store_listener;
 
 constinit const std::byte* watched = nullptr;
 constinit std::size_t watched_bytes = 0;
-constinit access_listener* listener = nullptr;
+constinit std::size_t heard_bytes = 0;  // the same if somebody hears of loads, else none
+constinit store_listener* of_stores = nullptr;
+constinit access_listener* of_loads = nullptr;
 constinit memory_listener* memory = nullptr;
 
-[[nodiscard]] inline bool is_watched(const void* at) noexcept {
-    return static_cast<std::size_t>(reinterpret_cast<std::uintptr_t>(at) - reinterpret_cast<std::uintptr_t>(watched)) <
-           watched_bytes;
+[[nodiscard]] inline std::size_t offset_of(const void* at) noexcept {
+    return reinterpret_cast<std::uintptr_t>(at) - reinterpret_cast<std::uintptr_t>(watched);
 }
+[[nodiscard]] inline bool is_watched(const void* at) noexcept { return offset_of(at) < watched_bytes; }
+[[nodiscard]] inline bool is_heard(const void* at) noexcept { return offset_of(at) < heard_bytes; }
 
 // The longest piece of [at, at + bytes) that lies in one aligned word.
 [[nodiscard]] inline std::size_t piece_of(const std::byte* at, std::size_t bytes) noexcept {
@@ -33,15 +37,15 @@ constinit memory_listener* memory = nullptr;
 [[gnu::noinline]] void tell_store(std::byte* at, std::size_t bytes) noexcept {
     while (bytes != 0 && is_watched(at)) {
         const std::size_t piece = piece_of(at, bytes);
-        listener->before_store(at, piece);
+        of_stores->before_store(at, piece);
         at += piece;
         bytes -= piece;
     }
 }
 [[gnu::noinline]] void tell_load(const std::byte* at, std::size_t bytes) noexcept {
-    while (bytes != 0 && is_watched(at)) {
+    while (bytes != 0 && is_heard(at)) {
         const std::size_t piece = piece_of(at, bytes);
-        listener->before_load(at, piece);
+        of_loads->before_load(at, piece);
         at += piece;
         bytes -= piece;
     }
@@ -51,31 +55,43 @@ inline void on_store(void* at, std::size_t bytes) noexcept {
         tell_store(static_cast<std::byte*>(at), bytes);
 }
 inline void on_load(const void* at, std::size_t bytes) noexcept {
-    if (is_watched(at)) [[unlikely]]
+    if (is_heard(at)) [[unlikely]]
         tell_load(static_cast<const std::byte*>(at), bytes);
 }
 
-// Neither may become a call of memcpy or memset, which may be our own: hence the instruction itself.
-[[maybe_unused]] inline void step(std::byte& to, std::byte from) noexcept {
+// None may become a call of memcpy or memset, which may be our own: hence the empty assembly, and the instructions
+// themselves for what is long.
+struct [[gnu::packed, gnu::may_alias]] any_word {
+    std::uint64_t bits;
+};
+template <class T>
+inline void step(T& to, const T& from) noexcept {
     to = from;
     asm volatile("" : : : "memory");
 }
 inline void move_up(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
 #if defined(__x86_64__)
-    asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
-#else
-    for (std::size_t i = 0; i < bytes; ++i) step(to[i], from[i]);
+    if (bytes > 256) {
+        asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+        return;
+    }
 #endif
+    for (; bytes >= sizeof(any_word); to += sizeof(any_word), from += sizeof(any_word), bytes -= sizeof(any_word))
+        step(*reinterpret_cast<any_word*>(to), *reinterpret_cast<const any_word*>(from));
+    for (; bytes != 0; ++to, ++from, --bytes) step(*to, *from);
 }
 inline void move_down(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     while (bytes-- != 0) step(to[bytes], from[bytes]);
 }
 inline void set_all(std::byte* to, int value, std::size_t bytes) noexcept {
 #if defined(__x86_64__)
-    asm volatile("rep stosb" : "+D"(to), "+c"(bytes) : "a"(value) : "memory");
-#else
-    for (std::size_t i = 0; i < bytes; ++i) step(to[i], static_cast<std::byte>(value));
+    if (bytes > 64) {
+        asm volatile("rep stosb" : "+D"(to), "+c"(bytes) : "a"(value) : "memory");
+        return;
+    }
 #endif
+    const auto byte = static_cast<std::byte>(value);
+    for (std::size_t i = 0; i < bytes; ++i) step(to[i], byte);
 }
 
 // Piece by piece, each told before it is moved.
@@ -91,7 +107,7 @@ inline void set_all(std::byte* to, int value, std::size_t bytes) noexcept {
     }
 }
 void* copy(void* to, const void* from, std::size_t bytes) noexcept {
-    if (bytes != 0 && (is_watched(to) || is_watched(from))) [[unlikely]]
+    if (bytes != 0 && (is_watched(to) || is_heard(from))) [[unlikely]]
         move_told(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
     else
         move_up(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
@@ -125,21 +141,32 @@ void* set(void* to, int value, std::size_t bytes) noexcept {
 
 namespace holdfast::test {
 
-access_watch::access_watch(std::span<std::byte> bytes, access_listener& hears, memory_listener* stands_in) noexcept {
-    memory = stands_in;
+access_watch::access_watch(std::span<std::byte> bytes, store_listener& hears) noexcept {
     watched = bytes.data();
     watched_bytes = bytes.size();
-    listener = &hears;
+    of_stores = &hears;
+}
+access_watch::access_watch(std::span<std::byte> bytes, access_listener& hears, memory_listener* stands_in) noexcept
+    : access_watch(bytes, static_cast<store_listener&>(hears)) {
+    heard_bytes = bytes.size();
+    of_loads = &hears;
+    memory = stands_in;
 }
 access_watch::~access_watch() {
     watched = nullptr;
-    watched_bytes = 0;
-    listener = nullptr;
+    watched_bytes = heard_bytes = 0;
+    of_stores = nullptr;
+    of_loads = nullptr;
     memory = nullptr;
 }
 
-access_unwatched::access_unwatched() noexcept : bytes_(watched_bytes) { watched_bytes = 0; }
-access_unwatched::~access_unwatched() { watched_bytes = bytes_; }
+access_unwatched::access_unwatched() noexcept : bytes_(watched_bytes), heard_bytes_(heard_bytes) {
+    watched_bytes = heard_bytes = 0;
+}
+access_unwatched::~access_unwatched() {
+    watched_bytes = bytes_;
+    heard_bytes = heard_bytes_;
+}
 
 }  // namespace holdfast::test
 

@@ -20,11 +20,18 @@
 
 namespace holdfast::test {
 
-/// Hears of accesses to the watched bytes. Called by the code that accesses them: must not throw.
-class access_listener {
+/// Hears of stores to the watched bytes. Called by the code that makes them: must not throw.
+class store_listener {
  public:
     /// `bytes` is 1 to 8, within one aligned word. A compare-and-swap that fails is reported as a store, too.
     virtual void before_store(std::byte* at, std::size_t bytes) noexcept = 0;
+
+ protected:
+    ~store_listener() = default;
+};
+/// And of loads.
+class access_listener : public store_listener {
+ public:
     virtual void before_load(const std::byte* at, std::size_t bytes) noexcept = 0;
 
  protected:
@@ -54,6 +61,7 @@ enum class memory_access : std::uint8_t { load, store, update, fence };
 /// one. Requires: no other is alive.
 class access_watch {
  public:
+    access_watch(std::span<std::byte> bytes, store_listener& listener) noexcept;
     access_watch(std::span<std::byte> bytes, access_listener& listener, memory_listener* memory = nullptr) noexcept;
     access_watch(const access_watch&) = delete;
     access_watch& operator=(const access_watch&) = delete;
@@ -69,7 +77,7 @@ class access_unwatched {
     ~access_unwatched();
 
  private:
-    std::size_t bytes_;
+    std::size_t bytes_, heard_bytes_;
 };
 
 }  // namespace holdfast::test

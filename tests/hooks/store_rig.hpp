@@ -52,7 +52,7 @@ struct store_rig_options {
     std::uint64_t third_death = 8;
 };
 
-class store_rig final : access_listener {
+class store_rig final : store_listener {
  public:
     /// Requires: image 8-byte aligned, and outlives this.
     store_rig(std::span<std::byte> image, std::uint64_t seed, store_rig_options options, store_report& report)
@@ -159,7 +159,6 @@ class store_rig final : access_listener {
         std::size_t former_looked_;
     };
 
-    void before_load(const std::byte*, std::size_t) noexcept override {}
     void before_store(std::byte* at, std::size_t bytes) noexcept override {
         if (mode_ == mode::off) return;
         if (mode_ == mode::looking) fail("a look stored to the image");

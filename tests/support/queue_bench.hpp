@@ -57,10 +57,7 @@ class queue_bench {
 
 /// A message of `bytes` bytes, all derived from `seed`.
 [[nodiscard]] inline std::vector<std::byte> message_of(std::uint64_t seed, std::size_t bytes) {
-    std::vector<std::byte> message(bytes);
-    for (std::size_t i = 0; i < bytes; ++i)
-        message[i] = static_cast<std::byte>(random_at(seed, 7, i / 8) >> (8 * (i % 8)));
-    return message;
+    return random_bytes(seed, 7, bytes);
 }
 [[nodiscard]] inline std::uint16_t type_of(std::uint64_t seed) { return static_cast<std::uint16_t>(seed * 40503U); }
 

@@ -8,10 +8,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <random>
 #include <string>
+#include <vector>
 
 namespace holdfast::test {
 
@@ -65,6 +69,16 @@ class seeded_random {
         x ^= x >> 31;
     }
     return x;
+}
+
+/// `bytes` bytes, word after word of that stream.
+[[nodiscard]] inline std::vector<std::byte> random_bytes(std::uint64_t seed, std::uint64_t stream, std::size_t bytes) {
+    std::vector<std::byte> out(bytes);
+    for (std::size_t at = 0; at < bytes; at += 8) {
+        const std::uint64_t word = random_at(seed, stream, at / 8);
+        std::memcpy(out.data() + at, &word, std::min<std::size_t>(bytes - at, 8));
+    }
+    return out;
 }
 
 }  // namespace holdfast::test

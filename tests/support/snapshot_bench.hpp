@@ -58,12 +58,7 @@ class snapshot_bench {
 
 /// An object of `bytes` bytes, all words derived from `seed`: any mix of two of them is recognised.
 [[nodiscard]] inline std::vector<std::byte> whole_object(std::uint64_t seed, std::size_t bytes) {
-    std::vector<std::byte> object(bytes);
-    for (std::size_t i = 0; i < bytes; ++i) {
-        const std::uint64_t word = random_at(seed, 1, i / 8);
-        object[i] = static_cast<std::byte>(word >> (8 * (i % 8)));
-    }
-    return object;
+    return random_bytes(seed, 1, bytes);
 }
 
 /// Whether the bytes are whole_object(seed, bytes.size()).
