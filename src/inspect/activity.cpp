@@ -172,6 +172,7 @@ void activity_watch::look_at(activity& into, const std::string& name) {
         add_readers(into, of.at);
     } catch (const error&) {  // NAME.peers is not ours to open, or not there
     }
+    require_whole(*of.at);
 }
 
 std::vector<activity> activity_watch::look() {
@@ -183,7 +184,9 @@ std::vector<activity> activity_watch::look() {
         seen.what = describe(name);
         try {
             look_at(seen, name);
-        } catch (const error&) {  // the description says what is wrong
+        } catch (const error& failure) {  // what was read so far may be zeros behind a cut
+            if (!seen.what.problem) seen.what.problem = problem_of(failure);
+            seen = {.what = std::move(seen.what), .operations = {}, .per_second = {}, .readers = {}};
             segments_.erase(name);
         }
     }

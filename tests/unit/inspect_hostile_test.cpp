@@ -24,6 +24,7 @@
 #include "holdfast/metrics/latency_histogram.hpp"
 #include "holdfast/queue.hpp"
 #include "holdfast/snapshot.hpp"
+#include "inspect/activity.hpp"
 #include "inspect/attach.hpp"
 #include "inspect/description.hpp"
 #include "inspect/dumper.hpp"
@@ -340,6 +341,12 @@ TEST_P(InspectHostile, CutOffFilesAreDamageNotSignals) {
     }
 }
 
+activity look_at(activity_watch& watch, const std::string& uri) {
+    for (const activity& seen : watch.look())
+        if (seen.what.uri == uri) return seen;
+    return {};
+}
+
 // Cut after it was attached to, inside the page that the file now ends in: no signal is raised, zeros are read.
 TEST_P(InspectHostile, FilesCutInsideTheirLastPageUnderAReaderAreDamage) {
     const image_file file(name_.path());
@@ -352,6 +359,14 @@ TEST_P(InspectHostile, FilesCutInsideTheirLastPageUnderAReaderAreDamage) {
         cut();
         EXPECT_FALSE(verify(held).intact()) << lost;
         EXPECT_THROW((void)save(held, [](std::string_view) {}), error) << lost;
+        file.restore();
+        activity_watch watch;
+        EXPECT_FALSE(look_at(watch, name_.uri()).what.problem) << lost;
+        cut();
+        const activity seen = look_at(watch, name_.uri());
+        ASSERT_TRUE(seen.what.problem) << lost;
+        EXPECT_EQ(seen.what.problem->code, errc::truncated) << lost;
+        EXPECT_FALSE(seen.operations || seen.per_second || !seen.readers.empty()) << lost << ": told of zeros";
         if (held->info().kind == container_kind::snapshot) {
             EXPECT_NE(read_object(held, text).status, lookup::found) << lost;
         } else if (held->info().kind == container_kind::hash_map) {
