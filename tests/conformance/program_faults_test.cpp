@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "holdfast/block_store/many.hpp"
 #include "holdfast/broadcast.hpp"
 #include "holdfast/hash_map.hpp"
 #include "holdfast/hash_map/registered_reader.hpp"
@@ -257,6 +258,22 @@ std::string fault_of_snapshot(const std::string& uri) {
                : "the snapshot is not what was saved";
 }
 
+using many_blocks = basic_block_store<writers::many>;
+void make_blocks(const std::string& uri) {
+    many_blocks one = many_blocks::create(uri, {.bytes = 8192, .unit_bytes = 64, .writer_slots = 2});
+    many_blocks other = many_blocks::attach(uri);
+    for (u64 n = 0; n < messages; ++n) require(static_cast<bool>((n % 2 == 0 ? one : other).allocate(a_message)));
+}
+std::string fault_of_blocks(const std::string& uri) {
+    many_blocks one = many_blocks::attach(uri), other = many_blocks::attach(uri);
+    u64 found = 0, cursor = 0;
+    std::vector<std::byte> value;
+    while (const auto handle = one.next_value(cursor))
+        found += other.read(*handle, value) && std::ranges::equal(value, a_message) ? 1 : 0;
+    const block_result more = one.allocate(a_message);
+    return found == messages && more && other.free(more.handle) == outcome::ok ? "" : "the store is not what was saved";
+}
+
 class RestoreFaults : public ProgramFaults {
  protected:
     void leaves_nothing_or_all(const peopled_kind& kind) {
@@ -286,6 +303,10 @@ TEST_P(RestoreFaults, OfAHashMapLeaveNothingOrAllWithItsPlaces) {
 }
 TEST_P(RestoreFaults, OfASnapshotLeaveNothingOrAllWithItsPlaces) {
     leaves_nothing_or_all({"restore of a snapshot", make_snapshot, fault_of_snapshot});
+}
+
+TEST_P(RestoreFaults, OfABlockStoreOfManyWritersLeaveNothingOrAllWithItsSlots) {
+    leaves_nothing_or_all({"restore of a block store of many writers", make_blocks, fault_of_blocks});
 }
 
 class RepairFaults : public ProgramFaults {
