@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "holdfast/layout/block_store_layout.hpp"
 #include "holdfast/segment.hpp"
 #include "support/memory_kinds.hpp"
 #include "support/process.hpp"
@@ -103,11 +104,19 @@ inline void write_file(const std::string& path, std::span<const std::byte> bytes
     return image;
 }
 
-/// What of an image depends on the process that made it: who holds the lease. Zero in golden images.
+/// What of an image depends on the process that made it: who holds the lease, and the writer slots of a block store.
+/// Zero in golden images.
 inline void forget_owner(std::span<std::byte> image) {
     constexpr std::size_t from = offsetof(layout::segment_header, owner_pid);
     constexpr std::size_t to = offsetof(layout::segment_header, reserved_owner);
     std::fill(image.begin() + from, image.begin() + to, std::byte{0});
+    layout::segment_header header;
+    std::memcpy(&header, image.data(), sizeof header);
+    if (header.kind != static_cast<std::uint32_t>(container_kind::block_store)) return;
+    const std::uint64_t slots = header.geometry[4], journals = header_bytes + header.geometry[5];
+    for (std::uint64_t slot = 0; slot < slots; ++slot)
+        std::memset(image.data() + journals + slot * layout::block_journal_bytes + layout::block_journal_pid_offset, 0,
+                    8);
 }
 
 /// The image of a segment and, where it has one, of its peers file.

@@ -63,6 +63,20 @@ void replace_for_ever(const std::string& uri) {
 bool replacement_is_finished(const std::string& uri) {
     return block_store::attach(uri).recovery().replacement_finished;
 }
+// Two writers die at once: one in a replacement, the other with a claim.
+void replace_beside_a_claim(const std::string& uri) {
+    golden::many_blocks first = golden::many_blocks::attach(uri), second = golden::many_blocks::attach(uri);
+    for (std::uint64_t n = 0;; ++n) {
+        (void)second.prepare(n % 300);
+        std::uint64_t cursor = n % 60;
+        if (const auto handle = first.next_value(cursor))
+            (void)first.replace(*handle, golden::bytes_of(golden::text_of(n % 50)));
+    }
+}
+bool both_are_finished(const std::string& uri) {
+    const block_store_recovery done = golden::many_blocks::attach(uri).recovery();
+    return done.replacement_finished && done.claims_dropped;
+}
 void push_for_ever(const std::string& uri) {
     queue_producer producer = queue_producer::attach(uri);
     queue_consumer consumer = queue_consumer::attach(uri);
@@ -163,6 +177,7 @@ constexpr killed_subject killed_subjects[] = {
     {"hash_table", update_for_ever, update_is_replayed},
     {"array", store_for_ever, store_is_finished},
     {"block_store", replace_for_ever, replacement_is_finished},
+    {"block_store_many", replace_beside_a_claim, both_are_finished},
     {"queue", push_for_ever, push_is_unsettled},
     {"queue_records", push_records_for_ever, records_are_uncommitted},
     {"broadcast", publish_to_a_slow_reader, the_dead_reader_is_in_the_way},

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "golden/report.hpp"
+#include "holdfast/block_store/many.hpp"
 #include "holdfast/holdfast.hpp"
 #include "support/seed.hpp"
 #include "support/settable_world.hpp"
@@ -431,6 +432,34 @@ inline void block_store_goes_on(const std::string& uri) {
     require(static_cast<bool>(store.allocate(bytes_of(value_of(37)))), "a value");
 }
 
+// ---- block_store of many writers ---------------------------------------------------------------------------------
+
+using many_blocks = basic_block_store<writers::many>;
+
+inline void make_block_store_many(const std::string& uri) {
+    many_blocks writers[] = {many_blocks::create(uri, {.bytes = 6000, .unit_bytes = 64, .writer_slots = 3}),
+                             many_blocks::attach(uri)};
+    std::vector<std::uint64_t> handles;
+    const auto keep = [&](const block_result& kept) {
+        require(static_cast<bool>(kept), "a value");
+        return kept.handle;
+    };
+    for (std::uint64_t n = 1; n <= 25; ++n) handles.push_back(keep(writers[n % 2].allocate(bytes_of(value_of(n)))));
+    for (std::size_t i = 0; i < handles.size(); i += 3)
+        require(writers[i % 2].free(handles[i]) == outcome::ok, "a free");
+    for (std::size_t i = 1; i < handles.size(); i += 6)
+        handles[i] = keep(writers[i % 2].replace(handles[i], bytes_of(value_of(i + 40))));
+    (void)keep(writers[0].allocate(bytes_of(value_of(60))));
+}
+inline void block_store_many_goes_on(const std::string& uri) {
+    many_blocks first = many_blocks::attach(uri), second = many_blocks::attach(uri);
+    std::uint64_t cursor = 0;
+    const auto one = first.next_value(cursor), other = first.next_value(cursor);
+    require(one && other && second.free(*one) == outcome::ok, "a free");
+    require(static_cast<bool>(first.replace(*other, bytes_of(value_of(36)))), "a replacement");
+    require(static_cast<bool>(second.allocate(bytes_of(value_of(37)))), "a value");
+}
+
 // ---- hash_map ----------------------------------------------------------------------------------------------------
 
 using text_map = hash_map<std::string_view>;
@@ -617,6 +646,7 @@ inline constexpr golden_subject golden_subjects[] = {
     {"latency_histogram", golden::make_latency_histogram, golden::describe_latency_histogram,
      golden::latency_histogram_goes_on},
     {"counter_set", golden::make_counter_set, golden::describe_counter_set, golden::counter_set_goes_on},
+    {"block_store_many", golden::make_block_store_many, golden::describe_block_store, golden::block_store_many_goes_on},
 };
 
 /// The moment at which all golden images were made, and the seed of their random bytes.
