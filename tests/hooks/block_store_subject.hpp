@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // block_store_subject.hpp - random histories of a block store under store_rig.hpp: values of none to many units are
 // stored, replaced and freed, claims dropped, the store taken over; the store is now empty, now full, mostly scattered.
+// One process writes at a time. Of a store of many writers who takes over has another writer slot each time, finds the
+// dead one's lock free, and dies with it in its hands.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +13,43 @@
 #include <vector>
 
 #include "hooks/store_rig.hpp"
-#include "support/block_bench.hpp"
+#include "support/block_many_bench.hpp"
 #include "support/hash_table_image.hpp"
 
 namespace holdfast::test {
 
+/// The only writer there may be.
+struct one_block_writer {
+    using writer = block_writer;
+    static constexpr std::uint64_t writer_slots = 0;
+    [[nodiscard]] writer attach(const writable_blocks& view) { return writer(view); }
+    [[nodiscard]] one_block_writer successor() const { return {}; }
+    [[nodiscard]] static std::string leaks(const writable_blocks& view, writer&) { return test::leaks(view); }
+    [[nodiscard]] static bool left_open(const writable_blocks&) { return false; }
+};
+
+/// The one that lives of many.
+struct last_block_writer {
+    using writer = many_block_writer;
+    static constexpr std::uint64_t writer_slots = writer_roll::processes;
+    /// Requires: this stays where it is as long as the writer is used.
+    [[nodiscard]] writer attach(const writable_blocks& view) { return block_writer_of(view, roll, process); }
+    /// Who comes when this one has died, as the locks are now.
+    [[nodiscard]] last_block_writer successor() const {
+        last_block_writer next = *this;
+        next.roll.die(process);
+        next.process = (process + 1) % writer_roll::processes;
+        next.roll.alive[next.process] = true;
+        return next;
+    }
+    [[nodiscard]] static std::string leaks(const writable_blocks& view, writer& by) { return test::leaks(view, by); }
+    [[nodiscard]] static bool left_open(const writable_blocks& view) { return something_open(view); }
+
+    writer_roll roll{1};
+    unsigned process = 0;
+};
+
+template <class Process>
 class block_store_subject {
  public:
     static constexpr unsigned length = 500;
@@ -23,9 +57,9 @@ class block_store_subject {
 
     explicit block_store_subject(std::uint64_t seed)
         : random_(seed),
-          geometry_{units, 64},
+          geometry_{units, 64, Process::writer_slots},
           bytes_(static_cast<std::size_t>(geometry_.body_bytes())),
-          writer_(view()),
+          writer_(living_.attach(view())),
           wanted_(2 + random_.below(units)) {}
 
     [[nodiscard]] std::span<std::byte> image() noexcept { return bytes_.bytes(); }
@@ -34,11 +68,15 @@ class block_store_subject {
         take_ = 0;
         add_.reset();
         came_ = went_ = false;
-        const bool grow = writer_.units_used() < wanted_;
+        const bool grow = units_used() < wanted_;
         const std::uint64_t what = random_.below(16);
         if (random_.one_in(40)) wanted_ = 2 + random_.below(units);
         if (what == 0) {
-            rig.operate([&] { writer_ = block_writer(view()); }, [&] { return survive(rig, false, false, true); });
+            rig.operate([&] { (void)writer_.prepare(random_.below(300)); },
+                        [&] { return survive(rig, living_, false, false, true); });
+            living_ = living_.successor();
+            rig.operate([&] { writer_ = living_.attach(view()); },
+                        [&] { return survive(rig, living_, false, false, true); });
             return {};
         }
         if (!model_.empty() && (what < 4 || !grow)) take_ = any_handle();
@@ -47,6 +85,8 @@ class block_store_subject {
     }
 
  private:
+    using writer = typename Process::writer;
+    [[nodiscard]] std::uint64_t units_used() noexcept { return block_reader(view().as_const()).usage().units_used; }
     [[nodiscard]] writable_blocks view() noexcept { return {bytes_.bytes(), geometry_}; }
     [[nodiscard]] std::uint64_t any_handle() {
         auto at = model_.begin();
@@ -74,11 +114,11 @@ class block_store_subject {
                     status = writer_.free(take_);
                 }
             },
-            [&] { return survive(rig, came_, went_, true); });
+            [&] { return survive(rig, living_, came_, went_, true); });
         if (status == outcome::full) {
             if (came_ || went_) return "a refused change was seen";
             // Free units may lie apart: then each but the first holds the next run's header.
-            const std::uint64_t free = units - writer_.units_used();
+            const std::uint64_t free = units - units_used();
             const std::uint64_t sure =
                 free == 0 ? 0 : free * 64 - layout::block_head_bytes - (free - 1) * layout::block_run_bytes;
             return free != 0 && add_->bytes <= sure ? "refused with room left" : "";
@@ -108,37 +148,41 @@ class block_store_subject {
         return reader.fault().get() ? "the reader latched a fault" : "";
     }
 
-    // `came`, `went`: what somebody saw. `living`: the operation is under way, not a recovery that died.
-    std::string survive(store_rig& rig, bool came, bool went, bool living) {
+    // `dead`: who dies here. `came`, `went`: what somebody saw. `working`: the operation is under way, not a recovery
+    // that died.
+    std::string survive(store_rig& rig, const Process& dead, bool came, bool went, bool working) {
         const readable_blocks bytes = view().as_const();
         bool comes = false, goes = false;
         std::string why = seen(block_reader(bytes), comes, goes);
         if (!why.empty()) return "a reader: " + why;
         if ((came && !comes) || (went && !goes)) return "what was seen was taken back";
         if (goes && add_ && !comes) return "the old value went before the new one came";
-        if (living) came_ = comes, went_ = goes;
+        if (working) came_ = comes, went_ = goes;
         if (why = damage_of(bytes); !why.empty()) return why;
         if (why = miscounted(bytes); !why.empty()) return why;
 
-        std::optional<block_writer> next;
-        rig.recover([&] { next.emplace(view()); }, [&] { return survive(rig, comes, goes, false); });
+        Process living = dead.successor();
+        std::optional<writer> next;
+        const auto take_over = [&] { next.emplace(living.attach(view())); };
+        rig.recover(take_over, [&] { return survive(rig, living, comes, goes, false); });
         bool came_after = false, went_after = false;
         if (why = seen(next->reader(), came_after, went_after); !why.empty()) return "recovered: " + why;
         if ((comes && !came_after) || (goes && !went_after)) return "recovery took back what a reader saw";
         if (add_ && take_ != 0 && came_after != went_after) return "recovered: neither before nor after";
         if (next->recovery().counts_rebuilt) return "recovery calls the record damaged";
         if (why = damage_of(bytes); !why.empty()) return "recovered: " + why;
-        if (rig.changes_by([&] { next.emplace(view()); }) != 0) return "recovery is not idempotent";
+        if (Process::left_open(view())) return "recovered, and something is open";
+        if (rig.changes_by(take_over) != 0) return "recovery is not idempotent";
         const bool thorough = rig.random().one_in(64);
-        rig.go_on([&] { why = thorough ? leaks(view()) : go_on(*next); });
+        rig.go_on([&] { why = thorough ? Process::leaks(view(), *next) : go_on(*next); });
         return why;
     }
     // The next writer frees one value and stores one, and finds all free units.
-    std::string go_on(block_writer& next) {
-        const std::uint64_t free = units - next.units_used();
+    std::string go_on(writer& next) {
+        const std::uint64_t free = units - units_used();
         if (const std::uint64_t h = next.reader().next_value(0); h != 0)
             if (next.free(h) != outcome::ok) return "the next free failed";
-        const std::uint64_t used = next.units_used();
+        const std::uint64_t used = units_used();
         if (units - used < free) return "a free lost units";
         const block_content what{77, used == units ? 0U : (units - used) * 56 - 40};
         if (used != units) {
@@ -152,7 +196,8 @@ class block_store_subject {
     draws random_;
     layout::block_store_geometry geometry_;
     aligned_bytes bytes_;
-    block_writer writer_;
+    Process living_;
+    writer writer_;
     std::uint64_t wanted_;  // units in use that the history steers for
     block_model model_;
     std::uint64_t seed_ = 0;

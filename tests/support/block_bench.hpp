@@ -69,6 +69,16 @@ inline std::string damage_of(const readable_blocks& view, block_store_verificati
     return text.empty() && found.busy ? "verify: busy" : text;
 }
 
+/// The first thing that verify calls damage beside writers at work, or nothing.
+[[nodiscard]] inline std::string damage_beside_writers(const readable_blocks& view) {
+    std::string text;
+    (void)detail::verify_blocks(view, [&](const block_finding& f) {
+        text = "verify beside a writer: " + std::string(describe(f.what));
+        return false;
+    });
+    return text;
+}
+
 [[nodiscard]] inline std::vector<std::uint64_t> handles_of(const block_reader& reader) {
     std::vector<std::uint64_t> handles;
     for (std::uint64_t h = reader.next_value(0); h != 0; h = reader.next_value(reader.bytes().index_of(h) + 1))
