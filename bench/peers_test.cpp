@@ -49,7 +49,8 @@ TEST(BenchSuites, RunEveryPeerOnce) {
                 {"sorted_index", "2e3 keys", 3},
                 {"segment", "64 KiB", 3},
                 {"block_store", "1000 values of 100 bytes", 3},
-                {"hash_map", "1000 values of 100 bytes", 3}};
+                {"hash_map", "1000 values of 100 bytes", 3},
+                {"executor", "worker", 3}};
     for (const auto& run : runs) {
         test::trial_recorder r({.quick = true, .filter = run.filter, .only = {}}, 2000);
         EXPECT_NO_THROW(suite_of(run.suite).run(r)) << run.suite;
@@ -139,6 +140,8 @@ TEST(BenchSuites, PeersAreThereOrNamedAsAbsent) {
     EXPECT_EQ(bench::block_store_kinds(absent).size() + absent.size(), 5U);
     absent.clear();
     EXPECT_EQ(bench::hash_map_kinds(absent).size() + absent.size(), 5U);
+    absent.clear();
+    EXPECT_EQ(bench::executor_kinds(absent).size() + absent.size(), 4U);
     for (const bench::absent_peer& peer : absent) EXPECT_THAT(peer.reason, testing::HasSubstr("install")) << peer.name;
     absent.clear();
     EXPECT_EQ(bench::queue_kinds(absent).size() + absent.size(), 7 + 4 + 5U);

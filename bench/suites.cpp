@@ -38,6 +38,7 @@ namespace {
     if (own.name == "array") return over(workload::array_suite, array_kinds);
     if (own.name == "block_store") return over(workload::block_store_suite, block_store_kinds);
     if (own.name == "hash_map") return over(workload::hash_map_suite, hash_map_kinds);
+    if (own.name == "executor") return over(workload::executor_suite, executor_kinds);
     return own;
 }
 

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The snapshot and segment suites without a clock: do their bodies find wrong subjects, and does every experiment run?
+// The snapshot, segment and executor suites without a clock: do their bodies find wrong subjects, and does every
+// experiment run?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "support/scale.hpp"
 #include "support/trial_recorder.hpp"
 #include "support/unique_name.hpp"
 #include "workload/background_writer.hpp"
+#include "workload/executor_suite.hpp"
 #include "workload/segment_own.hpp"
 #include "workload/segment_suite.hpp"
 #include "workload/snapshot_own.hpp"
@@ -134,6 +141,53 @@ TEST(SegmentSuite, RunsEveryExperimentAndLeavesNothing) {
     EXPECT_EQ(all.ran.size(), 2U);
     for (const auto& [name, subjects] : all.ran) EXPECT_EQ(subjects.size(), 3U) << name;
     EXPECT_THAT(registry.entries(), IsEmpty());
+}
+
+TEST(ExecutorKinds, OwnOnesKeepTheOrderOfEachKey) {
+    for (const executor_kind& kind : own_executor_kinds())
+        for (const unsigned workers : {1U, 3U}) {
+            const auto pool = kind.make({.workers = workers, .keys = 7});
+            for (const std::uint64_t tasks : {1, 6, 7, 8, 5000}) EXPECT_NO_THROW(pool->run(tasks)) << kind.name;
+            EXPECT_LE(pool->wait_behind(200, 20).tasks, 200U) << kind.name;
+        }
+}
+
+// Runs a task when the next comes: in order, or two in the wrong one, or not all of them.
+template <int Flaw>
+struct flawed_executor {
+    static constexpr std::string_view name = "flawed";
+    static std::string version() { return "1"; }
+    explicit flawed_executor(const executor_request&) {}
+    template <class Task>
+    void post(std::size_t, Task&& task) {
+        if (Flaw == 1 && ++posted == 2) {
+            held = std::forward<Task>(task);
+            return;
+        }
+        if (Flaw == 2 && ++posted == 2) return;
+        task();
+        if (held) std::exchange(held, nullptr)();
+    }
+    std::function<void()> held;
+    int posted = 0;
+};
+
+TEST(ExecutorKinds, OneThatIsWrongIsFound) {
+    EXPECT_NO_THROW(executor_kind_of<flawed_executor<0>>().make({})->run(5));
+    EXPECT_THROW(executor_kind_of<flawed_executor<1>>().make({})->run(5), std::runtime_error);
+    EXPECT_THROW(executor_kind_of<flawed_executor<2>>().make({})->run(5), std::runtime_error);
+}
+
+TEST(ExecutorSuite, RunsEveryExperimentAndJudgesItsTargets) {
+    std::vector<executor_kind> kinds = own_executor_kinds();
+    kinds.push_back(kinds.back());
+    kinds.back().name = "boost::asio::strand";  // whose name the targets go by
+    holdfast::test::trial_recorder all({.quick = true, .filter = "", .only = {"boost::asio::strand"}});
+    executor_suite(kinds).run(all);
+    EXPECT_EQ(all.ran.size(), 7U);
+    for (const auto& [name, subjects] : all.ran) EXPECT_EQ(subjects.front(), "holdfast") << name;
+    EXPECT_THAT(all.notes, testing::Contains(testing::HasSubstr("in the median over the 6 experiments: 1.00 times")));
+    EXPECT_THAT(all.notes, testing::Contains(testing::HasSubstr("a tenth of that of boost::asio::strand")));
 }
 
 }  // namespace
