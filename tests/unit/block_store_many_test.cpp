@@ -96,6 +96,20 @@ TEST_F(ManyBlocks, ClaimsAreFreeUnitsThatNobodyElseTakes) {
     EXPECT_EQ(damage(), "");
 }
 
+// What one has freed the other's map does not know: a value that fits in one run alone is not laid out in pieces for
+// it.
+TEST_F(ManyBlocks, AValueThatFillsAStoreThatOthersEmptiedFits) {
+    many_block_writer one = attach(0), other = attach(1);
+    std::vector<u64> handles;
+    for (unsigned n = 0; n < 96; ++n) handles.push_back(put(n % 3 == 0 ? one : other, {n, 10}).handle);
+    EXPECT_EQ(put(one, {1, 10}).status, outcome::full);
+    for (const u64 handle : handles) ASSERT_EQ(other.free(handle), outcome::ok);
+    const block_content all{7, static_cast<std::size_t>(bench_.geometry().value_bytes_max())};
+    const block_result kept = put(one, all);
+    ASSERT_TRUE(kept);
+    EXPECT_EQ(wrong({{kept.handle, all}}), "");
+}
+
 TEST_F(ManyBlocks, ADeadWritersClaimIsDroppedByWhoLacksRoom) {
     many_block_writer one = attach(0), other = attach(1);
     ASSERT_EQ(one.prepare(64 * 90), outcome::ok);

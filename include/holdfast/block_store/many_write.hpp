@@ -95,14 +95,14 @@ class block_many_core : private block_preparation<writers::many> {
     outcome prepare(std::uint64_t bytes) noexcept {
         discard();
         if (bytes > view_.geometry().value_bytes_max()) return outcome::too_large;
-        take_number();
-        const outcome status = claim_units(bytes);
-        if (status != outcome::ok) {
-            discard();
-            return status;
+        outcome status = claim(bytes);
+        // What others freed the map does not know: it left too few units, or too short runs of them.
+        if (status == outcome::full && may_find(view_.geometry().units_for(bytes))) {
+            free_.forget_all();
+            status = claim(bytes);
         }
-        base::begin_value(bytes);  // P0, P1
-        return outcome::ok;
+        if (status == outcome::ok) base::begin_value(bytes);  // P0, P1
+        return status;
     }
 
     /// The handle that commit() will give the claim; 0 without one.
@@ -180,19 +180,20 @@ class block_many_core : private block_preparation<writers::many> {
     }
 
     // ---- claims
+    /// Claims units under a number of their own (M2), or none.
+    outcome claim(std::uint64_t bytes) noexcept {
+        take_number();
+        const outcome status = claim_units(bytes);
+        if (status != outcome::ok) discard();
+        return status;
+    }
     /// Claims one run for all of it, or the longest at hand, and so on for what is left.
     outcome claim_units(std::uint64_t bytes) noexcept try {
         std::uint64_t looks = base::looks_per_value_max;
-        bool renewed = false;
         for (std::uint64_t left = bytes;;) {
             const std::uint64_t header = base::header_of(runs_.size()), wanted = base::units_of(left + header);
             const piece found = base::next_run(wanted, looks);
-            if (found.units == 0) {
-                if (renewed || !may_find(wanted)) return outcome::full;
-                renewed = true;
-                free_.forget_all();
-                continue;
-            }
+            if (found.units == 0) return outcome::full;
             const std::uint32_t got = take_run(found);
             if (got == 0) continue;  // others were there first; the map knows it now
             const std::uint64_t room = view_.bytes_of(got) - header;
@@ -252,8 +253,7 @@ class block_many_core : private block_preparation<writers::many> {
         block_store_recovery done;
         takeovers_ += recover_others(slots_, slot_, locks_, done);
         const block_totals all = slots_.sum();
-        return !all.sound || all.rebuilt || all.units > view_.units() ||
-               wanted + base::claimed_units() <= view_.units() - all.units;
+        return !all.sound || all.rebuilt || all.units > view_.units() || wanted <= view_.units() - all.units;
     }
 
     // ---- values
