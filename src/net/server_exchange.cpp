@@ -86,17 +86,24 @@ server_core::served server_core::serve_requests(index_type index, inbound_reques
         if (c.phase != phase::open) return {};
         in.parser.reset();
         c.continue_sent = false;
+        if (c.timer == timer_class::header || c.timer == timer_class::body) c.timer = timer_class::none;  // (C1)
     }
     return {used, 0};
 }
 
-// (I2 of server.hpp) Tries to make room first; pauses the connection's input if there is none.
+// (I2 of server.hpp) Tries to make room first; pauses the connection's input if there is none. If nobody is there to
+// read, the connection answers nothing more, and settle() closes it.
 bool server_core::output_is_full(index_type index) {
     const std::size_t most = options_.limits.output_bytes_max;
     if (unsent(index) < most) return false;
-    if (flush(index) == flushed::broken) return false;  // answers go nowhere until settle() closes
+    connection& c = connections_[index];
+    if (flush(index) == flushed::broken) {
+        c.phase = phase::last;
+        c.discarding = true;
+        return true;
+    }
     if (unsent(index) < most) return false;
-    connections_[index].paused = true;
+    c.paused = true;
     ++counters_.read_pauses;
     engine_->pause(token_of(index));
     return true;

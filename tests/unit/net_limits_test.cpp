@@ -72,6 +72,26 @@ TEST(ServerTimeout, SlowBodyIsAnswered408) {
     EXPECT_EQ(server.counters().body_timeouts, 1U);
 }
 
+// Each request has a time of its own: who sends the end of one with the beginning of the next, again and again, is slow
+// with none.
+TEST(ServerTimeout, RequestsThatOverlapAreTimedOneByOne) {
+    net::server_options options = with(&net::limits::header_timeout_ms, 800);
+    options.limits.body_timeout_ms = 800;
+    running_server server(echo, std::move(options));
+    server.start();
+    const std::string head = get("/"), body = post("/", std::string(20, 'b'));
+    const std::size_t in_head = head.size() - 10, in_body = body.size() - 10;
+    http_client with_heads(server.port()), with_bodies(server.port());
+    with_heads.send(head.substr(0, in_head));
+    with_bodies.send(body.substr(0, in_body));
+    for (const auto begin = std::chrono::steady_clock::now(); std::chrono::steady_clock::now() - begin < 2s;) {
+        ASSERT_EQ(with_heads.ask(head.substr(in_head) + head.substr(0, in_head)).status, 200);
+        ASSERT_EQ(with_bodies.ask(body.substr(in_body) + body.substr(0, in_body)).status, 200);
+    }
+    server.stop();
+    EXPECT_EQ(server.counters().header_timeouts + server.counters().body_timeouts, 0U);
+}
+
 TEST(ServerTimeout, IdleConnectionIsClosedInSilence) {
     running_server server(echo, with(&net::limits::idle_timeout_ms, 50));
     server.start();
@@ -246,6 +266,37 @@ TEST(ServerLoss, ResetsAtAnyPointHarmNobodyElse) {
     server.stop();
     EXPECT_GT(server.counters().lost, 0U);
     EXPECT_EQ(server.counters().open, 0U);
+}
+
+// Thousands of requests lie in one receive, and nobody is there any more who reads the answers: they are not made.
+TEST(ServerLoss, RequestsOfAClientThatHasGoneAreNotAnswered) {
+    std::atomic<int> answered{0};
+    std::atomic<bool> held{false}, release{false};
+    running_server server([&](const net::request& r, net::response& w) {
+        if (r.target() == "/hold") {
+            held = true, held.notify_one();
+            release.wait(false);
+        }
+        ++answered;
+        w.body(std::string(128U << 10U, 'x'));
+    });
+    server.start();
+    http_client gone(server.port());
+    EXPECT_EQ(gone.ask(get("/")).status, 200);  // the loop knows it
+    http_client holder(server.port());
+    holder.send(get("/hold"));
+    held.wait(false);
+    std::string pipeline;
+    while (pipeline.size() < 50'000) pipeline += get("/");
+    gone.send(pipeline);
+    gone.reset();
+    release = true, release.notify_one();
+    EXPECT_EQ(holder.reply().status, 200);
+    EXPECT_EQ(holder.ask(get("/")).status, 200);
+    holder.close();
+    server.stop();
+    EXPECT_LT(answered, 20) << "of " << pipeline.size() / get("/").size();
+    EXPECT_EQ(server.counters().lost, 1U);
 }
 
 // --- drain
