@@ -32,18 +32,27 @@ void each_setting(Arguments& arguments, Visit&& visit) {
     visit("segment", options.segments);
     visit("allowed-host", options.allowed_hosts);
     visit("count-by", options.counts);
-    auto& limits = options.limits;
-    visit("target-bytes-max", limits.message.target_bytes_max);
-    visit("header-bytes-max", limits.message.header_bytes_max);
-    visit("headers-max", limits.message.headers_max);
-    visit("body-bytes-max", limits.message.body_bytes_max);
-    visit("connections-max", limits.connections_max);
-    visit("header-timeout-ms", limits.header_timeout_ms);
-    visit("body-timeout-ms", limits.body_timeout_ms);
-    visit("idle-timeout-ms", limits.idle_timeout_ms);
-    visit("write-timeout-ms", limits.write_timeout_ms);
-    visit("drain-idle-ms", limits.drain_idle_ms);
-    visit("drain-timeout-ms", limits.drain_timeout_ms);
+    // A limit more does not compile until it is named here.
+    auto& [message, connections_max, output_bytes_max, held_bytes_max, header_timeout_ms, body_timeout_ms,
+           idle_timeout_ms, write_timeout_ms, linger_timeout_ms, drain_idle_ms, drain_timeout_ms] = options.limits;
+    auto& [target_bytes_max, header_bytes_max, headers_max, body_bytes_max, chunk_extension_bytes_max,
+           trailer_bytes_max] = message;
+    visit("target-bytes-max", target_bytes_max);
+    visit("header-bytes-max", header_bytes_max);
+    visit("headers-max", headers_max);
+    visit("body-bytes-max", body_bytes_max);
+    visit("chunk-extension-bytes-max", chunk_extension_bytes_max);
+    visit("trailer-bytes-max", trailer_bytes_max);
+    visit("connections-max", connections_max);
+    visit("output-bytes-max", output_bytes_max);
+    visit("held-bytes-max", held_bytes_max);
+    visit("header-timeout-ms", header_timeout_ms);
+    visit("body-timeout-ms", body_timeout_ms);
+    visit("idle-timeout-ms", idle_timeout_ms);
+    visit("write-timeout-ms", write_timeout_ms);
+    visit("linger-timeout-ms", linger_timeout_ms);
+    visit("drain-idle-ms", drain_idle_ms);
+    visit("drain-timeout-ms", drain_timeout_ms);
 }
 
 std::string word(std::string_view name, std::string_view value) {

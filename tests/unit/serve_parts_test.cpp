@@ -51,14 +51,24 @@ TEST(WorkerArguments, ReadBackWhatWasWritten) {
     sent.options.allowed_hosts = {"state.example"};
     sent.options.counts = {{"file:/a=b", "country"}};
     sent.options.name = "counts";
-    sent.options.limits.connections_max = 17;
+    sent.options.limits = {.message = {1, 2, 3, 4, 5, 6},
+                           .connections_max = 17,
+                           .output_bytes_max = 18,
+                           .held_bytes_max = 19,
+                           .header_timeout_ms = 20,
+                           .body_timeout_ms = 21,
+                           .idle_timeout_ms = 22,
+                           .write_timeout_ms = 23,
+                           .linger_timeout_ms = 24,
+                           .drain_idle_ms = 25,
+                           .drain_timeout_ms = 26};
     const std::vector<std::string> words = sent.words();
     const std::vector<std::string_view> views(words.begin(), words.end());
     const serve::worker_arguments got = serve::worker_arguments::parse(views);
     EXPECT_EQ(got.words(), words);
     EXPECT_EQ(got.options.counts[0].segment, "file:/a=b");
     EXPECT_EQ(got.options.segments, sent.options.segments);
-    EXPECT_EQ(got.options.limits.connections_max, 17U);
+    EXPECT_EQ(got.options.limits, sent.options.limits);
 }
 
 TEST(WorkerArguments, RefuseWhatNoSupervisorSays) {

@@ -18,6 +18,8 @@ struct message_limits {
     std::size_t body_bytes_max = 1U << 20U;        ///< decoded body; more is 413
     std::size_t chunk_extension_bytes_max = 4096;  ///< all chunk extensions of one body together; more is 413
     std::size_t trailer_bytes_max = 4096;          ///< trailer section of a chunked body; more is 431
+
+    friend bool operator==(const message_limits&, const message_limits&) = default;
 };
 
 /// Bounds of a server. Times are milliseconds; 0 is refused, since a server without a time-out can be held for ever.
@@ -34,6 +36,8 @@ struct limits {
     std::uint32_t linger_timeout_ms = 2000;    ///< reading on after a last reply, so that a reset cannot destroy it
     std::uint32_t drain_idle_ms = 500;         ///< how long a drain keeps idle connections for a request under way
     std::uint32_t drain_timeout_ms = 10000;    ///< then a drain cuts what is still open
+
+    friend bool operator==(const limits&, const limits&) = default;
 };
 
 }  // namespace holdfast::net
