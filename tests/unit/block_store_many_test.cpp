@@ -103,7 +103,8 @@ TEST_F(ManyBlocks, AValueThatFillsAStoreThatOthersEmptiedFits) {
     std::vector<u64> handles;
     for (unsigned n = 0; n < 96; ++n) handles.push_back(put(n % 3 == 0 ? one : other, {n, 10}).handle);
     EXPECT_EQ(put(one, {1, 10}).status, outcome::full);
-    for (const u64 handle : handles) ASSERT_EQ(other.free(handle), outcome::ok);
+    for (unsigned n = 0; n < 96; ++n)  // some of them by itself, which it knows
+        ASSERT_EQ((n % 5 == 0 ? one : other).free(handles[n]), outcome::ok);
     const block_content all{7, static_cast<std::size_t>(bench_.geometry().value_bytes_max())};
     const block_result kept = put(one, all);
     ASSERT_TRUE(kept);
