@@ -2,11 +2,10 @@
 // block_store_many_interleaving.hpp - two of many writers of a block store, two operations each (schedule_rig.hpp).
 // Whatever the schedule and the death: what is there is what those brought and took who were told so, each value is
 // taken once, the counts are right and the full check finds nothing, before the dead one's claims are dropped and
-// after; and every unit can then be allocated. The store has just the units that the steps take together, and a writer
-// slot more than there are writers: what is read is what schedules differ in.
+// after; and every unit can then be allocated. The store has no more units than the steps take, and a writer slot
+// more than there are writers: what is read is what schedules differ in.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -29,7 +28,7 @@ class block_store_many_interleaving final : public interleaving {
     using steps = std::array<std::array<does, 2>, 2>;
 
     explicit block_store_many_interleaving(const steps& of)
-        : steps_(of), geometry_{units_for(of), 64, 3}, bytes_(static_cast<std::size_t>(geometry_.body_bytes())) {
+        : steps_(of), bytes_(static_cast<std::size_t>(geometry_.body_bytes())) {
         attach();
         first_ = put(writers_[0], value_of(0)).handle;
         other_ = put(writers_[1], value_of(1)).handle;
@@ -98,23 +97,6 @@ class block_store_many_interleaving final : public interleaving {
         std::uint64_t seed = 0, target = 0, brought = 0, taken = 0;
     };
 
-    /// One for each of the first two values, and what each process has at most at a time if nothing is freed.
-    [[nodiscard]] static std::uint64_t units_for(const steps& of) noexcept {
-        std::uint64_t units = 2;
-        for (const auto& process : of) {
-            std::uint64_t held = 0, most = 0;
-            for (const does what : process) {
-                const bool large = what == does::put_large || what == does::keep;
-                const bool brings = large || what == does::put_small || what == does::replace_first;
-                const std::uint64_t more = large ? 2 : brings ? 1 : 0;
-                most = std::max(most, held + more);
-                if (what != does::keep) held += more;
-            }
-            units += most;
-        }
-        return units;
-    }
-
     [[nodiscard]] writable_blocks view() noexcept { return {bytes_.bytes(), geometry_}; }
     [[nodiscard]] static std::uint64_t seed_of(unsigned process, unsigned number) noexcept {
         return 2 + 2 * process + number;
@@ -179,7 +161,7 @@ class block_store_many_interleaving final : public interleaving {
     }
 
     steps steps_;
-    layout::block_store_geometry geometry_;
+    layout::block_store_geometry geometry_{8, 64, 3};
     aligned_bytes bytes_;
     writer_roll roll_;
     std::array<many_block_writer, 2> writers_;

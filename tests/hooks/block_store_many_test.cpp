@@ -30,10 +30,10 @@ TEST(Interleavings, ManyWritersOfABlockStoreLookForRoom) {
 TEST(Interleavings, ManyWritersOfABlockStoreTakeTheSameValue) {
     try_all("block_store, many: free, store | free, store",
             {{{does::free_first, does::put_large}, {does::free_first, does::put_large}}});
-    try_all("block_store, many: replace, store | replace, verify",
-            {{{does::replace_first, does::put_small}, {does::replace_first, does::look}}});
+    try_all("block_store, many: replace, free what went | replace, verify",
+            {{{does::replace_first, does::free_first}, {does::replace_first, does::look}}});
     try_all("block_store, many: replace, store | free, store",
-            {{{does::replace_first, does::put_small}, {does::free_first, does::put_large}}});
+            {{{does::replace_first, does::put_small}, {does::free_first, does::put_small}}});
 }
 
 // What was just committed is met by enumeration and freed, before its writer has said that it is complete.
