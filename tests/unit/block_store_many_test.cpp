@@ -441,7 +441,7 @@ TEST_F(BlockStoreMany, RefusesWhatNoHandleCanTell) {
               errc::invalid_argument);
     const layout::block_store_request large{u64{1} << 38, 0, 64, 1024};
     EXPECT_NE(layout::check(large), nullptr) << "32 bits of units and 10 of writers leave 20";
-    EXPECT_EQ(layout::check({u64{1} << 38 >> 1, 0, 64, 64}), nullptr);
+    EXPECT_EQ(layout::check(layout::block_store_request{u64{1} << 38 >> 1, 0, 64, 64}), nullptr);
 }
 
 TEST_F(BlockStoreMany, EveryGeometryWordIsChecked) {
