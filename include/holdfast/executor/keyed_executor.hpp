@@ -47,7 +47,7 @@ class key_table {
 
     struct entry final : strand_core {
         entry(shard& of, const strand_rules& rules) noexcept
-            : strand_core(of.mutex, rules, operations_here), home(&of) {}
+            : strand_core(&of.mutex, rules, operations_here), home(&of) {}
 
         shard* home;
         entry* chain = nullptr;

@@ -37,7 +37,7 @@ struct strand_options {
 /// strand. The destructor waits for nothing: what was posted still runs. Posts must not outlive the pool, the strand
 /// itself may. Cancel callbacks of dropped tasks run on the thread that posts, beside the strand's tasks; all others in
 /// the strand's turn.
-/// Cost: 192 bytes; a post is a lock of the strand, one more where there are limits, and one of the pool when the
+/// Cost: 128 bytes; a post is a lock of the strand, one more where there are limits, and one of the pool when the
 /// strand has been idle. No allocation (task_fits).
 class strand {
  public:
@@ -53,7 +53,7 @@ class strand {
         if (own_ == nullptr) return;
         detail::retired gone;
         {
-            const std::lock_guard held(own_->mutex);
+            const std::lock_guard held(own_->own_lock);
             own_->orphan = true;
             gone = own_->leave();
         }
@@ -82,14 +82,14 @@ class strand {
     }
     /// Takes posts again after a task failed (poison_on_error).
     void reset() noexcept {
-        const std::lock_guard held(own_->mutex);
+        const std::lock_guard held(own_->own_lock);
         own_->poisoned = false;
     }
 
  private:
     struct own final : detail::strand_core {
         explicit own(strand_options given)
-            : strand_core(mutex, rules_here, operations_here),
+            : strand_core(nullptr, rules_here, operations_here),
               options(std::move(given)),
               rules_here{options.waiting_max, options.when_full, options.poison_on_error} {}
 
@@ -107,10 +107,9 @@ class strand {
 
         strand_options options;
         detail::strand_rules rules_here;
-        detail::small_mutex mutex;
     };
 
-    [[nodiscard]] detail::poster place() const noexcept { return {*pool_, own_->mutex, own_->rules_here}; }
+    [[nodiscard]] detail::poster place() const noexcept { return {*pool_, own_->own_lock, own_->rules_here}; }
     struct found {
         own* core;
         [[nodiscard]] detail::strand_core& operator()() const noexcept { return *core; }

@@ -65,10 +65,11 @@ struct strand_operations : runnable_operations {
 /// How a task comes to be taken.
 enum class admission : std::uint8_t { within_limits, always };
 
-class strand_core : public runnable {
+class alignas(64) strand_core : public runnable {
  public:
-    strand_core(small_mutex& lock, const strand_rules& rules, const strand_operations& operations_of) noexcept
-        : lock_(&lock), rules_(&rules) {
+    /// lock: what it shares with others, or nothing, and it has its own.
+    strand_core(small_mutex* lock, const strand_rules& rules, const strand_operations& operations_of) noexcept
+        : lock_(lock != nullptr ? lock : &own_lock), rules_(&rules) {
         operations = &operations_of;
     }
     strand_core(const strand_core&) = delete;
@@ -100,9 +101,8 @@ class strand_core : public runnable {
     void unreserve() noexcept { --waiting_; }
     /// Returns: whether the strand has become scheduled and must be handed to the pool.
     [[nodiscard]] bool append(task_node& node) noexcept {
-        node.next = nullptr;
-        (inbox_ == nullptr ? inbox_ : inbox_last_->next) = &node;
-        inbox_last_ = &node;
+        node.next = inbox_ == nullptr ? &node : std::exchange(inbox_->next, &node);
+        inbox_ = &node;
         return !std::exchange(scheduled, true);
     }
     /// Has it retired if it has nothing to do; what it returns is destroyed behind the unlock.
@@ -129,7 +129,7 @@ class strand_core : public runnable {
                 --waiting_;
                 return step::run;
             }
-            taken_ = std::exchange(inbox_, nullptr);
+            taken_ = take_inbox();
         }
         if (budget.over()) return step::give_way;
         node = static_cast<task_node*>(taken_);
@@ -140,22 +140,31 @@ class strand_core : public runnable {
     [[nodiscard]] task_node* poison() noexcept {
         const std::lock_guard held(*lock_);
         poisoned = true;
-        for (const runnable* each = inbox_; each != nullptr; each = each->next) --waiting_;
-        return static_cast<task_node*>(std::exchange(inbox_, nullptr));
+        runnable* const all = take_inbox();
+        for (const runnable* each = all; each != nullptr; each = each->next) --waiting_;
+        return static_cast<task_node*>(all);
     }
 
  private:
     [[nodiscard]] bool is_full() const noexcept { return rules_->waiting_max != 0 && waiting_ >= rules_->waiting_max; }
     [[nodiscard]] task_node* pop_inbox() noexcept {
-        auto* const first = static_cast<task_node*>(inbox_);
-        if (first != nullptr) inbox_ = first->next;
-        return first;
+        if (inbox_ == nullptr) return nullptr;
+        runnable* const first = inbox_->next;
+        if (first == inbox_)
+            inbox_ = nullptr;
+        else
+            inbox_->next = first->next;
+        return static_cast<task_node*>(first);
+    }
+    /// All of it, as a chain that ends.
+    [[nodiscard]] runnable* take_inbox() noexcept {
+        if (inbox_ == nullptr) return nullptr;
+        return std::exchange(std::exchange(inbox_, nullptr)->next, nullptr);
     }
 
     small_mutex* lock_;
     const strand_rules* rules_;
-    runnable* inbox_ = nullptr;
-    runnable* inbox_last_ = nullptr;
+    runnable* inbox_ = nullptr;  // its last task, whose next is its first
     runnable* taken_ = nullptr;
     std::uint32_t waiting_ = 0;
 
@@ -164,6 +173,8 @@ class strand_core : public runnable {
     bool scheduled = false;
     bool poisoned = false;
     bool orphan = false;  // whoever could post has gone
+
+    small_mutex own_lock;  // of a strand that shares none; in the line that it guards
 };
 
 static_assert(sizeof(strand_core) == 64);
