@@ -34,13 +34,13 @@ namespace holdfast {
 
 namespace detail {
 
-/// What modify() is to a table that nobody else writes: a find, the change, an update.
-template <class Table, class Change>
-hash_table_result modify_entry(Table& table, const typename Table::key_type& key, Change&& change) noexcept(
-    noexcept(change(std::declval<typename Table::mapped_type&>()))) {
-    const bool sound = !table.fault();
+/// What modify() is to a table that nobody else writes: a find, the change, an update. `finder`: the table's own.
+template <class Table, class Finder, class Change>
+hash_table_result modify_entry(
+    Table& table, const Finder& finder, const typename Table::key_type& key,
+    Change&& change) noexcept(noexcept(change(std::declval<typename Table::mapped_type&>()))) {
     std::optional<typename Table::mapped_type> value = table.find(key);
-    if (!value && sound && table.fault()) return {outcome::corrupt};
+    if (!value && (table.segment().fault() || finder.damage_hides(bytes_of(key)))) return {outcome::corrupt};
     if (!value) return {outcome::not_found};
     std::forward<Change>(change)(*value);
     return table.update(key, *value);
@@ -135,7 +135,7 @@ class hash_table : public detail::hash_table_queries<hash_table<K, V>, K, V> {
     /// value. Returns: ok, not_found, read_only or corrupt.
     template <class Change>
     result modify(const K& key, Change&& change) noexcept(noexcept(change(std::declval<V&>()))) {
-        return detail::modify_entry(*this, key, std::forward<Change>(change));
+        return detail::modify_entry(*this, finder_for_queries(), key, std::forward<Change>(change));
     }
     /// Removes the key's entry. Returns: ok, not_found, read_only or corrupt.
     result erase(const K& key) noexcept {

@@ -212,6 +212,37 @@ TEST(HashTableHostileFault, UnexplainedOddVersionIsLatchedByReadersAndRefusedByT
     EXPECT_LT(found, 20U);
 }
 
+// What modify() and the dynamic table's say of a bucket that cannot be read does not depend on what was met before.
+TEST(HashTableHostileFault, ModifyTellsDamageFromAMissAlsoBehindAnEarlierFault) {
+    const auto change_nothing = [](wide_value&) { FAIL(); };
+    const auto break_bucket_of = [](const holdfast::segment& s, const geometry& g, u64 slot) {
+        auto* const line = const_cast<std::byte*>(s.bytes().data()) + g.lines_offset + 64 * (slot / 26);
+        detail::store_release<std::uint32_t>(line, detail::load_relaxed<std::uint32_t>(line) + 1);
+    };
+    auto table = hash_table<u64, wide_value>::create("heap:", {.capacity = 70});
+    for (u64 key = 0; key < 20; ++key) ASSERT_TRUE(table.try_insert(key, {{key, key, key}}));
+    break_bucket_of(table.segment(), table.geometry(), static_cast<u64>(*table.slot_of(5)));
+    for (int again = 0; again < 2; ++again) {
+        EXPECT_EQ(table.modify(5, change_nothing), status::corrupt) << again;
+        EXPECT_EQ(table.fault(), errc::corrupt);
+        EXPECT_EQ(table.modify(1000, change_nothing), status::not_found) << again;
+    }
+
+    auto dynamic =
+        dynamic_hash_table::create("heap:", detail::schema_of_types<u64, wide_value>("key", "value"), {.capacity = 70});
+    const auto raw = [](const auto& value) { return std::as_bytes(std::span(&value, 1)); };
+    const u64 five = 5, absent = 1000;
+    wide_value value{{1, 2, 3}};
+    const hash_table_result there = dynamic.try_insert(raw(five), raw(value));
+    ASSERT_TRUE(there);
+    break_bucket_of(dynamic.segment(), dynamic.geometry(), static_cast<u64>(*there.slot));
+    const auto room = std::as_writable_bytes(std::span(&value, 1));
+    for (int again = 0; again < 2; ++again) {
+        EXPECT_EQ(dynamic.modify(raw(five), room, [] { return true; }), status::corrupt) << again;
+        EXPECT_EQ(dynamic.modify(raw(absent), room, [] { return true; }), status::not_found) << again;
+    }
+}
+
 TEST(HashTableHostileFault, JournalOfNonsenseIsRejectedAndChangesNothing) {
     for (u64 slot : {u64{0}, u64{77}, u64{78}, ~u64{0}, u64{1} << 63}) {
         table_type table(small_geometry());

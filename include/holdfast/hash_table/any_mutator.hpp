@@ -46,9 +46,8 @@ class any_hash_table_mutator {
     hash_table_result modify(const std::byte* key, std::byte* value, Change&& change) {
         if (one_of_many* const shared = many()) return result_of(shared->modify(key, value, change));
         the_one& alone = std::get<the_one>(writer_);
-        const bool sound = !alone.finder().fault();
         if (alone.finder().find(key, value) == no_slot)
-            return {sound && alone.finder().fault() ? outcome::corrupt : outcome::not_found};
+            return {alone.finder().damage_hides(key) ? outcome::corrupt : outcome::not_found};
         if (!change()) return {outcome::stale};
         return result_of(alone.update(key, value));
     }

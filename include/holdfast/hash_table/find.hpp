@@ -165,6 +165,15 @@ class hash_table_finder {
         return n < view_.slots() ? n : view_.slots();
     }
 
+    /// Behind a find that ended at no_slot, of a table that nobody else writes: whether damage is why, rather than that
+    /// the key is not there. Cost: a load; once a fault is latched, a find that starts without one.
+    [[nodiscard]] bool damage_hides(const std::byte* key) const noexcept {
+        if (!fault_.get()) [[likely]]
+            return false;
+        const hash_table_finder afresh(view_);
+        return afresh.find(key, nullptr) != no_slot || afresh.fault().has_value();
+    }
+
     [[nodiscard]] const view& bytes() const noexcept { return view_; }
     [[nodiscard]] std::optional<errc> fault() const noexcept { return fault_.get(); }
     void latch(errc code) const noexcept { fault_.set(code); }

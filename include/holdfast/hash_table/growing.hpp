@@ -260,7 +260,7 @@ class growing_hash_table : public detail::hash_table_queries<growing_hash_table<
     result update(const K& key, const V& value) noexcept { return stored(key, value, table_.update(key, value)); }
     template <class Change>
     result modify(const K& key, Change&& change) noexcept(noexcept(change(std::declval<V&>()))) {
-        return detail::modify_entry(*this, key, std::forward<Change>(change));
+        return detail::modify_entry(*this, finder_for_queries(), key, std::forward<Change>(change));
     }
     result erase(const K& key) noexcept {
         if (!growth_) [[likely]]
