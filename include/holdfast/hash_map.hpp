@@ -89,9 +89,12 @@ class hash_map_reader : public detail::hash_map_queries<hash_map_reader<K>, K> {
 };
 
 /// Writes a map, and reads it. Holds the segment's lease. Move-only: one that was moved from answers read_only to what
-/// writes, and must not be asked anything else.
-template <hash_map_key K>
+/// writes, and must not be asked anything else. The policy is chosen when a map is made, and every writer must name it:
+/// writers::many is hash_map/many.hpp.
+template <hash_map_key K, writers Policy = writers::one>
 class hash_map : public detail::hash_map_queries<hash_map<K>, K> {
+    static_assert(Policy == writers::one, "include holdfast/hash_map/many.hpp for a map of many writers");
+
  public:
     using bytes = std::span<const std::byte>;
 
@@ -207,6 +210,7 @@ class hash_map : public detail::hash_map_queries<hash_map<K>, K> {
         if (!segment_->writable())
             throw error(errc::read_only, segment_->uri(), "a map's writer needs the segment attached read-write");
         const layout::hash_map_geometry g = detail::hash_map_geometry_of(*segment_);
+        detail::require_map_policy(*segment_, writers::one);
         detail::require_map_keys<K>(*segment_);
         core_ = std::make_unique<detail::map_writer_core>(detail::map_view<std::byte>(segment_->body(), g),
                                                           services.clock, services.feed);

@@ -295,7 +295,7 @@ inline void segment::require(container_kind kind, std::uint32_t container_versio
                         std::to_string(container_version) + "; use the library that wrote it, or load it anew");
     const bool shares = kind == container_kind::counter_set || kind == container_kind::latency_histogram ||
                         kind == container_kind::hash_table || kind == container_kind::block_store ||
-                        kind == container_kind::raw;
+                        kind == container_kind::hash_map || kind == container_kind::raw;
     if (info_.policy == writers::many && !shares)
         throw error(errc::geometry_mismatch, info_.uri,
                     "the header admits many writers to a " + std::string(kind_name(kind)) +

@@ -109,6 +109,7 @@ namespace {
     contents c;
     c.size = usage.entries;
     c.capacity = usage.capacity;
+    if (geometry.writer_slots() != 0) c.writer_slots = geometry.writer_slots();
     c.room_bytes = geometry.store.units * geometry.store.unit_bytes;
     if (usage) c.used_bytes = usage.units_used * geometry.store.unit_bytes;  // else: a writer at work at each look
     return c;

@@ -32,6 +32,7 @@ inline constexpr std::array known_kinds{
     known_kind{container_kind::block_store, layout::block_store_version, writers::one},
     known_kind{container_kind::block_store, layout::block_store_many_version, writers::many},
     known_kind{container_kind::hash_map, layout::hash_map_version, writers::one},
+    known_kind{container_kind::hash_map, layout::hash_map_many_version, writers::many},
     known_kind{container_kind::sorted_index, sorted_index_layout_version, writers::one},
     known_kind{container_kind::latency_histogram, detail::latency_histogram_version, writers::many},
     known_kind{container_kind::counter_set, detail::counter_set_version, writers::many},

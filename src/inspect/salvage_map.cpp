@@ -92,6 +92,11 @@ void copy_service_words(const map_bytes& from, const map_bytes& to) {
 void salvage_map(const damaged_segment& from, std::span<std::byte> to, salvage_log& log) {
     layout::hash_map_geometry g;
     require_geometry(from, layout::read_hash_map_geometry(from.spec().geometry, to.size(), g));
+    if (g.writer_slots() != 0)
+        throw error(
+            errc::unsupported, from.uri(),
+            "maps of many writers are not repaired; read what can be read (holdfast dump) and put it into a new "
+            "one");
     const map_bytes old(from.body(), g), made(to, g);
     const auto store_at = static_cast<std::ptrdiff_t>(g.store_offset());
     std::copy(from.body().begin() + store_at, from.body().end(), to.begin() + store_at);

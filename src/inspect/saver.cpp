@@ -61,6 +61,11 @@ saved_writer save_map(const std::shared_ptr<const segment>& s, const saved_write
                       const save_progress& progress) {
     const hash_map_reader<std::span<const std::byte>> map(s);
     const layout::hash_map_geometry& g = map.geometry();
+    if (g.writer_slots() != 0)
+        throw error(
+            errc::unsupported, s->uri(),
+            "maps of many writers are not saved; keep the file of a file: segment, or copy the entries (holdfast "
+            "dump)");
     saved_header header = header_of(*s);
     header.parameters = {std::max(map.capacity(), map.size()), g.store.units, g.store.unit_bytes, g.evicting ? 1U : 0U};
     saved_writer file(out, header, s->info().schema);

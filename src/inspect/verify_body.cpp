@@ -171,7 +171,9 @@ void verify_blocks(const std::shared_ptr<const segment>& s, verification& found)
     switch (f.what) {
         case hash_map_damage::table: return offset_of(f.table, g.table);
         case hash_map_damage::store: return g.store_offset() + offset_of(f.store, g.store);
-        case hash_map_damage::record: return g.control_offset();
+        case hash_map_damage::record:
+            return g.writer_slots() == 0 ? g.control_offset()
+                                         : g.journals_offset() + f.slot * layout::map_journal_bytes;
         case hash_map_damage::lost_entry:
         case hash_map_damage::foreign_entry: return g.table.nodes_offset + f.slot * g.table.node_bytes;
         case hash_map_damage::unreached: break;
@@ -186,7 +188,7 @@ void verify_blocks(const std::shared_ptr<const segment>& s, verification& found)
         case hash_map_damage::store:
             return f.store.handle != 0 ? detail::concat("store, unit ", f.store.unit, ", handle ", f.store.handle)
                                        : detail::concat("store, unit ", f.store.unit);
-        case hash_map_damage::record: return "record";
+        case hash_map_damage::record: return f.slot == 0 ? "record" : detail::concat("record of writer slot ", f.slot);
         case hash_map_damage::lost_entry:
         case hash_map_damage::foreign_entry: return detail::concat("slot ", f.slot, ", handle ", f.handle);
         case hash_map_damage::unreached: break;

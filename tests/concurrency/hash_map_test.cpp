@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "support/map_bench.hpp"
+#include "support/map_many_bench.hpp"
 #include "support/scale.hpp"
 #include "support/seed.hpp"
 
@@ -188,6 +189,85 @@ TEST_P(HashMapConcurrency, VerifyBesideAWorkingWriterFindsNothing) {
     }
     RecordProperty("busy", std::to_string(totals.busy));
     RecordProperty("quiet", std::to_string(totals.quiet));
+}
+
+// Writers of one map, each at its own slot, beside a reader and verify(). Each has keys of its own, and what it stored
+// there is there; all fight for a few more, and add to one count, which is exact in the end.
+TEST(HashMapOfManyConcurrency, WritersLoseNothingOfEachOthers) {
+    constexpr unsigned writers_max = 3;
+    constexpr std::uint64_t own = 8, shared = 4;
+    const layout::hash_map_geometry geometry = small_map_of_many(160, 200);
+    shared_image image(static_cast<std::size_t>(geometry.body_bytes()));
+    const writable_map view(image.bytes(), geometry);
+    writer_roll roll;
+    tally totals;
+    std::string first;
+    {
+        many_map_writer writer = map_writer_of(view, roll, 3);
+        const std::uint64_t zero = 0;
+        ASSERT_TRUE(writer.set(as_key("count"), std::as_bytes(std::span(&zero, 1))));
+    }
+    seeded_random random;
+    std::array<std::uint64_t, writers_max> seeds{};
+    for (std::uint64_t& seed : seeds) seed = random();
+    std::atomic<std::uint64_t> added{0}, stored{0};
+    const std::uint64_t operations = scaled(30'000);
+    std::vector<std::thread> threads;
+    for (unsigned w = 0; w < writers_max; ++w)
+        threads.emplace_back([&, w] {
+            many_map_writer writer = map_writer_of(view, roll, w);
+            std::array<std::uint64_t, own> stamps{};
+            const auto key_of = [&](std::uint64_t i) { return std::to_string(w) + std::string(i * 9, 'k'); };
+            for (std::uint64_t i = 1; i <= operations; ++i) {
+                const std::uint64_t draw = random_at(seeds[w], 0, i), at = (draw >> 8) % own;
+                const std::size_t bytes = (draw >> 16) % 200;
+                if (draw % 4 == 0) {
+                    if (writer.fetch_add<std::uint64_t>(as_key("count"), 0, 1)) ++added;
+                } else if (draw % 4 == 1) {
+                    const std::string key = "s" + std::to_string(at % shared);
+                    const hash_map_result done =
+                        draw % 8 == 1 ? put(writer, key, {i, bytes}) : writer.erase(as_key(key));
+                    if (!done && done.status != outcome::full && done.status != outcome::not_found) ++totals.wrong;
+                } else {
+                    const std::size_t size = 8 + stamps[at] % 100;
+                    if (stamps[at] != 0 && !holds(writer.reader(), key_of(at), {stamps[at], size})) ++totals.wrong;
+                    if (put(writer, key_of(at), {i, 8 + i % 100})) stamps[at] = i, ++stored;
+                }
+            }
+            if (writer.fault()) ++totals.wrong;
+        });
+    std::thread reader([&] {
+        const map_reader looks = reader_of(view.as_const());
+        std::vector<std::byte> out(400);
+        while (!totals.stop.load(std::memory_order_relaxed)) {
+            for (std::uint64_t i = 0; i < shared; ++i) {
+                const hash_map_found got = looks.find(as_key("s" + std::to_string(i)), std::span(out));
+                if (!got && got.status != outcome::not_found && got.status != outcome::contended) ++totals.wrong;
+            }
+            if (!is_there(looks, "count")) ++totals.wrong;
+            const hash_map_verification report =
+                holdfast::detail::verify_map(view.as_const(), [&](const hash_map_finding& f) {
+                    if (first.empty())
+                        first = std::string(describe(f.what)) + ": " + std::string(describe(f.table.what)) + "; " +
+                                std::string(describe(f.store.what));
+                    return true;
+                });
+            count(report.busy != 0 ? totals.busy : totals.quiet);
+        }
+    });
+    for (std::thread& thread : threads) thread.join();
+    totals.stop.store(true, std::memory_order_relaxed);
+    reader.join();
+    EXPECT_EQ(first, "");
+    EXPECT_EQ(totals.wrong, 0U);
+    EXPECT_GT(stored, 0U);
+    std::uint64_t counted = 0;
+    EXPECT_TRUE(reader_of(view.as_const()).find(as_key("count"), std::as_writable_bytes(std::span(&counted, 1))));
+    EXPECT_EQ(counted, added);
+    EXPECT_FALSE(something_open(view));
+    EXPECT_EQ(damage_of(view.as_const()), "");
+    many_map_writer last = map_writer_of(view, roll, 3);
+    EXPECT_EQ(leaks(view, last), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(HashMap, HashMapConcurrency, ::testing::Values(false, true),

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "holdfast/hash_map.hpp"
+#include "holdfast/hash_map/many.hpp"
 #include "inspect/description.hpp"
 #include "inspect/keyed_reader.hpp"
 #include "inspect/map_reader.hpp"
@@ -266,6 +267,33 @@ TEST_F(InspectHashMap, ADamagedMapIsNotSavedAndADamagedFileNotRestored) {
     EXPECT_EQ(restore(written(text), other.uri(), small).items, 5U) << "the table has a few slots more";
     body()[map_.geometry().control_offset() + layout::map_selector_offset + 3] ^= std::byte{1};
     EXPECT_EQ(test::refusal_of([&] { (void)saved(); }), errc::corrupt);
+}
+
+// A map of many writers is looked at as any other, and says why it is not saved.
+TEST(InspectHashMapOfMany, IsDescribedReadAndVerifiedAndNotSaved) {
+    const test::unique_posix_name name{"many"};
+    using map = hash_map<std::string_view, writers::many>;
+    auto mine = map::create(name.uri(), {.capacity = 100, .unit_bytes = 64});
+    auto other = map::attach(name.uri());
+    ASSERT_TRUE(mine.set("a", "one"));
+    ASSERT_TRUE(other.set("b", "two"));
+    const description seen = describe(name.uri());
+    EXPECT_EQ(seen.contents.size, 2U);
+    EXPECT_EQ(seen.contents.writer_slots, 16U);
+    std::string text;
+    const auto memory = std::make_shared<const segment>(segment::attach(name.uri(), access::read_only));
+    EXPECT_TRUE(map_reader(memory).get("b", text));
+    EXPECT_NE(text.find("two"), std::string::npos) << text;
+    EXPECT_TRUE(verify(name.uri()).findings.empty());
+    EXPECT_EQ(test::refusal_of([&] { (void)save(name.uri(), [](std::string_view) {}); }), errc::unsupported);
+
+    auto* const body = const_cast<std::byte*>(mine.segment().bytes().data());
+    const std::uint64_t journal = mine.geometry().journals_offset() + other.writer_slot() * layout::map_journal_bytes;
+    body[journal + layout::map_journal_records_offset + layout::map_record_bytes + 8] ^= std::byte{1};
+    const verification found = verify(name.uri());
+    ASSERT_EQ(found.damages, 1U);
+    EXPECT_EQ(found.findings[0].place, "record of writer slot 1");
+    EXPECT_EQ(found.findings[0].offset, header_bytes + journal);
 }
 
 TEST(SavedMapItems, NumbersThatLieTakeNothing) {

@@ -40,6 +40,9 @@ struct hash_map_options {
     create_options segment{};              ///< mode, owner, pages
     std::string key_name = "key";          ///< field name of a scalar key
     std::optional<std::uint64_t> seed{};   ///< of the hashes; drawn at random unless a test wants it fixed
+    /// Maps of writers::many: how many may be attached at once, 1 to 1024. Each takes some 640 bytes, and room for an
+    /// entry more.
+    std::uint32_t writer_slots = 16;
 };
 
 namespace detail {
@@ -91,18 +94,27 @@ void require_map_keys(const segment& s) {
 /// Throws: invalid_argument, what fill throws, and what segment::create throws.
 template <class Fill>
 [[nodiscard]] segment create_hash_map(std::string_view uri, const hash_map_options& options, const std::string& schema,
-                                      Fill&& fill) {
+                                      Fill&& fill, writers policy = writers::one) {
+    const bool many = policy == writers::many;
+    if (many && options.writer_slots == 0)
+        throw error(errc::invalid_argument, std::string(uri), "a map of many writers needs a slot for one at least");
+    if (many && options.registered_readers != 0)
+        throw error(errc::invalid_argument, std::string(uri),
+                    "registered readers keep entries from being evicted, and a map of many writers evicts nothing; "
+                    "leave them out");
     const layout::hash_map_request request{.capacity = options.capacity,
                                            .bytes = options.bytes,
                                            .entry_bytes = options.entry_bytes,
                                            .unit_bytes = options.unit_bytes,
                                            .evicting = options.evict,
-                                           .seed = options.seed ? *options.seed : random_seed()};
+                                           .seed = options.seed ? *options.seed : random_seed(),
+                                           .writer_slots = many ? options.writer_slots : 0};
     if (const char* why = layout::check(request)) throw error(errc::invalid_argument, std::string(uri), why);
     const layout::hash_map_geometry g = layout::plan_hash_map(request);
     segment_spec spec;
     spec.kind = container_kind::hash_map;
-    spec.container_version = layout::hash_map_version;
+    spec.container_version = many ? layout::hash_map_many_version : layout::hash_map_version;
+    spec.policy = policy;
     spec.schema = schema;
     spec.geometry = layout::geometry_words_of(g);
     spec.body_bytes = g.body_bytes();
@@ -111,18 +123,35 @@ template <class Fill>
 }
 
 [[nodiscard]] inline segment create_hash_map(std::string_view uri, const hash_map_options& options,
-                                             const std::string& schema) {
-    return create_hash_map(uri, options, schema, [](std::span<std::byte>, const layout::hash_map_geometry&) {});
+                                             const std::string& schema, writers policy = writers::one) {
+    return create_hash_map(uri, options, schema, [](std::span<std::byte>, const layout::hash_map_geometry&) {}, policy);
 }
 
 /// The checked geometry of an attached map. Throws: kind_mismatch, version_mismatch, geometry_mismatch.
 [[nodiscard]] inline layout::hash_map_geometry hash_map_geometry_of(const segment& s) {
-    s.require(container_kind::hash_map, layout::hash_map_version);
+    const std::uint32_t stored = s.info().container_version;
+    s.require(container_kind::hash_map, stored == layout::hash_map_many_version ? stored : layout::hash_map_version);
     layout::hash_map_geometry g;
     if (const char* why = layout::read_hash_map_geometry(s.info().geometry, s.bytes().size(), g))
         throw error(errc::geometry_mismatch, s.uri(),
                     std::string(why) + "; the header is damaged: restore the segment or make it anew");
+    const bool many = g.writer_slots() != 0;
+    if (many != (s.info().policy == writers::many) || many != (stored == layout::hash_map_many_version))
+        throw error(
+            errc::geometry_mismatch, s.uri(),
+            "policy, version and writer slots contradict each other; the header is damaged: restore the segment "
+            "or make it anew");
     return g;
+}
+
+/// Throws geometry_mismatch unless the map was made for that many writers: one relies on being alone.
+inline void require_map_policy(const segment& s, writers wanted) {
+    if (s.info().policy == wanted) return;
+    throw error(errc::geometry_mismatch, s.uri(),
+                wanted == writers::one
+                    ? "the map was made for many writers and this handle would be its only one; attach with "
+                      "hash_map<K, writers::many>, or read-only"
+                    : "the map was made for one writer; attach with hash_map<K>, or make it anew for many");
 }
 
 }  // namespace detail

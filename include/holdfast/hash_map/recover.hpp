@@ -75,8 +75,8 @@ inline void forget_operation(const map_view<std::byte>& view, map_counts& counts
 }
 
 /// Frees an entry that a record names, unless the table leads to it.
-inline void free_if_unreached(const map_reader_core& reader, block_writer_core& store, const map_record& record,
-                              map_record::field which) {
+template <class Store>
+void free_if_unreached(const map_reader_core& reader, Store& store, const map_record& record, map_record::field which) {
     const std::uint64_t handle = record.word[which];
     if (handle == 0 || !reader.blocks().contains(handle)) return;
     // By its own key as well: a forged record cannot take a foreign entry out.

@@ -19,6 +19,7 @@
 #include <type_traits>
 
 #include "holdfast/block_store/verify.hpp"
+#include "holdfast/hash_map/many_view.hpp"
 #include "holdfast/hash_map/read.hpp"
 #include "holdfast/hash_table/verify.hpp"
 
@@ -27,7 +28,7 @@ namespace holdfast {
 enum class hash_map_damage : std::uint8_t {
     table,          ///< of the table: see `table`
     store,          ///< of the store: see `store`
-    record,         ///< the record of the last operation is not what its writer stored
+    record,         ///< the record of the last operation, of many writers of any one, is not what its writer stored
     lost_entry,     ///< the table holds a handle under which nothing stands
     foreign_entry,  ///< under a handle lies another key than the one that the table holds it for, or no entry
     unreached,      ///< an entry of the store to which no key leads
@@ -47,7 +48,7 @@ enum class hash_map_damage : std::uint8_t {
 
 struct hash_map_finding {
     hash_map_damage what{};
-    std::uint64_t slot = 0;    ///< of the table; for lost_entry and foreign_entry
+    std::uint64_t slot = 0;    ///< of the table; for lost_entry and foreign_entry. For record: the writer slot
     std::uint64_t handle = 0;  ///< of the entry concerned; 0 = none
     hash_table_finding table;  ///< for `table`
     block_finding store;       ///< for `store`
@@ -76,7 +77,7 @@ class hash_map_verifier {
           on_finding_(on_finding),
           of_slots_(view.store),
           of_entries_(view.store),
-          begun_(view.selector()) {}
+          begun_(progress()) {}
 
     hash_map_verification run() {
         check_record();
@@ -111,15 +112,21 @@ class hash_map_verifier {
         report({.what = what, .slot = slot, .handle = handle, .table = {}, .store = {}});
     }
 
+    /// What changes when an operation begins.
+    [[nodiscard]] std::uint64_t progress() const noexcept {
+        return view_.geometry().writer_slots() != 0 ? map_slots(view_).progress() : view_.selector();
+    }
+
     /// Entries have more bytes than the store: damage, unless a writer had entries looked at again.
     void report_unread(hash_map_damage what, std::uint64_t slot, std::uint64_t handle) {
-        if (view_.selector() != begun_)
+        if (progress() != begun_)
             ++report_.busy;
         else
             report(what, slot, handle);
     }
 
     void check_record() {
+        if (view_.geometry().writer_slots() != 0) return check_records_of_many();
         for (unsigned look = 0; look < looks_max; ++look) {
             const map_state s = view_.look();
             if (!s.undisturbed) continue;
@@ -128,6 +135,19 @@ class hash_map_verifier {
             return;
         }
         ++report_.busy;
+    }
+
+    void check_records_of_many() {
+        const map_slots slots(view_);
+        for (std::uint64_t slot = 0; slot < slots.slots(); ++slot) {
+            const map_state s = slots.state(slot);
+            if (!s.undisturbed) {
+                ++report_.busy;
+                continue;
+            }
+            if (!s.sound) report(hash_map_damage::record, slot, 0);
+            report_.operation_open = report_.operation_open || (s.sound && s.is_open());
+        }
     }
 
     // What a slot holds; a handle of 0 = nothing.
@@ -167,6 +187,7 @@ class hash_map_verifier {
 
     /// Whether a key leads to the entry, as far as can be told while nothing moved.
     void check_reached(std::uint64_t handle) {
+        if (view_.geometry().writer_slots() != 0) return check_reached_of_many(handle);
         for (unsigned look = 0; look < looks_max; ++look) {
             const map_state s = view_.look();
             map_digest digest;
@@ -184,11 +205,23 @@ class hash_map_verifier {
         ++report_.busy;
     }
 
+    void check_reached_of_many(std::uint64_t handle) {
+        if (!of_entries_.spend(handle)) return report_unread(hash_map_damage::unreached, 0, handle);
+        const map_slots slots(view_);
+        for (unsigned look = 0; look < looks_max; ++look) {
+            const map_stray stray = slots.is_stray(reader_, handle);
+            if (stray == map_stray::yes) report(hash_map_damage::unreached, 0, handle);
+            if (stray != map_stray::unsure) return;
+            pause();
+        }
+        ++report_.busy;
+    }
+
     map_view<const std::byte> view_;
     map_reader_core reader_;
     OnFinding& on_finding_;
     map_reading_budget of_slots_, of_entries_;
-    std::uint64_t begun_;  // selector before all of it
+    std::uint64_t begun_;  // progress() before all of it
     hash_map_verification report_;
 };
 

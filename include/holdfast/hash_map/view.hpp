@@ -124,10 +124,7 @@ class map_view {
         return s;
     }
 
-    table_view<Byte, map_node> table;
-    block_view<Byte> store;
-
- private:
+    /// Whether this is what a writer stored for that operation.
     [[nodiscard]] bool is_sound(const map_record& r, std::uint64_t operation) const noexcept {
         const auto none_or_handle = [&](std::uint64_t word) { return word == 0 || store.is_handle(word); };
         return operation != 0 && r.word[map_record::sum] == r.sum_as(operation) &&
@@ -135,6 +132,10 @@ class map_view {
                none_or_handle(r.word[map_record::take]);
     }
 
+    table_view<Byte, map_node> table;
+    block_view<Byte> store;
+
+ private:
     /// Whether the store shows a trace of what a record announces. Requires: is_sound.
     [[nodiscard]] bool has_begun(const map_record& r) const noexcept {
         const auto stands = [&](std::uint64_t handle) { return store.word(store.index_of(handle)) == handle; };

@@ -38,25 +38,15 @@
 // and may be killed themselves (recover.hpp).
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
-#include <type_traits>
 
-#include "holdfast/detail/shared_copy.hpp"
+#include "holdfast/hash_map/entry.hpp"
 #include "holdfast/hash_map/room.hpp"
 
 namespace holdfast::detail {
-
-/// On what condition a value is stored.
-struct map_condition {
-    enum kind : std::uint8_t { always, absent, present, same };
-    kind when = always;
-    std::uint64_t handle = 0;  // same: what the key must have; 0 = nothing
-};
 
 /// The writer over bytes.
 class map_writer_core : public map_keeper {
@@ -66,10 +56,8 @@ class map_writer_core : public map_keeper {
     /// Gives the key this value if the condition holds.
     hash_map_result set(std::span<const std::byte> key, std::span<const std::byte> value,
                         const hash_map_entry_options& how = {}, const map_condition& when = {}) noexcept {
-        if (key.size() > layout::map_key_bytes_max) return {outcome::too_large};
+        if (!fits_an_entry(view_.geometry(), key, value)) return {outcome::too_large};
         const std::uint64_t value_at = layout::map_value_offset(key.size());
-        const std::uint64_t most = view_.geometry().store.value_bytes_max();
-        if (value_at > most || value.size() > most - value_at) return {outcome::too_large};
         sweep();
         const map_digest digest = view_.digest(key);
         place at = look_up(digest, key);
@@ -78,7 +66,7 @@ class map_writer_core : public map_keeper {
         const bool may_go = when.when == map_condition::always;
         if (const outcome room = claim(digest, at, value_at + value.size(), may_go); room != outcome::ok)
             return {room, room == outcome::full ? at.handle : 0};
-        write_head(key, expiry_after(how.ttl), how.flags);
+        write_entry_head(store_, key, expiry_after(how.ttl), how.flags);
         (void)store_.write(value_at, value);
         return commit(digest, at);
     }
@@ -98,18 +86,9 @@ class map_writer_core : public map_keeper {
     /// Adds to the T at byte `offset` of the key's value; what else it holds stays, its expiry included.
     template <class T>
     hash_map_added<T> fetch_add(std::span<const std::byte> key, std::uint64_t offset, T addend) noexcept {
-        static_assert(std::is_arithmetic_v<T> && !std::is_same_v<T, bool>);
         hash_map_added<T> done;
         const hash_map_result kept = copy(key, [&](std::uint64_t old, const map_entry_head& head, std::uint64_t bytes) {
-            const std::uint64_t room = bytes - head.value_at();
-            if (offset > room || sizeof(T) > room - offset) return outcome::out_of_range;
-            const std::uint64_t from = head.value_at() + offset;
-            std::byte raw[sizeof(T)] = {};
-            if (!copy_out(old, from, raw)) return reader_.broken();
-            std::memcpy(&done.before, raw, sizeof(T));
-            const T sum = added(done.before, addend);
-            std::memcpy(raw, &sum, sizeof(T));
-            return store_.write(from, raw);
+            return add_in_claim(reader_, old, head, bytes, store_, offset, addend, done.before);
         });
         done.status = kept.status;
         done.handle = kept.handle;
@@ -125,46 +104,17 @@ class map_writer_core : public map_keeper {
     }
 
  private:
-    // What the table has under a key: nothing, an entry, or what cannot be taken for either.
-    struct place {
-        outcome status = outcome::ok;  // collision, corrupt
-        std::uint64_t handle = 0;      // as the table holds it, which may be damaged
-        std::uint64_t entry = 0;       // the same if an entry of the key's own stands there: what goes with the key
-    };
+    using place = map_place;
 
-    /// Looks for the key. An entry whose time is over is taken out. A word under which nothing stands, or for a short
-    /// key, which cannot collide, the entry of another, is damage that a set or an erase of the key may mend: it counts
-    /// as the key's, and no entry goes with it.
+    /// Looks for the key. An entry whose time is over is taken out.
     [[nodiscard]] place look_up(const map_digest& digest, std::span<const std::byte> key) noexcept {
         std::uint64_t handle = 0;
         if (reader_.look_under(digest, handle) == outcome::corrupt) return {outcome::corrupt};
         if (handle == 0) return {};
-        switch (reader_.compare_key(handle, key)) {
-            case outcome::not_found:
-                return {key.size() > short_key_bytes_max ? outcome::collision : outcome::ok, handle};
-            case outcome::stale: return {outcome::ok, handle};
-            default: break;
-        }
-        if (!expiring_ || !is_expired(handle, now())) return {outcome::ok, handle, handle};
+        const place at = place_under(reader_, handle, key);
+        if (at.entry == 0 || !expiring_ || !is_expired(handle, now())) return at;
         (void)take_out(digest, handle, entry_change::expired);
         return {};
-    }
-
-    [[nodiscard]] static hash_map_result refusal(const place& at, const map_condition& when) noexcept {
-        if (at.status != outcome::ok) return {at.status, at.handle};
-        switch (when.when) {
-            case map_condition::always: break;
-            case map_condition::absent:
-                if (at.handle != 0) return {outcome::exists, at.handle};
-                break;
-            case map_condition::present:
-                if (at.handle == 0) return {outcome::not_found};
-                break;
-            case map_condition::same:
-                if (at.handle != when.handle) return {outcome::stale, at.handle};
-                break;
-        }
-        return {outcome::ok};
     }
 
     /// Claims units for an entry of so many bytes, and a slot for it if it is a new one; makes room where it may. What
@@ -200,16 +150,6 @@ class map_writer_core : public map_keeper {
         if (!whole) return true;  // damaged: nothing can be said
         const std::uint64_t heads = layout::block_head_bytes + (gaps - 1) * layout::block_run_bytes;
         return bytes + heads <= store.bytes_of(store.units() - taken);
-    }
-
-    void write_head(std::span<const std::byte> key, std::uint64_t expires, std::uint32_t flags) noexcept {
-        const std::uint64_t words[2] = {expires, key.size() | std::uint64_t{flags} << 32};
-        (void)store_.write(0, std::as_bytes(std::span(words)));
-        const std::size_t whole = key.size() / 8 * 8;
-        (void)store_.write(layout::map_entry_head_bytes, key.first(whole));
-        if (whole == key.size()) return;
-        const std::uint64_t last = word_of_bytes(key.data() + whole, key.size() - whole);  // padded by zero
-        (void)store_.write(layout::map_entry_head_bytes + whole, std::as_bytes(std::span(&last, 1)));
     }
 
     /// Makes the claim the key's entry: O2 to O8.
@@ -248,40 +188,13 @@ class map_writer_core : public map_keeper {
         if (reader_.head_of(at.handle, head, bytes) != outcome::ok) return {reader_.broken()};
         if (const outcome room = claim(digest, at, bytes, false); room != outcome::ok) return {room, at.handle};
         // Ours is the only writer: the old entry stands until we free it.
-        const result whole = reader_.blocks().visit(
-            at.handle, [&](std::span<const std::byte> piece, std::uint64_t from, std::uint64_t) noexcept {
-                for_each_private_part(piece, [&](std::span<const std::byte> part, std::size_t begin) {
-                    (void)store_.write(from + begin, part);
-                });
-            });
+        const bool whole = copy_into_claim(reader_, at.handle, store_);
         const outcome changed = whole ? change(at.handle, head, bytes) : reader_.broken();
         if (changed != outcome::ok) {
             store_.discard();
             return {changed, at.handle};
         }
         return commit(digest, at);
-    }
-
-    /// Bytes of an entry from `from` on, wherever they lie. Returns: whether it was whole.
-    bool copy_out(std::uint64_t handle, std::uint64_t from, std::span<std::byte> to) const noexcept {
-        const result whole = reader_.blocks().visit(
-            handle, [&](std::span<const std::byte> piece, std::uint64_t at, std::uint64_t) noexcept {
-                const std::uint64_t begin = std::max(at, from), end = std::min(at + piece.size(), from + to.size());
-                if (begin < end)
-                    copy_from_shared(to.data() + (begin - from), piece.data() + (begin - at),
-                                     static_cast<std::size_t>(end - begin));
-            });
-        return static_cast<bool>(whole);
-    }
-
-    template <class T>
-    [[nodiscard]] static constexpr T added(T a, T b) noexcept {
-        if constexpr (std::is_integral_v<T>) {
-            using wrapping = std::make_unsigned_t<T>;
-            return static_cast<T>(static_cast<wrapping>(static_cast<wrapping>(a) + static_cast<wrapping>(b)));
-        } else {
-            return a + b;
-        }
     }
 };
 

@@ -148,6 +148,9 @@ hash_table_recovery recover_as(const table_view<std::byte, Node>& view, std::uin
     return done;
 }
 
+/// What is to be done with an entry.
+enum class table_change : std::uint8_t { none, store, erase };
+
 /// Locks is how this writer learns of the others:
 ///   static constexpr unsigned looks      at a stripe, before anything else is asked
 ///   bool take(std::uint32_t writer)      the slot's lock, if no living process has it
@@ -197,6 +200,26 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
             copy_from_words(value, view_.node_at(at.bucket, at.place), view_.value_offset, view_.node.value_bytes());
             if (!change()) return {outcome::stale, entry_change::none, at.slot};
             return base::assign(at, key, value);
+        });
+    }
+
+    /// Copies the value to `value` if the key is there, calls decide(whether it is) -> table_change and does what that
+    /// says: gives the key what `value` is then, takes its entry out, or leaves all as it is; all while nobody else can
+    /// change the entry. Unless `adds` it is not asked about a key that is not there. Returns: ok, not_found, full,
+    /// stale (nothing was to be changed), ...
+    template <class Decide>
+    result decide(const std::byte* key, std::byte* value, bool adds, Decide&& decide) noexcept {
+        return at_key(key, adds, [&](const location& at, hash_parts h) -> result {
+            if (at.found)
+                copy_from_words(value, view_.node_at(at.bucket, at.place), view_.value_offset,
+                                view_.node.value_bytes());
+            switch (decide(at.found)) {
+                case table_change::none: break;
+                case table_change::store:
+                    return at.found ? base::assign(at, key, value) : base::insert_at(at, h, key, value);
+                case table_change::erase: return base::erase_at(at, h);
+            }
+            return {outcome::stale, entry_change::none, at.slot};
         });
     }
 

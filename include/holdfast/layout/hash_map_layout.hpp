@@ -25,7 +25,14 @@
 //   all else zero                                  12  4  flags of the caller's
 //                                                  16     key, zero bytes up to a multiple of 8, value
 //
-// (I1) The geometry words in the segment header never change. They are input: the first five are checked, everything is
+// Body, layout v3, of many writers (hash_map/many_write.hpp): table and store have writer slots, the control page is
+// zero, and there is behind it, store_offset being the next multiple of 4096
+//   journals_offset  slots * 256      journals  the holder of that writer slot
+//     of each   0  8  selector        as above, for the operations of this slot
+//              64  2 * 64  records    as above; their change is 0
+//
+// (I1) The geometry words in the segment header never change. They are input: the first five and the slots are checked,
+// everything is
 //      planned from them anew, and only the plan is used.
 // (I2) A zero-filled body is an empty map.
 // (I3) The table's hash of a key is made from its digest as hash_map/digest.hpp says, not as for other tables.
@@ -44,6 +51,7 @@
 namespace holdfast::layout {
 
 inline constexpr std::uint32_t hash_map_version = 2;
+inline constexpr std::uint32_t hash_map_many_version = 3;  ///< of maps with writer slots
 
 inline constexpr std::size_t map_control_bytes = 4096;
 inline constexpr std::size_t map_selector_offset = 0;
@@ -58,6 +66,9 @@ inline constexpr std::size_t map_sweep_offset = 224;
 inline constexpr std::size_t map_evicted_offset = 232;
 inline constexpr std::size_t map_expired_offset = 240;
 inline constexpr std::size_t map_hand_offset = 248;
+
+inline constexpr std::size_t map_journal_bytes = 256;  ///< of each of many writers
+inline constexpr std::size_t map_journal_records_offset = 64;
 
 inline constexpr std::size_t map_digest_bytes = 16;
 inline constexpr std::size_t map_entry_head_bytes = 16;  ///< before the key
@@ -79,7 +90,14 @@ struct hash_map_geometry {
     bool evicting = false;  ///< made to drop what was not used for long, where room is wanted
 
     [[nodiscard]] constexpr std::uint64_t control_offset() const noexcept { return round_up(table.body_bytes(), 4096); }
-    [[nodiscard]] constexpr std::uint64_t store_offset() const noexcept { return control_offset() + map_control_bytes; }
+    [[nodiscard]] constexpr std::uint64_t writer_slots() const noexcept { return table.writer_slots; }
+    /// Requires: writer_slots() != 0.
+    [[nodiscard]] constexpr std::uint64_t journals_offset() const noexcept {
+        return control_offset() + map_control_bytes;
+    }
+    [[nodiscard]] constexpr std::uint64_t store_offset() const noexcept {
+        return control_offset() + map_control_bytes + round_up(writer_slots() * map_journal_bytes, 4096);
+    }
     [[nodiscard]] constexpr std::uint64_t body_bytes() const noexcept { return store_offset() + store.body_bytes(); }
     friend constexpr bool operator==(const hash_map_geometry&, const hash_map_geometry&) = default;
 };
@@ -92,37 +110,48 @@ struct hash_map_request {
     std::uint64_t unit_bytes = 0;   ///< 0: chosen by entry_bytes
     bool evicting = false;
     std::uint64_t seed = 0;
+    std::uint64_t writer_slots = 0;  ///< how many may write at once; 0 = one, without locks
 };
 
-[[nodiscard]] constexpr hash_table_request table_request_of(std::uint64_t capacity, std::uint64_t seed) noexcept {
-    return {.capacity = capacity, .key_bytes = map_digest_bytes, .value_bytes = 8, .value_alignment = 8, .seed = seed};
+[[nodiscard]] constexpr hash_table_request table_request_of(std::uint64_t capacity, std::uint64_t seed,
+                                                            std::uint64_t writer_slots) noexcept {
+    return {.capacity = capacity,
+            .key_bytes = map_digest_bytes,
+            .value_bytes = 8,
+            .value_alignment = 8,
+            .seed = seed,
+            .writer_slots = writer_slots};
 }
 
 [[nodiscard]] constexpr block_store_request store_request_of(const hash_map_request& r) noexcept {
     const std::uint64_t entry = map_entry_head_bytes + 8 + std::min(r.entry_bytes, std::uint64_t{1} << 40);
     const std::uint64_t unit = r.unit_bytes != 0 ? r.unit_bytes : best_unit_bytes(entry);
-    if (r.bytes != 0 || unit < block_unit_bytes_min || unit > block_unit_bytes_max) return {r.bytes, entry, unit};
+    if (r.bytes != 0 || unit < block_unit_bytes_min || unit > block_unit_bytes_max)
+        return {r.bytes, entry, unit, r.writer_slots};
     const std::uint64_t each = (entry + block_head_bytes + unit - 1) / unit * unit;
     // A product beyond 64 bits is a size that check() refuses anyway.
     const std::uint64_t most = block_units_max * unit + 1;
-    if (r.capacity > most / each) return {most, entry, unit};
-    return {(r.capacity + map_spare_entries) * each, entry, unit};
+    if (r.capacity > most / each) return {most, entry, unit, r.writer_slots};
+    // Each of many writers may be in an update.
+    return {(r.capacity + map_spare_entries + r.writer_slots) * each, entry, unit, r.writer_slots};
 }
 
 /// Why the request cannot be met, or nullptr.
 [[nodiscard]] constexpr const char* check(const hash_map_request& request) noexcept {
-    if (const char* why = check(table_request_of(request.capacity, request.seed))) return why;
+    if (const char* why = check(table_request_of(request.capacity, request.seed, request.writer_slots))) return why;
+    if (request.writer_slots != 0 && request.evicting)
+        return "a map of many writers cannot evict; make it for one writer, or without eviction";
     return check(store_request_of(request));
 }
 
 /// Requires: check(request) == nullptr.
 [[nodiscard]] constexpr hash_map_geometry plan_hash_map(const hash_map_request& request) noexcept {
-    return {plan_hash_table(table_request_of(request.capacity, request.seed)),
+    return {plan_hash_table(table_request_of(request.capacity, request.seed, request.writer_slots)),
             plan_block_store(store_request_of(request)), request.evicting};
 }
 
 /// The geometry as the segment header keeps it. The offsets and the number of buckets follow from the first five words
-/// and are there to be checked, and read by people.
+/// and the writer slots, and are there to be checked, and read by people.
 [[nodiscard]] constexpr std::array<std::uint64_t, 16> geometry_words_of(const hash_map_geometry& g) noexcept {
     return {g.table.capacity,
             g.table.seed,
@@ -132,8 +161,8 @@ struct hash_map_request {
             g.control_offset(),
             g.store_offset(),
             g.table.buckets,
-            0,
-            0,
+            g.writer_slots(),
+            g.writer_slots() == 0 ? 0 : g.journals_offset(),
             0,
             0,
             0,
@@ -147,7 +176,8 @@ struct hash_map_request {
 [[nodiscard]] constexpr const char* read_hash_map_geometry(const std::array<std::uint64_t, 16>& words,
                                                            std::uint64_t body_bytes, hash_map_geometry& out) noexcept {
     // Single numbers first: after them no product or sum can overflow 64 bits.
-    const hash_table_request table = table_request_of(words[0], words[1]);
+    const hash_table_request table = table_request_of(words[0], words[1], words[8]);
+    if (words[8] > writer_slots_max) return "the number of writer slots is out of range";
     if (check(table) != nullptr) return "the capacity is out of range";
     // A table has 2.5 bytes beside each slot and 24 in it: a capacity that cannot fit costs no search for a prime.
     if (words[0] > body_bytes / 24) return "the capacity is beyond what the body can hold";
@@ -155,7 +185,9 @@ struct hash_map_request {
     if (!std::has_single_bit(words[3]) || words[3] < block_unit_bytes_min || words[3] > block_unit_bytes_max)
         return "the unit size is out of range";
     if (words[4] > map_evicting_flag) return "a flag is set that this layout version does not have";
-    const hash_map_geometry g{plan_hash_table(table), {words[2], words[3]}, words[4] == map_evicting_flag};
+    if (words[4] != 0 && words[8] != 0) return "a map of many writers cannot evict";
+    const hash_map_geometry g{plan_hash_table(table), {words[2], words[3], words[8]}, words[4] == map_evicting_flag};
+    if (!has_numbers(g.store)) return "a handle has too few bits for so many units and writer slots";
     if (words != geometry_words_of(g)) return "the offsets do not follow from capacity, units and unit size";
     if (g.body_bytes() != body_bytes) return "the units do not end where the body ends";
     out = g;
@@ -164,6 +196,8 @@ struct hash_map_request {
 
 static_assert(map_records_offset + 2 * map_record_bytes <= map_clock_base_offset);
 static_assert(map_hand_offset + 8 <= map_control_bytes);
+static_assert(map_journal_records_offset + 2 * map_record_bytes <= map_journal_bytes);
+static_assert(writer_slots_max == block_writer_slots_max);
 // The head of an entry lies in the first run of its value, so one look at the first unit tells key size and expiry.
 static_assert(block_head_bytes + map_entry_head_bytes <= block_unit_bytes_min);
 

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// many_recover.hpp - what is done for a dead writer of a hash map of many writers, by whoever holds its slot's lock,
+// behind the recoveries of that slot in table and store (many_write.hpp).
+//
+// The rule is that of recover.hpp: of the entries that the record of an open operation names, the one which the table
+// holds under the digest stays; every other one that still stands is freed. It holds beside writers at work: what the
+// record adds can be led to by nobody but the dead one, and what it takes was in the table and never comes back to it.
+// If another writer frees it first, or does later, the answer is `stale`. Cost: one record, two lookups.
+//
+// A damaged record takes a pass over the store: what is lost to all, and no record of another writer names, is freed.
+#pragma once
+
+#include <cstdint>
+
+#include "holdfast/block_store/many_recover.hpp"
+#include "holdfast/hash_map/many_view.hpp"
+#include "holdfast/hash_map/recover.hpp"
+#include "holdfast/hash_table/many_mutate.hpp"
+
+namespace holdfast::detail {
+
+/// O2 and O3: writes the record that is not in force and puts it in force. Release throughout, W1.
+inline void begin_operation(const map_slots<std::byte>& slots, std::uint64_t slot, std::uint64_t operation,
+                            map_record record) noexcept {
+    record.word[map_record::sum] = record.sum_as(operation);
+    std::byte* const at = slots.record_at(slot, operation);
+    for (std::size_t i = 0; i < layout::map_record_words; ++i) store_release<std::uint64_t>(at + 8 * i, record.word[i]);
+    store_release<std::uint64_t>(slots.selector_at(slot), 2 * operation);
+}
+
+/// O8, W1, release: behind all stores of the operation.
+inline void complete_operation(const map_slots<std::byte>& slots, std::uint64_t slot,
+                               std::uint64_t operation) noexcept {
+    store_release<std::uint64_t>(slots.selector_at(slot), 2 * operation + 1);
+}
+
+/// The slot's record is damaged: it begins anew with a blank one, and what is lost to all goes. Returns: the number of
+/// its last operation.
+template <class Store>
+std::uint64_t reject_record(const map_slots<std::byte>& slots, std::uint64_t slot, std::uint64_t operation,
+                            const map_reader_core& reader, Store& store) {
+    if (operation > operation_max) operation = 0;  // no writer came so far
+    begin_operation(slots, slot, ++operation, {});
+    complete_operation(slots, slot, operation);
+    // Where the selector was the damage, the other record may be that of an operation to come. Release: as any of it.
+    store_release<std::uint64_t>(slots.record_at(slot, operation + 1) + 8 * map_record::sum, 0);
+    const block_reader_core& blocks = reader.blocks();
+    const auto& view = slots.view().store;
+    map_reading_budget budget(blocks.bytes());  // what is beyond it is damaged, and stays
+    for (std::uint64_t h = blocks.next_value(0); h != 0; h = blocks.next_value(view.index_of(h) + 1))
+        if (budget.spend(h) && slots.is_stray(reader, h) == map_stray::yes && !may_be_reached(reader, h))
+            (void)store.free(h);
+    return operation;
+}
+
+/// Finishes what the last holder of a writer slot was killed in. Requires: the caller holds the lock of the slot, whose
+/// recoveries in table and store have run; `store` is the caller's own part. Idempotent. Returns: the number of the
+/// slot's last operation.
+template <class Store>
+std::uint64_t recover_map_slot(const map_slots<std::byte>& slots, std::uint64_t slot, const map_reader_core& reader,
+                               Store& store, hash_map_recovery& done) {
+    const map_state s = slots.look(slot);
+    if (!s.sound) {
+        done.record_rebuilt = true;
+        return reject_record(slots, slot, s.operation(), reader, store);
+    }
+    if (!s.is_open()) return s.operation();
+    done.operation_finished = true;
+    free_if_unreached(reader, store, s.record, map_record::add);
+    free_if_unreached(reader, store, s.record, map_record::take);
+    complete_operation(slots, slot, s.operation());
+    return s.operation();
+}
+
+}  // namespace holdfast::detail

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// hash_map_many_interleaving.hpp - two of many writers of a hash map, two operations each (schedule_rig.hpp). Whatever
+// the schedule and the death: an order of instants explains what they were told and what is there in the end, the full
+// check finds nothing, before the dead one's part is finished and after; then each entry has a key, and all room can be
+// had.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "hooks/hash_map_interleaving.hpp"
+#include "hooks/interleaving.hpp"
+#include "support/hash_table_image.hpp"
+#include "support/linearizability.hpp"
+#include "support/map_many_bench.hpp"
+
+namespace holdfast::test {
+
+class hash_map_many_interleaving final : public interleaving {
+ public:
+    struct step {
+        map_number_model::kind what = map_number_model::set;
+        std::uint64_t key = 0;
+    };
+    using steps = std::array<std::array<step, operations>, 2>;
+
+    /// Key 1 is there in the beginning.
+    explicit hash_map_many_interleaving(const steps& of)
+        : steps_(of), bytes_(static_cast<std::size_t>(geometry_.body_bytes())) {
+        attach();
+        (void)put(writers_[0], name(1), content(1));
+        attach();
+    }
+
+    [[nodiscard]] std::span<std::byte> image() override { return bytes_.bytes(); }
+    void attach() override {
+        roll_ = writer_roll();
+        roll_.give_way = [this] { give_way(); };
+        for (unsigned p = 0; p < 2; ++p) writers_[p] = map_writer_of(view(), roll_, p);
+        done_.assign(1, {.called = 1, .returned = 2, .kind = map_number_model::set, .key = 1, .given = 1});
+        ticks_ = 2;
+    }
+    void died(unsigned process) override { roll_.die(process); }
+
+    std::string run(unsigned process, unsigned number) override {
+        many_map_writer& writer = writers_[process];
+        const step& does = steps_[process][number];
+        const std::uint64_t stamp = 2 + 2 * process + number;
+        const std::size_t call = begin(does.what, does.key, does.what == map_number_model::set ? stamp : 0);
+        std::uint64_t answer = 1;
+        switch (does.what) {
+            case map_number_model::set:
+                if (!put(writer, name(does.key), content(stamp))) return "a set was refused";
+                break;
+            case map_number_model::erase: {
+                const outcome got = writer.erase(as_key(name(does.key))).status;
+                if (got != outcome::ok && got != outcome::not_found) return "an erase was refused";
+                answer = got == outcome::ok ? 1 : 0;
+                break;
+            }
+            case map_number_model::find: {
+                const std::optional<std::uint64_t> got = number_at(writer.reader(), does.key);
+                if (!got) return "a mix was found";
+                answer = *got;
+                if (std::string why = damage_of(view().as_const()); !why.empty() && why != "verify: busy")
+                    return "beside a writer: " + why;
+                break;
+            }
+        }
+        end(call, answer);
+        return {};
+    }
+
+    std::string judge(std::optional<unsigned> dead) override {
+        if (writers_[0].fault() || writers_[1].fault()) return "a writer latched a fault";
+        if (std::string why = damage_of(view().as_const()); !why.empty()) return why;
+        if (std::string why = miscounted(view().store.as_const()); !why.empty()) return why;
+        if (!dead && something_open(view())) return "the living left something open";
+        many_map_writer next = map_writer_of(view(), roll_, 3);
+        if (next.recovery().record_rebuilt) return "recovery calls the record of a mere death damaged";
+        if (std::string why = damage_of(view().as_const()); !why.empty()) return "recovered: " + why;
+        if (dead && something_open(view())) return "recovered, and something is open";
+        if (handles_of(next.reader().blocks()).size() != keys_of(next.reader()).size())
+            return "recovered, and an entry has no key";
+        if (std::string why = judge_history(next.reader()); !why.empty()) return why;
+        return leaks(view(), next);
+    }
+
+ private:
+    static constexpr std::uint64_t keys = 2;
+    static std::string name(std::uint64_t n) { return n == 0 ? "another key of two words" : "1"; }
+    // By number: of one unit or two.
+    static constexpr map_content content(std::uint64_t n) noexcept { return {n, n % 2 == 1 ? 70U : 12U}; }
+    [[nodiscard]] writable_map view() noexcept { return {bytes_.bytes(), geometry_}; }
+
+    // The number of the value, 0 when the key is not there, nothing for a mix.
+    static std::optional<std::uint64_t> number_at(const map_reader& reader, std::uint64_t key) {
+        std::array<std::byte, 100> out;
+        const hash_map_found got = reader.find(as_key(name(key)), std::span<std::byte>(out));
+        if (got.status == outcome::not_found) return 0;
+        const auto bytes = static_cast<std::size_t>(got.count);
+        for (std::uint64_t n = 1; n <= 5; ++n)
+            if (got && bytes == content(n).bytes && is_whole(std::span(out).first(bytes), n)) return n;
+        return std::nullopt;
+    }
+
+    // An operation is killed until it has ended.
+    std::size_t begin(map_number_model::kind kind, std::uint64_t key, std::uint64_t given) {
+        done_.push_back({.called = ++ticks_, .kind = kind, .killed = true, .key = key, .given = given});
+        return done_.size() - 1;
+    }
+    void end(std::size_t call, std::uint64_t answer) {
+        done_[call].returned = ++ticks_;
+        done_[call].killed = false;
+        done_[call].answer = answer;
+    }
+    // The last one looks at both keys behind all that was done, or died.
+    std::string judge_history(const map_reader& now) {
+        ++ticks_;
+        for (operation& op : done_)
+            if (op.killed) op.returned = ticks_;
+        for (std::uint64_t key = 0; key < keys; ++key)
+            end(begin(map_number_model::find, key, 0), number_at(now, key).value_or(99));
+        return check_by_key<map_number_model>(done_).violation;
+    }
+
+    steps steps_;
+    layout::hash_map_geometry geometry_ = small_map_of_many(14, 30);
+    aligned_bytes bytes_;
+    writer_roll roll_;
+    std::array<many_map_writer, 2> writers_;
+    history done_;
+    std::uint64_t ticks_ = 0;  // of the only clock there is: what began and ended
+};
+
+}  // namespace holdfast::test

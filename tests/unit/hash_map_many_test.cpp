@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many writers of a hash map: each other's keys, conditions, who wins, dead writers, damage, and what must be refused.
+#include "holdfast/hash_map/many.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "support/map_many_bench.hpp"
+#include "support/process.hpp"
+#include "support/scale.hpp"
+#include "support/seed.hpp"
+#include "support/segment_tools.hpp"
+#include "support/unique_name.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+using u64 = std::uint64_t;
+using holdfast::detail::map_condition;
+using map = hash_map<std::string_view, writers::many>;
+
+// ---- over plain bytes: writers at one map, one operation at a time
+
+class ManyMaps : public ::testing::Test {
+ protected:
+    [[nodiscard]] writable_map view() { return {image_.bytes(), geometry_}; }
+    [[nodiscard]] many_map_writer attach(unsigned process) { return map_writer_of(view(), roll_, process); }
+    [[nodiscard]] std::string damage() { return damage_of(view().as_const()); }
+    [[nodiscard]] std::string wrong(const map_model& model) {
+        if (std::string text = difference(reader_of(view().as_const()), model); !text.empty()) return text;
+        if (std::string text = miscounted(view().store.as_const()); !text.empty()) return text;
+        return damage();
+    }
+
+    layout::hash_map_geometry geometry_ = small_map_of_many(96);
+    shared_image image_{static_cast<std::size_t>(geometry_.body_bytes())};
+    writer_roll roll_;
+};
+
+TEST_F(ManyMaps, ZeroedBytesAreAnEmptyMap) {
+    EXPECT_EQ(wrong({}), "");
+    many_map_writer first = attach(0);
+    EXPECT_EQ(leaks(view(), first), "");
+}
+
+TEST_F(ManyMaps, ChangeEachOthersEntries) {
+    many_map_writer one = attach(0), other = attach(1);
+    const hash_map_result first = put(one, "a", {1, 100});
+    EXPECT_EQ(first.what, entry_change::inserted);
+    EXPECT_EQ(put(other, "a", {2, 10}, {map_condition::absent}).status, outcome::exists);
+    EXPECT_EQ(put(other, "b", {2, 10}, {map_condition::present}).status, outcome::not_found);
+    const hash_map_result second = put(other, "a", {2, 10}, {map_condition::same, first.handle});
+    EXPECT_EQ(second.what, entry_change::updated);
+    const hash_map_result late = put(one, "a", {3, 10}, {map_condition::same, first.handle});
+    EXPECT_EQ(late.status, outcome::stale);
+    EXPECT_EQ(late.handle, second.handle);
+    EXPECT_EQ(put(one, "c", {3, 10}, {map_condition::same, first.handle}).status, outcome::stale);
+    EXPECT_EQ(one.erase(as_key("a"), {map_condition::same, first.handle}).status, outcome::stale);
+    EXPECT_EQ(wrong({{"a", {2, 10}}}), "");
+    EXPECT_TRUE(one.erase(as_key("a"), {map_condition::same, second.handle}));
+    EXPECT_EQ(other.erase(as_key("a")).status, outcome::not_found);
+    EXPECT_TRUE(put(other, "a", {4, 0}, {map_condition::same, 0}));
+    EXPECT_EQ(wrong({{"a", {4, 0}}}), "");
+    EXPECT_FALSE(something_open(view()));
+    EXPECT_EQ(leaks(view(), one), "");
+}
+
+TEST_F(ManyMaps, CountsAreAddedToByAll) {
+    many_map_writer one = attach(0), other = attach(1);
+    EXPECT_EQ(one.fetch_add<u64>(as_key("n"), 0, 1).status, outcome::not_found);
+    ASSERT_TRUE(put(one, "n", {1, 40}));
+    u64 before = 0;
+    std::memcpy(&before, whole_object(1, 40).data(), sizeof before);
+    EXPECT_EQ(one.fetch_add<u64>(as_key("n"), 0, 5).before, before);
+    const auto added = other.fetch_add<u64>(as_key("n"), 0, 7);
+    EXPECT_EQ(added.before, before + 5);
+    EXPECT_EQ(other.fetch_add<u64>(as_key("n"), 40, 7).status, outcome::out_of_range);
+    EXPECT_EQ(wrong({{"n", {1, 40, 12}}}), "");
+    EXPECT_EQ(leaks(view(), other), "");
+}
+
+TEST_F(ManyMaps, WhatDoesNotFitIsRefusedAndLeavesNothing) {
+    many_map_writer one = attach(0);
+    EXPECT_EQ(put(one, "a", {1, 64 * 97}).status, outcome::too_large);
+    ASSERT_TRUE(put(one, "a", {1, 64 * 60}));
+    const hash_map_result full = put(one, "a", {2, 64 * 50});
+    EXPECT_EQ(full.status, outcome::full);
+    EXPECT_NE(full.handle, 0U);
+    EXPECT_EQ(one.fetch_add<u64>(as_key("a"), 0, 1).status, outcome::full);
+    EXPECT_EQ(wrong({{"a", {1, 64 * 60}}}), "");
+    EXPECT_FALSE(something_open(view()));
+}
+
+TEST_F(ManyMaps, ATableThatIsFullRefusesAndTheClaimGoes) {
+    const layout::hash_map_geometry few = small_map_of_many(400, 60);
+    shared_image image(static_cast<std::size_t>(few.body_bytes()));
+    const writable_map bytes(image.bytes(), few);
+    many_map_writer one = map_writer_of(bytes, roll_, 0);
+    u64 n = 0;
+    while (put(one, std::to_string(n), {n, 1})) ++n;
+    EXPECT_GE(n, 60U);
+    EXPECT_EQ(put(one, std::to_string(n), {n, 1}).status, outcome::full);
+    EXPECT_EQ(bytes.store.units(), 400U);
+    EXPECT_EQ(one.reader().usage().units_used, n);
+    EXPECT_TRUE(put(one, "0", {7, 2})) << "an update needs no slot";
+    EXPECT_EQ(damage_of(bytes.as_const()), "");
+}
+
+// What a writer was killed in, between the store's commit and the table's, and between the table's and the end of the
+// old value: by hand, as no test can stop there.
+TEST_F(ManyMaps, AnEntryThatADeadWriterLeftWithoutAKeyGoesWhenRoomIsNeeded) {
+    many_map_writer one = attach(0), other = attach(1);
+    ASSERT_TRUE(put(one, "kept", {1, 30}));
+    const holdfast::detail::map_slots slots(view());
+    {
+        holdfast::detail::block_many_core<rolled_locks> store(view().store, 0, rolled_locks(roll_, 0));
+        ASSERT_EQ(store.prepare(64 * 50), outcome::ok);
+        holdfast::detail::map_record record;
+        record.word[holdfast::detail::map_record::kind] = static_cast<u64>(entry_change::inserted);
+        record.word[holdfast::detail::map_record::add] = store.pending();
+        holdfast::detail::begin_operation(slots, 0, slots.selector(0) / 2 + 1, record);
+        ASSERT_TRUE(store.commit());
+    }
+    EXPECT_EQ(damage(), "") << "an open record names it";
+    EXPECT_EQ(put(other, "large", {2, 64 * 60}).status, outcome::full) << "its writer lives";
+    roll_.die(0);
+    EXPECT_EQ(damage(), "");
+    EXPECT_TRUE(put(other, "large", {2, 64 * 60}));
+    EXPECT_EQ(other.takeovers(), 1U);
+    EXPECT_FALSE(something_open(view()));
+    EXPECT_EQ(wrong({{"kept", {1, 30}}, {"large", {2, 64 * 60}}}), "");
+}
+
+TEST_F(ManyMaps, AnEntryThatNoRecordNamesIsFoundByVerify) {
+    many_map_writer one = attach(0);
+    ASSERT_TRUE(put(one, "a", {1, 30}));
+    holdfast::detail::block_many_core<rolled_locks> store(view().store, 1, rolled_locks(roll_, 1));
+    ASSERT_TRUE(put(store, block_content{2, 100}));
+    EXPECT_NE(damage().find("no key leads"), std::string::npos) << damage();
+}
+
+// Three writers do anything and die between operations; a model knows what is there, and each key's handle.
+TEST_F(ManyMaps, RandomHistoriesFollowAModel) {
+    const u64 seed = choose_seed();
+    for (u64 round = 0; round < scaled(30); ++round) {
+        seeded_random random(seed + round);
+        const auto below = [&](u64 n) { return random() % n; };
+        const layout::hash_map_geometry g = small_map_of_many(96, 120, 3);  // slots need not be a power of two
+        shared_image image(static_cast<std::size_t>(g.body_bytes()));
+        const writable_map bytes(image.bytes(), g);
+        writer_roll roll;
+        std::vector<many_map_writer> writer;
+        for (unsigned p = 0; p < 3; ++p) writer.push_back(map_writer_of(bytes, roll, p));
+        map_model model;
+        std::map<std::string, u64> handles;
+        std::set<u64> given;
+        for (unsigned step = 0; step < 300; ++step) {
+            const auto p = static_cast<unsigned>(below(3));
+            const std::string key = map_key(below(24));
+            const bool there = model.contains(key);
+            const map_content what{step, static_cast<std::size_t>(below(3) == 0 ? below(1200) : below(150))};
+            const u64 choice = below(10);
+            hash_map_result done;
+            if (choice < 6) {
+                const map_condition when = choice < 2    ? map_condition{}
+                                           : choice == 2 ? map_condition{map_condition::absent}
+                                           : choice == 3 ? map_condition{map_condition::present}
+                                           : choice == 4 ? map_condition{map_condition::same, there ? handles[key] : 0}
+                                                         : map_condition{map_condition::same, there ? 0 : u64{1} << 63};
+                done = put(writer[p], key, what, when);
+                const outcome refused = choice == 2 && there    ? outcome::exists
+                                        : choice == 3 && !there ? outcome::not_found
+                                        : choice == 5           ? outcome::stale
+                                                                : outcome::ok;
+                if (done) {
+                    ASSERT_EQ(refused, outcome::ok);
+                    ASSERT_TRUE(given.insert(done.handle).second) << "a handle was given out twice";
+                    ASSERT_EQ(done.what, there ? entry_change::updated : entry_change::inserted);
+                    model[key] = what;
+                    handles[key] = done.handle;
+                } else if (done.status != outcome::full) {
+                    ASSERT_EQ(done.status, refused);
+                }
+            } else if (choice < 8) {
+                done = writer[p].erase(as_key(key));
+                ASSERT_EQ(done.status, there ? outcome::ok : outcome::not_found);
+                model.erase(key);
+            } else if (choice == 8) {
+                const auto added = writer[p].fetch_add<u64>(as_key(key), 0, 3);
+                if (added) {
+                    ASSERT_TRUE(there && model[key].bytes >= 8);
+                    model[key].added += 3;
+                    handles[key] = added.handle;
+                } else {
+                    ASSERT_TRUE(!there || model[key].bytes < 8 || added.status == outcome::full);
+                }
+            } else {
+                roll.die(p);
+                ASSERT_EQ(damage_of(bytes.as_const()), "");
+                roll.alive[p] = true;
+                writer[p] = map_writer_of(bytes, roll, p);
+            }
+            ASSERT_EQ(writer[p].reader().usage().entries, model.size());
+            if (step % 16 == 0) {
+                ASSERT_EQ(difference(reader_of(bytes.as_const()), model), "");
+                ASSERT_EQ(miscounted(bytes.store.as_const()), "");
+                ASSERT_EQ(damage_of(bytes.as_const()), "");
+            }
+        }
+        for (unsigned p = 1; p < 3; ++p) roll.die(p);
+        ASSERT_EQ(leaks(bytes, writer[0]), "");
+    }
+}
+
+// ---- damage
+
+class ManyMapsDamaged : public ManyMaps {
+ protected:
+    ManyMapsDamaged() {
+        many_map_writer writer[] = {attach(0), attach(1), attach(2)};
+        for (u64 n = 0; n < 12; ++n) {
+            const map_content what{n, static_cast<std::size_t>(n * 15)};
+            EXPECT_TRUE(put(writer[n % 3], map_key(n), what));
+            model_[map_key(n)] = what;
+        }
+        EXPECT_TRUE(writer[2].erase(as_key(map_key(3))));
+        model_.erase(map_key(3));
+        for (unsigned p = 0; p < 4; ++p) roll_.die(p);
+        base_.assign(image_.bytes().begin(), image_.bytes().end());
+    }
+    void restore() { image_.assign(base_); }
+
+    map_model model_;
+    std::vector<std::byte> base_;
+};
+
+TEST_F(ManyMapsDamaged, EveryFlippedBitOfTheRecordsInForceIsFoundAndMended) {
+    const holdfast::detail::map_slots slots(view());
+    for (u64 slot = 0; slot < 3; ++slot) {
+        const u64 operation = slots.selector(slot) / 2;
+        const auto at = static_cast<std::size_t>(slots.record_at(slot, operation) - image_.bytes().data());
+        for (std::size_t bit = 0; bit < 8 * layout::map_record_bytes; ++bit) {
+            restore();
+            image_.bytes()[at + bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+            ASSERT_NE(damage(), "") << "slot " << slot << ", bit " << bit;
+            roll_.alive[3] = true;
+            many_map_writer next = attach(3);
+            ASSERT_TRUE(next.recovery().record_rebuilt) << "slot " << slot << ", bit " << bit;
+            ASSERT_EQ(wrong(model_), "") << "slot " << slot << ", bit " << bit;
+            roll_.die(3);
+        }
+    }
+}
+
+// Any bytes in journals, and forged records that name what stands: nothing crashes, hangs, or takes away what a key
+// leads to.
+TEST_F(ManyMapsDamaged, AnyBytesInJournalsLoseNoKey) {
+    seeded_random random;
+    const holdfast::detail::map_slots slots(view());
+    const auto journals = static_cast<std::size_t>(slots.selector_at(0) - image_.bytes().data());
+    const std::vector<u64> standing = handles_of(reader_of(view().as_const()).blocks());
+    for (u64 round = 0; round < scaled(2000); ++round) {
+        restore();
+        for (u64 change = random() % 4 + 1; change != 0; --change) {
+            const u64 slot = random() % 4;
+            if (random() % 2 == 0) {
+                holdfast::detail::map_record record;
+                record.word[holdfast::detail::map_record::kind] = random() % 4;
+                record.word[holdfast::detail::map_record::add] = standing[random() % standing.size()];
+                record.word[holdfast::detail::map_record::take] = standing[random() % standing.size()];
+                holdfast::detail::begin_operation(slots, slot, 1 + random() % 100, record);
+                continue;
+            }
+            const u64 word = random() % 3 == 0 ? ~u64{0} : random() % 2 == 0 ? random() : random() % 64;
+            const std::size_t at = journals + random() % (4 * layout::map_journal_bytes) / 8 * 8;
+            std::memcpy(image_.bytes().data() + at, &word, sizeof word);
+        }
+        (void)damage();
+        roll_.alive[3] = true;
+        many_map_writer next = attach(3);
+        ASSERT_EQ(difference(next.reader(), model_), "");
+        ASSERT_EQ(damage(), "");
+        ASSERT_TRUE(put(next, "more", {99, 50}));
+        ASSERT_EQ(leaks(view(), next), "");
+        roll_.die(3);
+    }
+}
+
+// Any bytes anywhere: nothing crashes, hangs or leaves the body.
+TEST_F(ManyMapsDamaged, AnyBytesAreReadVerifiedRecoveredAndWrittenOn) {
+    seeded_random random;
+    for (u64 round = 0; round < scaled(1000); ++round) {
+        restore();
+        for (u64 change = random() % 12 + 1; change != 0; --change) {
+            const std::size_t at = random() % image_.size() / 8 * 8;
+            u64 word = random();
+            if (random() % 2 == 0)
+                std::memcpy(&word, image_.bytes().data() + random() % image_.size() / 8 * 8, sizeof word);
+            std::memcpy(image_.bytes().data() + at, &word, sizeof word);
+        }
+        (void)damage();
+        roll_.alive[3] = true;
+        many_map_writer next = map_writer_of(view(), roll_, 3);
+        for (u64 n = 0; n < 16; ++n) {
+            (void)put(next, map_key(n), {n, 40});
+            (void)next.fetch_add<u64>(as_key(map_key(n + 1)), 0, 1);
+            (void)next.erase(as_key(map_key(n + 2)));
+        }
+        (void)keys_of(next.reader());
+        roll_.die(3);
+    }
+}
+
+// ---- over segments
+
+class HashMapOfMany : public segment_test {
+ protected:
+    unique_posix_name name_{"map-of-many"};
+};
+
+TEST_F(HashMapOfMany, WritersAndReadersSeeEachOther) {
+    map one = map::create(name_.uri(), {.capacity = 100, .writer_slots = 2});
+    map other = map::attach(name_.uri());
+    EXPECT_NE(one.writer_slot(), other.writer_slot());
+    EXPECT_THROW((void)map::attach(name_.uri()), error);
+    const auto reader = hash_map_reader<std::string_view>::attach(name_.uri());
+    const hash_map_result set = one.set("key", "value", 7);
+    ASSERT_TRUE(set);
+    std::string out;
+    const hash_map_found found = reader.find("key", out);
+    EXPECT_EQ(out, "value");
+    EXPECT_EQ(found.flags, 7U);
+    EXPECT_EQ(found.handle, set.handle);
+    EXPECT_TRUE(other.compare_and_set("key", set.handle, "other"));
+    EXPECT_EQ(one.compare_and_set("key", set.handle, "late").status, outcome::stale);
+    EXPECT_EQ(one.insert("key", "late").status, outcome::exists);
+    EXPECT_TRUE(one.update("key", "12345678"));
+    EXPECT_TRUE(other.fetch_add<std::uint8_t>("key", 7, 1));
+    EXPECT_TRUE(reader.find("key", out));
+    EXPECT_EQ(out, "12345679");
+    EXPECT_EQ(other.size(), 1U);
+    EXPECT_TRUE(other.erase("key"));
+    EXPECT_EQ(reader.usage().units_used, 0U);
+    EXPECT_EQ(one.recovery().operation_finished, false);
+    EXPECT_TRUE(reader.verify([](const hash_map_finding&) { return true; }).intact());
+    EXPECT_THROW((void)one.recount(), error) << "there is another writer";
+    {
+        map gone = std::move(other);
+    }
+    EXPECT_EQ(one.recount(), 0U);
+}
+
+[[nodiscard]] std::string refused(const std::function<void()>& what) {
+    try {
+        what();
+    } catch (const error& e) {
+        return e.what();
+    }
+    return "not refused";
+}
+
+TEST_F(HashMapOfMany, WhatCannotBeSoundIsRefused) {
+    using ::testing::HasSubstr;
+    EXPECT_THAT(refused([&] { (void)map::create(name_.uri(), {.capacity = 9, .evict = true}); }), HasSubstr("evict"));
+    EXPECT_THAT(refused([&] { (void)map::create(name_.uri(), {.capacity = 9, .registered_readers = 1}); }),
+                HasSubstr("registered readers"));
+    EXPECT_THAT(refused([&] { (void)map::create(name_.uri(), {.capacity = 9, .writer_slots = 0}); }),
+                HasSubstr("slot"));
+    {
+        const map made = map::create(name_.uri(), {.capacity = 9});
+    }
+    using alone = hash_map<std::string_view>;
+    EXPECT_THAT(refused([&] { (void)alone::attach(name_.uri()); }), HasSubstr("many writers"));
+    const unique_posix_name ones("map-of-one");
+    {
+        const alone made = alone::create(ones.uri(), {.capacity = 9});
+    }
+    EXPECT_THAT(refused([&] { (void)map::attach(ones.uri()); }), HasSubstr("one writer"));
+}
+
+TEST_F(HashMapOfMany, AForkedChildOnlyReads) {
+    map made = map::create(name_.uri(), {.capacity = 9});
+    ASSERT_TRUE(made.set("a", "1"));
+    const ended end = child_process([&] {
+                          if (made.set("a", "2").status != outcome::read_only) ::_exit(1);
+                          if (made.erase("a").status != outcome::read_only) ::_exit(2);
+                          if (made.fetch_add<char>("a", 0, 1).status != outcome::read_only) ::_exit(3);
+                          if (!made.contains("a")) ::_exit(4);
+                          ::_exit(0);
+                      }).wait();
+    EXPECT_TRUE(end.success()) << end.text();
+    EXPECT_TRUE(made.set("a", "2"));
+}
+
+}  // namespace
