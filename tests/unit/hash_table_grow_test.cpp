@@ -167,6 +167,23 @@ TEST_F(HashTableGrow, OperationsGoOnDuringGrowthAndShrinking) {
 }
 
 // G1 where it is tight: on the slot that was copied last, and on the one that comes next.
+TEST_F(HashTableGrow, AnAnswersSlotIsOneOfTheTableThatIsThereThen) {
+    table t = table::create(uri(), {.capacity = 100});
+    fill(t, 100);
+    t.grow(1000);
+    for (u64 n = 0; t.growing(); ++n) {
+        const u64 key = n % 100;
+        const hash_table_result done = n % 3 == 0   ? t.insert_or_assign(key, n)
+                                       : n % 3 == 1 ? t.update(key, n)
+                                                    : t.try_insert(key, n);
+        ASSERT_TRUE(done.slot.has_value());
+        const auto entry = t.entry_at(*done.slot);
+        ASSERT_TRUE(entry.has_value()) << "operation " << n;
+        ASSERT_EQ(entry->key, key) << "operation " << n;
+    }
+    EXPECT_EQ(t.capacity(), 1000U);
+}
+
 TEST_F(HashTableGrow, OperationsAtTheCursorAreDoneInBothTablesOrWillBeCopied) {
     auto t = hash_table<u64, u64>::create(uri(), {.capacity = 1000});
     std::map<u64, u64> model;
@@ -524,6 +541,28 @@ TEST_F(HashTableGrow, DamageIsNotCarriedOver) {
         file.flush();
         EXPECT_EQ(damage_of(damaged), "");
     }
+}
+
+// A find meets damage that an erase passes by: the next generation cannot be told of the erase, so there is none.
+TEST_F(HashTableGrow, AnEraseThatNoFindFollowsEndsTheGrowth) {
+    table t = table::create(uri(), {.capacity = 1000});
+    fill(t, 900);
+    u64 key = 0;
+    while (static_cast<u64>(*t.slot_of(key)) / 26 > 3) ++key;  // one of the first buckets
+    t.grow(2000);
+    ASSERT_TRUE(t.advance(20));  // they are copied
+    std::fstream file(place_.file("t"), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(header_bytes + t.geometry().lines_offset +
+                                           static_cast<u64>(*t.slot_of(key)) / 26 * 64 + layout::line_version_offset));
+    file.put(1);
+    file.flush();
+    EXPECT_EQ(t.erase(key), status::erased);
+    while (t.advance()) {
+    }
+    ASSERT_TRUE(t.growth_failure().has_value());
+    EXPECT_EQ(t.growth_failure()->reason(), errc::corrupt);
+    EXPECT_EQ(t.capacity(), 1000U);
+    EXPECT_EQ(reader::attach(uri()).find(key), std::nullopt);
 }
 
 // What a writer leaves that was killed between the mark and the commit.

@@ -267,7 +267,13 @@ class growing_hash_table : public detail::hash_table_queries<growing_hash_table<
             return table_.erase(key);
         const std::optional<hash_table_slot> slot = table_.slot_of(key);
         const result done = table_.erase(key);
-        if (done && slot) guarded([&] { growth_->erased(static_cast<std::uint64_t>(*slot), detail::bytes_of(key)); });
+        if (done)
+            guarded([&] {
+                if (!slot)
+                    throw error(errc::corrupt, segment().uri(),
+                                "an entry was erased that no find sees; holdfast verify names the damage");
+                growth_->erased(static_cast<std::uint64_t>(*slot), detail::bytes_of(key));
+            });
         (void)advance();
         return done;
     }
@@ -296,12 +302,15 @@ class growing_hash_table : public detail::hash_table_queries<growing_hash_table<
     result stored(const K& key, const V& value, result done) noexcept {
         if (!growth_) [[likely]]
             return done;
+        const holdfast::segment* const generation = &segment();
         if (done)
             guarded([&] {
                 growth_->inserted_or_updated(static_cast<std::uint64_t>(*done.slot), detail::bytes_of(key),
                                              detail::bytes_of(value));
             });
         (void)advance();
+        // That was the commit: the slot is to be one of the table that this handle is from now on.
+        if (&segment() != generation && done.slot) done.slot = table_.slot_of(key);
         return done;
     }
     /// What fails ends the growth, and the table is what it was.
