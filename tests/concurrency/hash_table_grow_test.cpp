@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "holdfast/hash_table/growing.hpp"
+#include "holdfast/hash_table/many.hpp"
 #include "support/capability.hpp"
 #include "support/failure_note.hpp"
 #include "support/scale.hpp"
@@ -43,6 +44,7 @@ struct marked {
 };
 
 constexpr u64 stable_keys = 50;  // never erased, updated all the time
+constexpr u64 smallest = 800;    // capacity beside two writers, who keep half of that
 
 struct stage {
     std::atomic<bool> done{false};
@@ -51,10 +53,10 @@ struct stage {
     failure_note failure;
 
     void write(growing_hash_table<u64, marked>& table, u64 seed, u64 generations) {
-        const u64 smallest = table.capacity();
+        const u64 least = table.capacity();
         u64 newest = 1000, oldest = 1000, i = 0;
         for (u64 g = 0; g < generations && failure.get() == nullptr; ++g) {
-            table.grow(smallest + random_at(seed, 0, g) % (4 * smallest));
+            table.grow(least + random_at(seed, 0, g) % (4 * least));
             while (table.growing() && failure.get() == nullptr) {
                 const u64 key = random_at(seed, 1, ++i) % stable_keys;
                 if (!(table.update(key, marked::make(key, i)) == status::updated)) failure.set("an update was refused");
@@ -62,13 +64,43 @@ struct stage {
                 published[key].store(i, std::memory_order_release);
                 if (!(table.try_insert(newest, marked::make(newest, i)) == status::inserted))
                     failure.set("an insert was refused");
-                if (++newest - oldest > smallest / 2 && table.erase(oldest++) != status::erased)
+                if (++newest - oldest > least / 2 && table.erase(oldest++) != status::erased)
                     failure.set("an erase was refused");
             }
             if (table.growth_failure()) failure.set("a growth was given up");
         }
         done.store(true, std::memory_order_release);
     }
+
+    // One of two: each has its share of the stable keys and of those that come and go, and either may begin a growth.
+    void write_as_one_of_two(u64 share, const std::string& uri, u64 seed, u64 generations) {
+        auto table = hash_table<u64, marked, writers::many>::attach(uri);
+        u64 newest = (share + 1) * 1'000'000, oldest = newest, i = 0;
+        while (generations_.load(std::memory_order_relaxed) < generations && failure.get() == nullptr) {  // a count
+            if (!table.growing()) begin(table, smallest + random_at(seed, 0, i) % (4 * smallest));
+            const u64 key = 2 * (random_at(seed, 1, ++i) % (stable_keys / 2)) + share;
+            if (!(table.update(key, marked::make(key, i)) == status::updated)) failure.set("an update was refused");
+            // Release, pairs with the readers' acquire: who sees the number must see the update.
+            published[key].store(i, std::memory_order_release);
+            if (!(table.try_insert(newest, marked::make(newest, i)) == status::inserted))
+                failure.set("an insert was refused");
+            if (++newest - oldest > smallest / 4 && table.erase(oldest++) != status::erased)
+                failure.set("an erase was refused");
+            if (table.growth_failure()) failure.set("a growth was given up");
+        }
+        done.store(true, std::memory_order_release);
+    }
+    void begin(hash_table<u64, marked, writers::many>& table, u64 capacity) {
+        try {
+            table.grow(capacity);
+            generations_.fetch_add(1, std::memory_order_relaxed);  // a count
+        } catch (const error& refused) {
+            if (refused.reason() == errc::contended) return;
+            std::printf("%s\n", refused.what());
+            failure.set("a growth was refused");
+        }
+    }
+    std::atomic<u64> generations_{0};
 
     void read(growing_hash_table_reader<u64, marked> reader, u64 seed) {
         std::array<u64, stable_keys> last{};
@@ -124,6 +156,35 @@ TEST_F(HashTableGrowth, ReadersNeverMissAKeyWhileItGrowsAndShrinks) {
     for (std::thread& reader : readers) reader.join();
     EXPECT_EQ(all.failure.get(), nullptr) << all.failure.get();
     EXPECT_GT(all.followed.load(), 5U);
+    EXPECT_EQ(name_.entries().size(), 2U);
+    std::printf("%llu finds, %llu generations followed\n", static_cast<unsigned long long>(all.finds.load()),
+                static_cast<unsigned long long>(all.followed.load()));
+}
+
+TEST_F(HashTableGrowth, ReadersNeverMissAKeyBesideTwoWritersWhileItGrowsAndShrinks) {
+    const u64 seed = choose_seed();
+    SCOPED_TRACE("HOLDFAST_TEST_SEED=" + std::to_string(seed));
+    auto table = hash_table<u64, marked, writers::many>::create(name_.uri(), {.capacity = smallest});
+    for (u64 n = 0; n < stable_keys; ++n) ASSERT_EQ(table.try_insert(n, marked::make(n, 0)), status::inserted);
+    stage all;
+    std::vector<std::thread> threads;
+    for (u64 n = 0; n < 2; ++n) {
+        threads.emplace_back(
+            [&, n] { all.read(growing_hash_table_reader<u64, marked>::attach(name_.uri()), seed + n); });
+        threads.emplace_back(
+            [&, n] { all.write_as_one_of_two(n, name_.uri(), seed + n, sanitized ? scaled(400) : scaled(500)); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(all.failure.get(), nullptr) << all.failure.get();
+    EXPECT_GT(all.followed.load(), 5U);
+    while (table.advance()) {
+    }
+    std::string damage;
+    (void)table.verify([&](const hash_table_finding& f) {
+        damage += describe(f.what);
+        return true;
+    });
+    EXPECT_EQ(damage, "");
     EXPECT_EQ(name_.entries().size(), 2U);
     std::printf("%llu finds, %llu generations followed\n", static_cast<unsigned long long>(all.finds.load()),
                 static_cast<unsigned long long>(all.followed.load()));

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "holdfast/hash_table/growing.hpp"
+#include "holdfast/hash_table/many.hpp"
 #include "support/capability.hpp"
 #include "support/hash_table_model.hpp"
 #include "support/kill_rig.hpp"
@@ -190,6 +191,154 @@ TEST_P(GrowthDeath, AnySystemCallThatFailsLeavesTheOldTableOrTheNew) {
 
 INSTANTIATE_TEST_SUITE_P(Files, GrowthDeath, ::testing::Values(true, false),
                          [](const auto& made) { return made.param ? "unnamed" : "fallback"; });
+
+// The same of many writers: one leads, another is attached all the time, and whoever comes ends what was begun.
+class ManyGrowthDeath : public segment_test {
+ protected:
+    using many = hash_table<key, value, writers::many>;
+    static constexpr u64 entries = 60, old_capacity = 60, new_capacity = 200;
+
+    void make() {
+        other_.reset();
+        for (const std::string& entry : disk_.entries()) ::unlink(disk_.file(entry).c_str());
+        many t = many::create(uri(), {.capacity = old_capacity, .writer_slots = 8});
+        for (u64 n = 0; n < entries; ++n) (void)t.try_insert(nth_key<wide_shape>(n), stamped_value<wide_shape>(n, 1));
+        reader_.emplace(reader::attach(uri()));
+        other_.emplace(many::attach(uri()));
+    }
+    static bool update(many& by, u64 i, u64 stamp) {
+        return by.update(nth_key<wide_shape>(i % entries), stamped_value<wide_shape>(i % entries, stamp)).status ==
+               outcome::ok;
+    }
+    void lead() const {
+        many t = many::attach(uri());
+        t.grow(new_capacity);
+        for (u64 i = 0; t.growing(); ++i)
+            if (!update(t, i, 2)) ::_exit(4);
+        if (t.growth_failure()) throw error(*t.growth_failure());
+    }
+    // `from`: any reader or writer of the table.
+    [[nodiscard]] static std::string missing_in(auto& from) {
+        for (u64 n = 0; n < entries; ++n) {
+            const auto found = from.find(nth_key<wide_shape>(n));
+            if (!found) return "key " + std::to_string(n) + " is missing";
+            const auto stamp = stamp_of<wide_shape>(n, *found);
+            if (!stamp || *stamp == 0 || *stamp > 4) return "key " + std::to_string(n) + " has a torn value";
+        }
+        return from.size() == entries ? "" : "the size is " + std::to_string(from.size());
+    }
+    [[nodiscard]] std::string alive() {
+        if (std::string text = missing_in(*reader_); !text.empty()) return "a reader that follows: " + text;
+        reader fresh = reader::attach(uri());
+        if (std::string text = missing_in(fresh); !text.empty()) return "a reader that comes now: " + text;
+        return reader_->fault() || fresh.fault() ? "a reader latched a fault" : "";
+    }
+    [[nodiscard]] std::string after_death() {
+        if (std::string text = alive(); !text.empty()) return text;
+        const ended next = in_child([&] { return next_writer(); });
+        if (!next.success()) return "the next writer: " + next.text();
+        for (u64 i = 0; i < entries; ++i)
+            if (!update(*other_, i, 4)) return "one that was attached is refused";
+        if (std::string text = missing_in(*reader_); !text.empty()) return "after the next growth: " + text;
+        if (reader_->capacity() != new_capacity + 100) return "the reader does not follow the next growth";
+        if (std::string text = damage_of(*other_); !text.empty()) return "verify() by one that was attached: " + text;
+        for (const std::string& entry : disk_.entries())
+            if (entry != "t" && entry != "t.lease") return "left behind: " + entry;
+        return {};
+    }
+    // Changes entries as it finds the table, ends what was begun, and grows again.
+    [[nodiscard]] std::string next_writer() const {
+        many next = many::attach(uri());
+        if (std::string text = missing_in(next); !text.empty()) return text;
+        for (u64 i = 0; i < entries; ++i)
+            if (!update(next, i, 3)) return "it is refused";
+        while (next.advance()) {
+        }
+        if (next.growth_failure()) return next.growth_failure()->what();
+        if (next.capacity() != old_capacity && next.capacity() != new_capacity) return "it has another capacity";
+        if (std::string text = damage_of(next); !text.empty()) return "verify(): " + text;
+        for (const std::string& entry : disk_.entries())
+            if (entry.ends_with(".growing")) return "left behind: " + entry;
+        if (next.segment().moved()) return "the mark is still there";
+        next.grow(new_capacity + 100);
+        while (next.advance()) {
+        }
+        return next.growth_failure() ? next.growth_failure()->what() : "";
+    }
+    [[nodiscard]] std::string uri() const { return disk_.file_uri("t"); }
+
+    unique_directory disk_{"many-growth"};
+    std::optional<reader> reader_;
+    std::optional<many> other_;
+};
+
+TEST_F(ManyGrowthDeath, AtAnySystemCallLosesNothingAndIsEndedByOthers) {
+    if (!can_trace()) GTEST_SKIP() << "needs: ptrace";
+    const step_report report = kill_at_every_system_call([&] { make(); }, [&] { lead(); }, [&] { return alive(); },
+                                                         [&] { return after_death(); });
+    EXPECT_EQ(report.failure, "");
+    EXPECT_GT(report.steps, 50U);
+    RecordProperty("kills", std::to_string(report.steps));
+    std::printf("%llu stops at system calls, each a kill\n", static_cast<unsigned long long>(report.steps));
+}
+
+// Whatever fails, the growth is over or given up by the writer that leads, and the others go on.
+TEST_F(ManyGrowthDeath, AnySystemCallThatFailsLosesNothing) {
+    if (!can_trace() || sanitized || !can_fail_system_calls)
+        GTEST_SKIP() << "needs: ptrace on x86-64 and a build without sanitizers";
+    struct fault {
+        int number;
+        fault_span span;
+    };
+    for (const auto& [number, span] : {fault{EIO, fault_span::once}, fault{ENOSPC, fault_span::for_good}}) {
+        u64 given_up = 0;
+        const step_report report = fail_each_system_call(
+            number, span,
+            [&] {
+                make();
+                reader_.reset();  // the child's copies would be something left open
+                other_.reset();
+            },
+            [&]() -> int {
+                try {
+                    many t = many::attach(uri());
+                    try {
+                        t.grow(new_capacity);
+                    } catch (const error&) {
+                        return missing_in(t).empty() ? 1 : 3;
+                    }
+                    for (u64 i = 0; i < 10'000 && t.growing(); ++i)
+                        if (!update(t, i, 2)) return 4;
+                    if (!missing_in(t).empty() || !damage_of(t).empty()) return 5;
+                    return t.growing() || t.growth_failure() ? 1 : t.capacity() == new_capacity ? 0 : 7;
+                } catch (const error&) {
+                    return 1;  // could not even attach
+                }
+            },
+            [](long call) {
+                // Calls whose failure no program survives or that cannot fail, and the test's own.
+                for (const long spared : {SYS_munmap, SYS_close, SYS_brk, SYS_futex, SYS_rt_sigprocmask, SYS_exit_group,
+                                          SYS_prctl, SYS_seccomp})
+                    if (call == spared) return false;
+                return true;
+            },
+            [&](const faulted_run& run) -> std::string {
+                if (!run.uncaught.empty()) return run.uncaught;
+                if (!run.left_open.empty()) return "left open: " + run.left_open;
+                if (run.result > 1) return "the writer found wrong " + std::to_string(run.result);
+                given_up += run.result == 1 ? 1 : 0;
+                reader_.emplace(reader::attach(uri()));
+                other_.emplace(many::attach(uri()));
+                return after_death();
+            });
+        EXPECT_EQ(report.failure, "");
+        EXPECT_GT(report.steps, 30U);
+        EXPECT_GT(given_up, 10U);
+        std::printf("errno %d, %s: %llu calls failed, %llu growths were not begun or given up\n", number,
+                    span == fault_span::once ? "once" : "for good", static_cast<unsigned long long>(report.steps),
+                    static_cast<unsigned long long>(given_up));
+    }
+}
 
 class HashTableGrowth : public segment_test {
  protected:

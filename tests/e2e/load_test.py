@@ -177,7 +177,10 @@ class Loading(WithTables):
             with self.living_writer(name, slot=1):
                 self.assertIn("2 writer slots", self.expect(REFUSED, "put", name, "7", "new,1,2026-01-01T00:00:00Z").stderr)
         self.assertEqual(self.json("who", name)["writers"], {"slots": 2, "alive": []})
-        self.assertIn("restore --capacity", self.expect(UNUSABLE, "grow", name, "--capacity", "100").stderr)
+        with self.living_writer(name, slot=1):
+            self.assertEqual(self.json("grow", name, "--capacity", "100")["capacity"], 100)
+        self.assertEqual(self.json("stat", name)["writer_slots"], 2)
+        self.assertEqual(sorted(p.name for p in pathlib.Path("/dev/shm").glob(name + "*")), [name, name + ".lease"])
         self.assertEqual(self.json("restore", saved, self.name("copy"), "--capacity", "100")["items"], 4)
         shape = self.json("stat", self.name("copy"))
         self.assertEqual((shape["writer_slots"], shape["size"], shape["capacity"]), (2, 4, 100))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two of many writers of a hash table, two operations each: all interleavings with few pre-emptions, and a death of
 // either at every store, those of a takeover included (schedule_rig.hpp).
+#include "hooks/table_grow_interleaving.hpp"
 #include "hooks/table_many_interleaving.hpp"
 #include "hooks/volume.hpp"
 
@@ -37,6 +38,15 @@ TEST(Interleavings, ManyWritersOfTwoStripes) {
     interleave("hash_table, many, narrow: insert, erase | the same in opposite stripes", opposite);
     wide one({{{{{insert, wide::far}, {swap, wide::far}}}, {{{insert, wide::beside_far}, {erase, wide::far}}}}}, {});
     interleave("hash_table, many, wide: insert, swap | insert beside, erase", one);
+}
+
+TEST(Interleavings, ALeaderOfAGrowthBesideAWriter) {
+    using growing = table_grow_interleaving<narrow_shape>;
+    using lead = growing::lead;
+    growing ends({lead::carry, lead::close}, {update, erase}, false, true);
+    interleave("hash_table, many, grows: carry, close | update, erase", ends);
+    growing begins({lead::open, lead::carry}, {erase, insert}, true, true);
+    interleave("hash_table, many, grows: open, carry | erase, insert in two stripes", begins);
 }
 
 }  // namespace

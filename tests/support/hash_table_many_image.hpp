@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -81,6 +82,104 @@ class many_writer {
     view view_;
     hash_table_recovery recovery_;
     mutator writer_;
+};
+
+/// Writer number `process` of a table that grows, and of its next generation, over plain bytes that hold both.
+template <class Shape>
+class growing_many_writer {
+ public:
+    static constexpr std::uint64_t tag = 77;
+    using growth = holdfast::detail::stripe_growth;
+
+    /// Where the bodies lie in so many bytes.
+    struct room {
+        layout::hash_table_geometry old, next;
+        [[nodiscard]] std::size_t next_at() const { return layout::round_up(old.body_bytes(), 4096); }
+        [[nodiscard]] std::size_t bytes() const { return next_at() + next.body_bytes(); }
+    };
+
+    /// `idle`: as many_writer's.
+    growing_many_writer(std::span<std::byte> bytes, const room& where, writer_roll& roll, unsigned process,
+                        bool idle = false)
+        : old_(bytes.first(where.old.body_bytes()), where.old, roll, process, true) {
+        const auto next = bytes.subspan(where.next_at(), where.next.body_bytes());
+        if (!idle) {
+            const typename many_writer<Shape>::view view(next, where.next, {});
+            (void)holdfast::detail::recover_writer(view, process);
+        }
+        next_ = many_writer<Shape>(next, where.next, roll, process, true);
+        old_.core().mirror_to(tag, &next_.core());
+        if (idle) return;
+        settled_ = old_.core().settle_all(recovery_);
+        old_ = many_writer<Shape>(bytes.first(where.old.body_bytes()), where.old, roll, process, true);
+        old_.core().mirror_to(tag, &next_.core());
+    }
+    growing_many_writer(const growing_many_writer&) = delete;
+    growing_many_writer& operator=(const growing_many_writer&) = delete;
+
+    [[nodiscard]] many_writer<Shape>& old() { return old_; }
+    [[nodiscard]] many_writer<Shape>& next() { return next_; }
+    [[nodiscard]] bool settled() const { return settled_; }
+    [[nodiscard]] const hash_table_recovery& recovery() const { return recovery_; }
+
+    [[nodiscard]] std::uint64_t home_of(std::uint64_t n) const {
+        const auto key = nth_key<Shape>(n);
+        const auto& v = old_.bytes();
+        return v.stripe_of(v.hash(reinterpret_cast<const std::byte*>(&key)).home(v.buckets));
+    }
+    outcome turn(std::uint64_t stripe, growth::phase to) { return old_.core().turn(stripe, growth::of(tag, to)); }
+    outcome carry(std::uint64_t n) {
+        const auto key = nth_key<Shape>(n);
+        return old_.core().carry(reinterpret_cast<const std::byte*>(&key));
+    }
+    /// What a leader does from the beginning to the commit. Returns: what went wrong.
+    std::string lead() {
+        const auto& v = old_.bytes();
+        for (std::uint64_t s = 0; s <= v.stripe_mask; ++s)
+            if (turn(s, growth::mirrors) != outcome::ok) return "a stripe could not be opened";
+        for (std::uint64_t r = 0; r < v.regions(); ++r)
+            if (old_.core().check_region(r) != outcome::ok) return "a region's checksum is wrong";
+        for (std::uint64_t slot = 0; slot < v.slots(); ++slot) {
+            typename Shape::key key;
+            typename Shape::value value;
+            auto* const at = reinterpret_cast<std::byte*>(&key);
+            if (old_.reader().read_entry(slot, at, reinterpret_cast<std::byte*>(&value)) &&
+                old_.core().carry(at) != outcome::ok)
+                return "an entry could not be carried";
+        }
+        if (old_.core().mirror_failure()) return "an entry could not be stored in the next generation";
+        for (std::uint64_t s = 0; s <= v.stripe_mask; ++s)
+            if (turn(s, growth::closed) != outcome::ok) return "a stripe could not be closed";
+        return differences();
+    }
+    /// How the generations differ, or what is wrong with either.
+    std::string differences() {
+        if (std::string why = old_.damage(); !why.empty()) return "the old generation: " + why;
+        if (std::string why = next_.damage(); !why.empty()) return "the next generation: " + why;
+        std::uint64_t entries = 0;
+        for (std::uint64_t slot = 0; slot < old_.bytes().slots(); ++slot) {
+            typename Shape::key key;
+            typename Shape::value value, there;
+            const auto* const at = reinterpret_cast<const std::byte*>(&key);
+            if (!old_.reader().read_entry(slot, reinterpret_cast<std::byte*>(&key),
+                                          reinterpret_cast<std::byte*>(&value)))
+                continue;
+            ++entries;
+            if (next_.reader().find(at, reinterpret_cast<std::byte*>(&there)) == holdfast::detail::no_slot)
+                return "an entry is missing in the next generation";
+            if (std::memcmp(&value, &there, sizeof value) != 0)
+                return "an entry has another value in the next generation";
+        }
+        if (old_.reader().size() != entries || next_.reader().size() != entries)
+            return "the old generation counts " + std::to_string(old_.reader().size()) + ", the next one " +
+                   std::to_string(next_.reader().size()) + ", and there are " + std::to_string(entries);
+        return {};
+    }
+
+ private:
+    many_writer<Shape> old_, next_;
+    hash_table_recovery recovery_;
+    bool settled_ = true;
 };
 
 /// Tables of 37 buckets in three stripes for rigs. Buckets 4 and 20, of two stripes, are full of other keys, so that

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include "holdfast/hash_table/dynamic.hpp"
+#include "holdfast/hash_table/growing.hpp"
 #include "support/hash_table_many_image.hpp"
 #include "support/process.hpp"
 #include "support/segment_tools.hpp"
@@ -404,6 +407,238 @@ TEST_F(HashTableMany, AttachingGivesBackWhatTheDeadHeld) {
     EXPECT_EQ(c.takeovers(), 0U);
 }
 
+// ---- growth ------------------------------------------------------------------------------------------------------
+
+class HashTableManyGrow : public segment_test {
+ protected:
+    [[nodiscard]] std::string uri() const { return place_.file_uri("t"); }
+    [[nodiscard]] std::vector<std::string> files() const { return place_.entries(); }
+    static void finish(counts& t) {
+        while (t.advance()) {
+        }
+        EXPECT_FALSE(t.growth_failure().has_value()) << t.growth_failure()->what();
+    }
+    static std::string difference(const auto& from, const std::map<u64, u64>& model, u64 keys) {
+        for (u64 n = 0; n < keys; ++n) {
+            const auto found = from.find(n);
+            const auto wanted = model.find(n);
+            if (found.has_value() != (wanted != model.end()))
+                return "key " + std::to_string(n) + (found ? " came" : " went");
+            if (found && *found != wanted->second) return "key " + std::to_string(n) + " has another value";
+        }
+        return from.size() == model.size() ? "" : "the size is " + std::to_string(from.size());
+    }
+    /// A process that begins to grow the table, does so many steps, and waits to be killed.
+    child_process one_that_leads(u64 capacity, u64 steps) {
+        child_process leader([&](channel& talk) -> std::string {
+            counts mine = counts::attach(uri());
+            mine.grow(capacity);
+            (void)mine.advance(steps);
+            talk.signal();
+            for (;;) ::pause();
+            return {};
+        });
+        EXPECT_TRUE(leader.talk().wait());
+        return leader;
+    }
+    unique_directory place_{"many-grow"};
+};
+
+TEST_F(HashTableManyGrow, AllWritersAndReadersGoOverByThemselves) {
+    const unique_posix_name posix("many-grow");
+    for (const std::string& name : {uri(), posix.uri()}) {
+        counts a = counts::create(name, {.capacity = 1000}), b = counts::attach(name);
+        dynamic_hash_table d = dynamic_hash_table::attach(name);
+        growing_hash_table_reader<u64, u64> r = growing_hash_table_reader<u64, u64>::attach(name);
+        const hash_table_reader<u64, u64> plain = b.make_reader();
+        for (u64 n = 0; n < 1000; ++n) ASSERT_EQ(a.try_insert(n, n * n), status::inserted);
+        a.grow(5000);
+        EXPECT_TRUE(a.growing());
+        EXPECT_EQ(a.capacity(), 1000U);
+        finish(a);
+        EXPECT_EQ(a.capacity(), 5000U);
+        EXPECT_EQ(r.capacity(), 5000U);
+        EXPECT_EQ(b.find(5), 25U);
+        EXPECT_EQ(b.capacity(), 5000U) << "a find leads over";
+        EXPECT_EQ(d.update(raw(5), raw(6)), status::updated);
+        EXPECT_EQ(d.capacity(), 5000U) << "so does a change";
+        EXPECT_EQ(r.find(5), 6U);
+        EXPECT_EQ(plain.find(5), 25U) << "a plain reader stays";
+        EXPECT_TRUE(plain.segment().moved());
+        for (u64 n = 1000; n < 5000; ++n) ASSERT_EQ((n % 2 == 0 ? a : b).try_insert(n, n * n), status::inserted);
+        for (u64 n = 0; n < 5000; ++n) ASSERT_EQ(r.find(n), n == 5 ? 6 : n * n);
+        EXPECT_EQ(a.size(), 5000U);
+        EXPECT_EQ(damage_of(a), "");
+        const counts last = counts::attach(name);
+        EXPECT_EQ((std::set{a.writer_slot(), b.writer_slot(), last.writer_slot()}.size()), 3U);
+        EXPECT_EQ(last.size(), 5000U);
+    }
+    EXPECT_THAT(files(), testing::UnorderedElementsAre("t", "t.lease"));
+    EXPECT_EQ(posix.entries().size(), 2U);
+}
+
+// Three writers, whoever leads, beside a model; growing and shrinking all the time.
+TEST_F(HashTableManyGrow, OperationsOfAllGoOnDuringGrowthAndShrinking) {
+    constexpr u64 keys = 3000;
+    const u64 seed = choose_seed();
+    SCOPED_TRACE("HOLDFAST_TEST_SEED=" + std::to_string(seed));
+    std::vector<counts> writers;
+    writers.push_back(counts::create(uri(), {.capacity = keys}));
+    for (int i = 0; i < 2; ++i) writers.push_back(counts::attach(uri()));
+    std::map<u64, u64> model;
+    u64 generations = 0;
+    for (u64 i = 0; i < 40'000; ++i) {
+        counts& by = writers[random_at(seed, 1, i) % 3];
+        if (std::none_of(writers.begin(), writers.end(), [](const counts& w) { return w.growing(); })) {
+            if (i != 0) {
+                ++generations;
+                for (const counts& w : writers) ASSERT_EQ(difference(w, model, keys), "") << "at " << i;
+                ASSERT_EQ(damage_of(by), "") << "at " << i;
+            }
+            by.grow(keys + random_at(seed, 2, i) % (3 * keys));
+        }
+        const u64 random = random_at(seed, 0, i), key = (random >> 8) % keys;
+        const bool there = model.contains(key);
+        switch (random % 5) {
+            case 0: ASSERT_EQ(by.try_insert(key, i), there ? status::exists : status::inserted); break;
+            case 1: ASSERT_EQ(by.insert_or_assign(key, i), there ? status::updated : status::inserted); break;
+            case 2: ASSERT_EQ(by.update(key, i), there ? status::updated : status::not_found); break;
+            case 3:
+                ASSERT_EQ(by.modify(key, [&](u64& v) { v = i; }), there ? status::updated : status::not_found);
+                break;
+            default: ASSERT_EQ(by.erase(key), there ? status::erased : status::not_found);
+        }
+        if (random % 5 == 4)
+            model.erase(key);
+        else if (there ? random % 5 != 0 : random % 5 < 2)
+            model[key] = i;
+        for (const counts& w : writers) ASSERT_FALSE(w.growth_failure()) << w.growth_failure()->what();
+    }
+    EXPECT_GT(generations, 20U);
+}
+
+TEST_F(HashTableManyGrow, AnotherWriterGoesOnForALeaderThatIsKilled) {
+    constexpr u64 keys = 1000;
+    u64 resumed = 0;
+    for (const u64 steps : {0U, 1U, 2U, 4U, 10U, 40U}) {
+        SCOPED_TRACE(steps);
+        for (const std::string& file : files()) ::unlink(place_.file(file).c_str());
+        counts other = counts::create(uri(), {.capacity = keys});
+        std::map<u64, u64> model;
+        for (u64 n = 0; n < keys; ++n) {
+            (void)other.try_insert(n, n);
+            model[n] = n;
+        }
+        child_process leader = one_that_leads(4000, steps);
+        EXPECT_EQ(refusal_of([&] { other.grow(9000); }), errc::contended) << "one growth at a time";
+        for (u64 n = 0; n < keys; n += 3) {
+            ASSERT_EQ(other.erase(n), status::erased);
+            model.erase(n);
+        }
+        leader.send_signal(SIGKILL);
+        (void)leader.wait();
+        for (u64 n = 0; n < keys; n += 2) {
+            ASSERT_TRUE(other.insert_or_assign(n, n + 1));
+            model[n] = n + 1;
+        }
+        ASSERT_EQ(difference(other, model, keys), "");
+        // One that comes now finds what there is to do as well.
+        counts fresh = counts::attach(uri());
+        finish(other);
+        ASSERT_EQ(difference(other, model, keys), "");
+        ASSERT_EQ(difference(fresh, model, keys), "");
+        EXPECT_EQ(damage_of(fresh), "");
+        EXPECT_EQ(other.capacity(), fresh.capacity());
+        resumed += other.capacity() == 4000 ? 1 : 0;
+        EXPECT_THAT(files(), testing::UnorderedElementsAre("t", "t.lease"));
+    }
+    EXPECT_GE(resumed, 4U) << "what had a name was finished";
+}
+
+TEST_F(HashTableManyGrow, WhatDoesNotFitIsGivenUpAndNothingIsLost) {
+    counts a = counts::create(uri(), {.capacity = 4000}), b = counts::attach(uri());
+    for (u64 n = 0; n < 500; ++n) (void)a.try_insert(n, n);
+    EXPECT_EQ(refusal_of([&] { a.grow(400); }), errc::invalid_argument);
+    a.grow(500);
+    for (u64 n = 500; n < 2000; ++n) ASSERT_EQ((n % 2 == 0 ? a : b).try_insert(n, n), status::inserted);
+    while (a.advance()) {
+    }
+    ASSERT_TRUE(a.growth_failure());
+    EXPECT_EQ(a.growth_failure()->reason(), errc::no_space);
+    EXPECT_EQ(a.capacity(), 4000U);
+    for (u64 n = 0; n < 2000; ++n) ASSERT_EQ(b.find(n), n);
+    EXPECT_EQ(damage_of(b), "");
+    EXPECT_THAT(files(), testing::UnorderedElementsAre("t", "t.lease"));
+    // And stopped on purpose, by the leader, at any time; then once more to the end, by the other.
+    for (u64 steps = 0; steps < 130; steps += 13) {
+        a.grow(8000);
+        (void)a.advance(steps);
+        (void)b.update(1, steps);
+        a.stop_growing();
+        EXPECT_FALSE(a.growing());
+        ASSERT_EQ(b.update(2, steps), status::updated);
+        ASSERT_EQ(a.find(1), steps);
+    }
+    EXPECT_THAT(files(), testing::UnorderedElementsAre("t", "t.lease"));
+    b.grow(8000);
+    finish(b);
+    EXPECT_EQ(a.capacity(), 8000U);
+    EXPECT_EQ(a.size(), 2000U);
+    EXPECT_EQ(damage_of(a), "");
+}
+
+TEST_F(HashTableManyGrow, AWriterThatIsStoppedInAChangeHoldsUpTheCommitAndNobodyElse) {
+    counts a = counts::create(uri(), {.capacity = 10'000});
+    for (u64 n = 0; n < 1000; ++n) (void)a.try_insert(n, n);
+    child_process holder = one_that_holds(uri());
+    a.set_patience(5ms);
+    a.grow(20'000);
+    for (int i = 0; i < 60; ++i) EXPECT_TRUE(a.advance());
+    EXPECT_FALSE(a.growth_failure());
+    counts b = counts::attach(uri());
+    b.set_patience(0ns);
+    u64 done = 0;
+    for (u64 n = 0; n < 1000; ++n) done += b.update(n, n) == status::updated ? 1 : 0;
+    EXPECT_GT(done, 900U);
+    holder.send_signal(SIGKILL);
+    (void)holder.wait();
+    finish(a);
+    EXPECT_EQ(b.size(), 1000U);
+    EXPECT_EQ(b.capacity(), 20'000U);
+    EXPECT_EQ(damage_of(b), "");
+}
+
+TEST_F(HashTableManyGrow, MemoryWithoutANameStaysWhatItIsAndFalseWordsAreHealed) {
+    for (const std::string& name : {uri(), std::string("anon:")}) {
+        counts c = counts::create(name, {.capacity = 1000});
+        for (u64 n = 0; n < 100; ++n) (void)c.try_insert(n, n);
+        if (name != uri()) {
+            EXPECT_EQ(refusal_of([&] { c.grow(2000); }), errc::unsupported);
+            EXPECT_FALSE(c.growing());
+        }
+        std::byte* const body = const_cast<std::byte*>(c.segment().bytes().data());
+        for (const u64 word : {u64{1}, u64{2}, u64{3}, u64{5}, u64{6}, u64{7}, u64{4}, ~u64{0}}) {
+            for (u64 stripe = 0; stripe < c.geometry().stripes; ++stripe)
+                holdfast::detail::set_growth_of(body + c.geometry().stripes_offset + stripe * layout::stripe_bytes,
+                                                {word});
+            for (u64 n = 0; n < 100; ++n) ASSERT_EQ(c.update(n, n + word), status::updated) << word;
+            EXPECT_EQ(damage_of(c), "");
+        }
+        EXPECT_EQ(c.size(), 100U);
+    }
+    // A growth that began under another segment of the name is none of this one's.
+    child_process leader = one_that_leads(4000, 10);
+    leader.send_signal(SIGKILL);
+    (void)leader.wait();
+    ::unlink(place_.file("t").c_str());
+    counts c = counts::create(uri(), {.capacity = 1000});
+    (void)c.try_insert(1, 1);
+    while (c.advance()) {
+    }
+    EXPECT_EQ(c.capacity(), 1000U);
+    EXPECT_EQ(c.find(1), 1U);
+}
+
 // Damage of what only many writers have, over plain bytes.
 class HashTableManyDamage : public ::testing::Test {
  protected:
@@ -469,8 +704,19 @@ TEST_F(HashTableManyDamage, EveryFlippedBitOfAStripeIsFoundOrHarmless) {
         byte ^= std::byte{1} << (bit % 8);
         // Bit 0 names the writer that held it last, whose journal still says so: it could be in an operation.
         EXPECT_EQ(first_.damage().empty(), bit == 0 || bit >= 32) << bit;
+        const auto growth = holdfast::detail::growth_of(stripe_of_key());
+        if (growth.tag() != 0) {  // a growth that nobody knows of, until the writer has been told
+            EXPECT_EQ(first_.update(key_, bit), status::contended);
+            EXPECT_EQ(first_.core().met(), growth);
+            first_.core().abandon(growth.tag());
+        }
+        if (growth.what() == holdfast::detail::stripe_growth::closed) {
+            EXPECT_EQ(first_.update(key_, bit), status::contended);
+            holdfast::detail::set_growth_of(stripe_of_key(), {});
+        }
         if (bit == 0 || bit >= 32) {
             EXPECT_EQ(first_.update(key_, bit), status::updated);
+            EXPECT_EQ(holdfast::detail::growth_of(stripe_of_key()).word, 0U);
         }
         byte = bit / 8 < 4 ? std::byte{0} : byte;
         EXPECT_EQ(first_.damage(), "");

@@ -4,10 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <variant>
 
-#include "holdfast/hash_table/many_attach.hpp"
+#include "holdfast/hash_table/many_grow.hpp"
 #include "holdfast/hash_table/result.hpp"
 
 namespace holdfast::detail {
@@ -16,35 +17,38 @@ class any_hash_table_mutator {
  public:
     using node = runtime_node;
     using view = table_view<std::byte, node>;
-    using one_of_many = hash_table_many_mutator<node, writer_slot_locks>;
+    using one_of_many = many_table<node>;
 
     any_hash_table_mutator() = default;
 
     /// Becomes the writer, or one of them, and finishes what dead ones left. Requires: `v` is the body of `s`, which
     /// is writable. Throws: writer_alive where all writer slots are taken.
-    [[nodiscard]] hash_table_recovery attach(const segment& s, const view& v, std::uint64_t timeout_ns) {
-        if (v.has_many_writers()) return join_writers(s, v, timeout_ns, writer_.emplace<one_of_many>());
+    [[nodiscard]] hash_table_recovery attach(const std::shared_ptr<segment>& s, const view& v,
+                                             const attach_options& options) {
+        if (v.has_many_writers())
+            return writer_.emplace<one_of_many>().join(s, options.trust, options.pages, ns_of(options.lease_timeout));
         const hash_table_recovery recovery = recover(v);
         writer_.emplace<the_one>(v);
         return recovery;
     }
 
     hash_table_result try_insert(const std::byte* key, const std::byte* value) noexcept {
-        return visit([&](auto& writer) { return result_of(writer.try_insert(key, value)); });
+        return visit([&](auto& writer) { return writer.try_insert(key, value); });
     }
     hash_table_result insert_or_assign(const std::byte* key, const std::byte* value) noexcept {
-        return visit([&](auto& writer) { return result_of(writer.insert_or_assign(key, value)); });
+        return visit([&](auto& writer) { return writer.insert_or_assign(key, value); });
     }
     hash_table_result update(const std::byte* key, const std::byte* value) noexcept {
-        return visit([&](auto& writer) { return result_of(writer.update(key, value)); });
+        return visit([&](auto& writer) { return writer.update(key, value); });
     }
     hash_table_result erase(const std::byte* key) noexcept {
-        return visit([&](auto& writer) { return result_of(writer.erase(key)); });
+        return visit([&](auto& writer) { return writer.erase(key); });
     }
     /// As hash_table_many_mutator::modify.
     template <class Change>
     hash_table_result modify(const std::byte* key, std::byte* value, Change&& change) {
-        if (one_of_many* const shared = many()) return result_of(shared->modify(key, value, change));
+        if (one_of_many* const shared = many())
+            return result_of(shared->run([&](auto& writer) { return writer.modify(key, value, change); }));
         the_one& alone = std::get<the_one>(writer_);
         if (alone.finder().find(key, value) == no_slot)
             return {alone.finder().damage_hides(key) ? outcome::corrupt : outcome::not_found};
@@ -52,32 +56,31 @@ class any_hash_table_mutator {
         return result_of(alone.update(key, value));
     }
     /// Throws: what recount_alone() throws.
-    std::uint64_t recount(const segment& s) {
-        return many() != nullptr ? recount_alone(s, *many()) : detail::recount(bytes());
+    std::uint64_t recount() {
+        if (one_of_many* const shared = many()) {
+            auto& writer = shared->current();
+            return recount_alone(*shared->segment_pointer(), writer);
+        }
+        return detail::recount(std::get_if<the_one>(&writer_)->bytes());
     }
 
     [[nodiscard]] const hash_table_finder<node>& finder() const noexcept {
-        const one_of_many* const shared = many();
-        return shared != nullptr ? shared->finder() : std::get_if<the_one>(&writer_)->finder();
-    }
-    [[nodiscard]] const view& bytes() const noexcept {
-        const one_of_many* const shared = many();
-        return shared != nullptr ? shared->bytes() : std::get_if<the_one>(&writer_)->bytes();
+        one_of_many* const shared = many();
+        return shared != nullptr ? shared->current().finder() : std::get_if<the_one>(&writer_)->finder();
     }
     /// The writer as one of many; nullptr where it is the only one.
-    [[nodiscard]] one_of_many* many() noexcept { return std::get_if<one_of_many>(&writer_); }
-    [[nodiscard]] const one_of_many* many() const noexcept { return std::get_if<one_of_many>(&writer_); }
+    [[nodiscard]] one_of_many* many() const noexcept { return std::get_if<one_of_many>(&writer_); }
 
  private:
     using the_one = hash_table_mutator<node>;
 
     template <class Operation>
     hash_table_result visit(Operation&& operation) noexcept {
-        one_of_many* const shared = many();
-        return shared != nullptr ? operation(*shared) : operation(*std::get_if<the_one>(&writer_));
+        if (one_of_many* const shared = many()) return result_of(shared->run(operation));
+        return result_of(operation(*std::get_if<the_one>(&writer_)));
     }
 
-    std::variant<the_one, one_of_many> writer_;
+    mutable std::variant<the_one, one_of_many> writer_;  // a look may lead to the newest generation
 };
 
 }  // namespace holdfast::detail

@@ -204,22 +204,22 @@ class dynamic_hash_table : public detail::dynamic_hash_table_queries<dynamic_has
     /// the names. Throws: invalid_argument, and what segment::create throws.
     [[nodiscard]] static dynamic_hash_table create(std::string_view uri, const container_schema& schema,
                                                    const hash_table_options& options, writers policy = writers::one) {
+        attach_options how;
+        how.pages = options.segment.pages;
         return dynamic_hash_table(
-            std::make_shared<holdfast::segment>(detail::create_hash_table(uri, options, schema, policy)), 0);
+            std::make_shared<holdfast::segment>(detail::create_hash_table(uri, options, schema, policy)), how);
     }
     /// Becomes the writer of an existing table, or one of its many: takes the lease, or a writer slot, and finishes
     /// what dead writers left undone. Throws: writer_alive (of many writers: all slots are taken), and what
     /// dynamic_hash_table_reader::attach throws.
     [[nodiscard]] static dynamic_hash_table attach(std::string_view uri, const attach_options& options = {}) {
         return dynamic_hash_table(
-            std::make_shared<holdfast::segment>(segment::attach(uri, access::read_write, options)),
-            detail::ns_of(options.lease_timeout));
+            std::make_shared<holdfast::segment>(segment::attach(uri, access::read_write, options)), options);
     }
     [[nodiscard]] static dynamic_hash_table attach(const segment_descriptors& descriptors,
                                                    const attach_options& options = {}) {
         return dynamic_hash_table(
-            std::make_shared<holdfast::segment>(segment::attach(descriptors, access::read_write, options)),
-            detail::ns_of(options.lease_timeout));
+            std::make_shared<holdfast::segment>(segment::attach(descriptors, access::read_write, options)), options);
     }
     dynamic_hash_table(dynamic_hash_table&&) noexcept = default;
     dynamic_hash_table& operator=(dynamic_hash_table&&) noexcept = default;
@@ -228,7 +228,7 @@ class dynamic_hash_table : public detail::dynamic_hash_table_queries<dynamic_has
     ~dynamic_hash_table() = default;
 
     /// A reader on this very mapping, for other threads. It keeps the mapping, and with it the lease, until it goes.
-    [[nodiscard]] dynamic_hash_table_reader make_reader() const { return dynamic_hash_table_reader(segment_); }
+    [[nodiscard]] dynamic_hash_table_reader make_reader() const { return dynamic_hash_table_reader(newest()); }
 
     // One of many writers may also be answered `contended`: another, stopped, one keeps what the operation needs.
 
@@ -247,7 +247,7 @@ class dynamic_hash_table : public detail::dynamic_hash_table_queries<dynamic_has
     /// Removes the key's entry. Returns: ok, not_found, read_only or corrupt.
     hash_table_result erase(std::span<const std::byte> key) {
         check(key.size(), key_bytes(), "key");
-        if (!segment_->writable()) return {outcome::read_only};
+        if (!newest()->writable()) return {outcome::read_only};
         return mutator_.erase(key.data());
     }
     /// Copies the key's value to `value`, calls change() -> bool and, if it says so, gives the key what `value` is
@@ -258,31 +258,49 @@ class dynamic_hash_table : public detail::dynamic_hash_table_queries<dynamic_has
     hash_table_result modify(std::span<const std::byte> key, std::span<std::byte> value, Change&& change) {
         check(key.size(), key_bytes(), "key");
         check(value.size(), value_bytes(), "value");
-        if (!segment_->writable()) return {outcome::read_only};
+        if (!newest()->writable()) return {outcome::read_only};
         return mutator_.modify(key.data(), value.data(), std::forward<Change>(change));
     }
     /// Makes all overflow counters exact; see recount() of hash_table<K, V> and of hash_table<K, V, writers::many>.
     std::uint64_t recount() {
-        if (!segment_->writable())
-            throw error(errc::read_only, segment_->uri(), "the handle was inherited by fork; attach in this process");
-        return mutator_.recount(*segment_);
+        if (!newest()->writable())
+            throw error(errc::read_only, newest()->uri(), "the handle was inherited by fork; attach in this process");
+        return mutator_.recount();
+    }
+
+    /// As hash_table<K, V, writers::many>'s, for tables of many writers. Throws: as that; unsupported for one writer's
+    /// (growing_hash_table moves those).
+    void grow(std::uint64_t capacity) { many_or_refuse().grow(capacity); }
+    bool advance(std::uint64_t steps = 1) noexcept {
+        return mutator_.many() != nullptr && mutator_.many()->advance(steps);
+    }
+    [[nodiscard]] const std::optional<error>& growth_failure() const { return many_or_refuse().growth_failure(); }
+    [[nodiscard]] std::uint64_t carried_slots() const noexcept {
+        return mutator_.many() != nullptr ? mutator_.many()->carried_slots() : 0;
     }
 
     /// As hash_table<K, V, writers::many>'s; of one writer nothing, and no effect.
     [[nodiscard]] std::optional<writer_slot_holder> blocked_by() const noexcept {
-        const auto* const shared = mutator_.many();
-        const std::optional<std::uint32_t> slot = shared != nullptr ? shared->blocked_by() : std::nullopt;
+        auto* const shared = mutator_.many();
+        if (shared == nullptr) return std::nullopt;
+        const auto& writer = shared->current();
+        const std::optional<std::uint32_t> slot = writer.blocked_by();
         if (!slot) return std::nullopt;
-        return writer_slot_holder{*slot, detail::pid_of_writer(mutator_.bytes(), *slot)};
+        return writer_slot_holder{*slot, detail::pid_of_writer(writer.bytes(), *slot)};
     }
     void set_patience(std::chrono::nanoseconds patience) noexcept {
-        if (auto* const shared = mutator_.many()) shared->locks().set_patience(detail::ns_of(patience));
+        if (auto* const shared = mutator_.many()) shared->current().locks().set_patience(detail::ns_of(patience));
     }
 
     /// What attach() found and finished.
     [[nodiscard]] const hash_table_recovery& recovery() const noexcept { return recovery_; }
-    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
-    [[nodiscard]] const layout::hash_table_geometry& geometry() const noexcept { return geometry_; }
+    /// Of many writers these are the newest generation's that the handle has come to.
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *newest(); }
+    [[nodiscard]] const layout::hash_table_geometry& geometry() const noexcept {
+        if (mutator_.many() == nullptr) return geometry_;
+        (void)mutator_.many()->current();
+        return mutator_.many()->geometry();
+    }
     [[nodiscard]] const container_schema& schema() const noexcept { return schema_; }
 
  private:
@@ -290,18 +308,28 @@ class dynamic_hash_table : public detail::dynamic_hash_table_queries<dynamic_has
     friend detail::table_growth<dynamic_hash_table>;
     [[nodiscard]] const auto& finder_for_queries() const noexcept { return mutator_.finder(); }
 
-    explicit dynamic_hash_table(std::shared_ptr<holdfast::segment> mapping, std::uint64_t timeout_ns = 0)
+    explicit dynamic_hash_table(std::shared_ptr<holdfast::segment> mapping, const attach_options& options = {})
         : segment_(std::move(mapping)),
           geometry_(detail::geometry_of(*segment_)),
           schema_(detail::schema_of_hash_table(*segment_, geometry_)),
-          recovery_(mutator_.attach(*segment_, {segment_->body(), geometry_, detail::node_of(geometry_)}, timeout_ns)) {
+          recovery_(mutator_.attach(segment_, {segment_->body(), geometry_, detail::node_of(geometry_)}, options)) {
+        if (mutator_.many() != nullptr) segment_.reset();  // the writer has it, and leaves it
+    }
+    [[nodiscard]] const std::shared_ptr<holdfast::segment>& newest() const noexcept {
+        return mutator_.many() != nullptr ? mutator_.many()->segment_pointer() : segment_;
+    }
+    [[nodiscard]] detail::any_hash_table_mutator::one_of_many& many_or_refuse() const {
+        if (mutator_.many() == nullptr)
+            throw error(errc::unsupported, newest()->uri(),
+                        "a table of one writer is moved by growing_hash_table, or holdfast grow");
+        return *mutator_.many();
     }
 
     template <class Operation>
     hash_table_result mutate(std::span<const std::byte> key, std::span<const std::byte> value, Operation&& operation) {
         check(key.size(), key_bytes(), "key");
         check(value.size(), value_bytes(), "value");
-        if (!segment_->writable()) return {outcome::read_only};
+        if (!newest()->writable()) return {outcome::read_only};
         return operation();
     }
 

@@ -32,17 +32,13 @@ namespace holdfast::detail {
 /// What the next generation of a table is made of. Throws: invalid_argument.
 [[nodiscard]] inline segment_spec next_generation(const segment& old, const layout::hash_table_geometry& g,
                                                   std::uint64_t entries, std::uint64_t capacity) {
-    if (g.writer_slots != 0)
-        throw error(errc::geometry_mismatch, old.uri(),
-                    "a table of many writers keeps the capacity that it was made with; save it, and restore it with "
-                    "another one (holdfast save, holdfast restore --capacity)");
     const container_schema schema = schema_of_hash_table(old, g);
     const layout::hash_table_request request{.capacity = capacity,
                                              .key_bytes = g.key_bytes,
                                              .value_bytes = g.value_bytes,
                                              .value_alignment = schema.value->alignment(),
                                              .seed = g.seed,
-                                             .writer_slots = 0};
+                                             .writer_slots = g.writer_slots};
     if (const char* why = layout::check(request)) throw error(errc::invalid_argument, old.uri(), why);
     if (capacity < entries)
         throw error(errc::invalid_argument, old.uri(),
@@ -52,11 +48,41 @@ namespace holdfast::detail {
     segment_spec spec;
     spec.kind = container_kind::hash_table;
     spec.container_version = layout::hash_table_version;
+    spec.policy = old.info().policy;
     spec.schema = old.info().schema;
     spec.geometry = layout::geometry_words_of(next);
     spec.body_bytes = next.body_bytes();
     return spec;
 }
+
+/// Takes a mapping that is not needed any more out of this process's memory in pieces, from its end, so that unmapping
+/// it finds little to do. Others keep theirs: the pages are the file's.
+class retired_mapping {
+ public:
+    static constexpr std::uint64_t bytes_a_step = std::uint64_t{512} << 10;
+
+    retired_mapping() = default;
+    retired_mapping(std::shared_ptr<const segment> mapping, bool locked) noexcept
+        : mapping_(std::move(mapping)), left_(mapping_->bytes().size()), locked_(locked) {}
+    [[nodiscard]] bool empty() const noexcept { return mapping_ == nullptr; }
+
+    /// One step. Returns: whether nothing is left to do but to let go of this, or somebody here reads it still.
+    bool release_some() noexcept {
+        if (empty() || left_ <= bytes_a_step || mapping_.use_count() > 1) return true;
+        const std::uint64_t from = (left_ - 1) / bytes_a_step * bytes_a_step;
+        // Only this process's view of it goes: nothing is stored.
+        std::byte* const at = const_cast<std::byte*>(mapping_->bytes().data()) + from;
+        if (locked_) (void)::munlock(at, left_ - from);
+        (void)::madvise(at, left_ - from, MADV_DONTNEED);
+        left_ = from;
+        return false;
+    }
+
+ private:
+    std::shared_ptr<const segment> mapping_;
+    std::uint64_t left_ = 0;  // of its body, from the front
+    bool locked_ = false;
+};
 
 /// One move of a table's entries. Table: hash_table<K, V> or dynamic_hash_table; the caller passes the same one each
 /// time, and tells of each change that it makes to it. Threads: the writer's.
@@ -66,7 +92,6 @@ class table_growth {
     /// Steps are bounded by these: what one takes is the longest that an operation is held up.
     static constexpr std::uint64_t reserved_bytes_a_step = std::uint64_t{256} << 10;
     static constexpr std::uint64_t copied_bytes_a_step = std::uint64_t{16} << 10;
-    static constexpr std::uint64_t released_bytes_a_step = std::uint64_t{512} << 10;
 
     /// `pages` is asked of the new table's pages. Throws: invalid_argument, unsupported, no_permission, no_space and
     /// others; nothing has been begun then.
@@ -81,7 +106,7 @@ class table_growth {
     /// given up, and `old` is what it was. Once committed() `old` is the new table, and what is left is to let go of
     /// the old one's memory.
     bool advance(Table& old) {
-        if (retired_) return release_some();
+        if (committed()) return retired_.release_some();
         if (!table_) {
             if (next_.reserve(reserved_bytes_a_step)) table_.emplace(Table(next_.get()));
             return false;
@@ -91,12 +116,11 @@ class table_growth {
             return false;
         }
         next_.take_place(*old.segment_);
-        retired_ = old.segment_;
+        retired_ = retired_mapping(old.segment_, locked_);
         old = std::move(*table_);
-        to_release_ = retired_->bytes().size();
-        return release_some();
+        return retired_.release_some();
     }
-    [[nodiscard]] bool committed() const noexcept { return retired_ != nullptr; }
+    [[nodiscard]] bool committed() const noexcept { return !retired_.empty(); }
 
     /// Does in the new table what was done in a slot of the old one, if the entry was copied already (G1).
     /// Throws: no_space, corrupt; as advance().
@@ -115,19 +139,6 @@ class table_growth {
     [[nodiscard]] const segment& next_segment() const noexcept { return *next_.get(); }
 
  private:
-    /// Takes the end of the old table out of this process's memory, so that unmapping it finds little to do. Readers
-    /// keep theirs: the pages are the file's. Returns: whether nothing is left, or somebody here reads it still.
-    bool release_some() noexcept {
-        if (to_release_ <= released_bytes_a_step || retired_.use_count() > 1) return true;
-        const std::uint64_t from = (to_release_ - 1) / released_bytes_a_step * released_bytes_a_step;
-        // Only this process's view of it goes: nothing is stored.
-        std::byte* const at = const_cast<std::byte*>(retired_->bytes().data()) + from;
-        if (locked_) (void)::munlock(at, to_release_ - from);
-        (void)::madvise(at, to_release_ - from, MADV_DONTNEED);
-        to_release_ = from;
-        return false;
-    }
-
     /// The entries of one bucket, or fewer when they are large.
     void copy_some(const Table& old) {
         const auto& finder = finder_of(old);
@@ -188,8 +199,7 @@ class table_growth {
     segment_successor next_;
     std::optional<Table> table_;  // over next_, once all its pages are reserved
     bool locked_;
-    std::shared_ptr<segment> retired_;  // the old table's, behind the commit
-    std::uint64_t to_release_ = 0;      // of its body, from the front
+    retired_mapping retired_;  // the old table's, behind the commit
     std::uint64_t cursor_ = 0;
     std::uint64_t checked_regions_ = 0;
     std::vector<std::byte> key_;

@@ -9,6 +9,8 @@
 // Readers are those of every table: hash_table_reader<K, V>, lock-free, on read-only mappings.
 // Threads: one writer object is used by one thread at a time; threads and processes have a handle each, which takes one
 //          of the table's writer slots. Operations on one key follow each other; each happens at one instant.
+// Growth:  any writer may move the table to a larger or smaller one while all go on: grow(). Each of its operations
+//          moves a few entries, and the handles go over by themselves. growing_hash_table_reader follows, too.
 // Crash:   a writer may be killed at any instruction. Its operation has then happened or not. Whoever next needs what
 //          it held finds that its lock is gone, finishes its operation and goes on; nothing waits for anything else.
 // A writer that is stopped, not dead, keeps what it holds. Who needs that gets `contended` after its patience.
@@ -26,7 +28,7 @@
 
 #include "holdfast/detail/spans.hpp"
 #include "holdfast/hash_table.hpp"
-#include "holdfast/hash_table/many_attach.hpp"
+#include "holdfast/hash_table/many_grow.hpp"
 
 namespace holdfast {
 
@@ -41,22 +43,23 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
     /// Makes an empty table that up to options.writer_slots handles may write at once.
     /// Throws: invalid_argument, and what segment::create throws (already_exists, no_space, ...).
     [[nodiscard]] static hash_table create(std::string_view uri, const hash_table_options& options) {
+        attach_options how;
+        how.pages = options.segment.pages;
         return hash_table(
             std::make_shared<holdfast::segment>(detail::create_hash_table(
                 uri, options, detail::schema_of_types<K, V>(options.key_name, options.value_name), writers::many)),
-            0);
+            how);
     }
     /// Becomes a writer of an existing table, and finishes what dead ones left undone.
     /// Throws: writer_alive where all writer slots are taken (lease_timeout waits for one), geometry_mismatch if the
     /// table is one of a single writer, and what hash_table_reader::attach throws. Cost: a look at each writer slot.
     [[nodiscard]] static hash_table attach(std::string_view uri, const attach_options& options = {}) {
         return hash_table(std::make_shared<holdfast::segment>(segment::attach(uri, access::read_write, options)),
-                          detail::ns_of(options.lease_timeout));
+                          options);
     }
     [[nodiscard]] static hash_table attach(const segment_descriptors& descriptors, const attach_options& options = {}) {
         return hash_table(
-            std::make_shared<holdfast::segment>(segment::attach(descriptors, access::read_write, options)),
-            detail::ns_of(options.lease_timeout));
+            std::make_shared<holdfast::segment>(segment::attach(descriptors, access::read_write, options)), options);
     }
     hash_table(hash_table&&) noexcept = default;
     hash_table& operator=(hash_table&&) noexcept = default;
@@ -64,22 +67,24 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
     hash_table& operator=(const hash_table&) = delete;
     ~hash_table() = default;
 
-    /// A reader on this very mapping, for other threads. It keeps the mapping, and with it the writer slot, until it
-    /// goes.
-    [[nodiscard]] hash_table_reader<K, V> make_reader() const { return hash_table_reader<K, V>(segment_); }
+    /// A reader on this very mapping, for other threads. It keeps the mapping, and until the table grows the writer
+    /// slot, until it goes. It does not go over to another generation.
+    [[nodiscard]] hash_table_reader<K, V> make_reader() const {
+        return hash_table_reader<K, V>(table_.segment_pointer());
+    }
 
     /// Adds an entry unless the key is there. Returns: ok, exists, full, contended, read_only or corrupt.
     /// `full` is what a search found from bucket to bucket, not at one instant.
     result try_insert(const K& key, const V& value) noexcept {
-        return mutate([&] { return mutator_.try_insert(detail::bytes_of(key), detail::bytes_of(value)); });
+        return mutate([&](mutator& to) { return to.try_insert(detail::bytes_of(key), detail::bytes_of(value)); });
     }
     /// Gives the key this value, new or not. Returns: ok (inserted or updated), full, contended, read_only or corrupt.
     result insert_or_assign(const K& key, const V& value) noexcept {
-        return mutate([&] { return mutator_.insert_or_assign(detail::bytes_of(key), detail::bytes_of(value)); });
+        return mutate([&](mutator& to) { return to.insert_or_assign(detail::bytes_of(key), detail::bytes_of(value)); });
     }
     /// Replaces the value of a key that is there. Returns: ok, not_found, contended, read_only or corrupt.
     result update(const K& key, const V& value) noexcept {
-        return mutate([&] { return mutator_.update(detail::bytes_of(key), detail::bytes_of(value)); });
+        return mutate([&](mutator& to) { return to.update(detail::bytes_of(key), detail::bytes_of(value)); });
     }
     /// Changes the value of a key by change(V&) while no other writer can. Readers see the old or the new value.
     /// change() must be short: others may wait for it; and it must leave the table alone: `contended` is all it gets.
@@ -115,61 +120,87 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
     }
     /// Removes the key's entry. Returns: ok, not_found, contended, read_only or corrupt.
     result erase(const K& key) noexcept {
-        return mutate([&] { return mutator_.erase(detail::bytes_of(key)); });
+        return mutate([&](mutator& to) { return to.erase(detail::bytes_of(key)); });
     }
 
     /// Makes all overflow counters exact; see hash_table<K, V>::recount(). Throws: writer_alive while there is another
     /// writer (later ones are kept out meanwhile), contended from within modify(), read_only, std::bad_alloc.
     std::uint64_t recount() {
-        if (!segment_->writable())
-            throw error(errc::read_only, segment_->uri(), "the handle was inherited by fork; attach in this process");
-        return detail::recount_alone(*segment_, mutator_);
+        if (!segment().writable())
+            throw error(errc::read_only, segment().uri(), "the handle was inherited by fork; attach in this process");
+        mutator& writer = table_.current();
+        return detail::recount_alone(segment(), writer);
     }
+
+    /// Begins to move the entries to a table of another capacity, larger or smaller, under the same name. Each
+    /// operation of this handle that may change the table does a step of it from now on, and so does advance(); the
+    /// other writers do what they do in both tables, and go over when it is over. If this process ends, another
+    /// writer's operations go on with it. Throws: contended where a growth is under way, or a writer was stopped in a
+    /// change; invalid_argument where more entries are there; unsupported for memory that is neither posix: nor file:;
+    /// no_permission to others than the owner and root; no_space; read_only. Cost: some thirty system calls, and each
+    /// stripe once.
+    void grow(std::uint64_t capacity) { table_.grow(capacity); }
+    /// Whether this handle knows of a growth: until the new table has the name, and the memory of the old one has been
+    /// let go.
+    [[nodiscard]] bool growing() const noexcept { return table_.growing(); }
+    /// Does so many steps, and looks first whether there is a growth that nobody goes on with. Returns: whether there
+    /// is more to do. Cost: a step reserves 256 KiB, or asks 64 stripes, or brings the entries of one bucket over, or
+    /// is the commit, which closes each stripe while others wait, or lets go of 512 KiB of the old table.
+    bool advance(std::uint64_t steps = 1) noexcept { return table_.advance(steps); }
+    /// Why the last growth that this handle led was given up, with the table left as it was: no_space, corrupt,
+    /// contended, ...
+    [[nodiscard]] const std::optional<error>& growth_failure() const noexcept { return table_.growth_failure(); }
+    /// Gives up a growth that this handle leads.
+    void stop_growing() noexcept { table_.stop_growing(); }
 
     /// How long an operation waits for a stopped or slow writer before it answers `contended`. 1 s unless set.
     void set_patience(std::chrono::nanoseconds patience) noexcept {
-        mutator_.locks().set_patience(detail::ns_of(patience));
+        table_.current().locks().set_patience(detail::ns_of(patience));
     }
     /// Whom the last `contended` waited for: a living process, or one forked from it and not executed since.
     [[nodiscard]] std::optional<writer_slot_holder> blocked_by() const noexcept {
-        const std::optional<std::uint32_t> slot = mutator_.blocked_by();
+        const mutator& writer = table_.current();
+        const std::optional<std::uint32_t> slot = writer.blocked_by();
         if (!slot) return std::nullopt;
-        return writer_slot_holder{*slot, detail::pid_of_writer(mutator_.bytes(), *slot)};
+        return writer_slot_holder{*slot, detail::pid_of_writer(writer.bytes(), *slot)};
     }
-    /// This handle's writer slot.
-    [[nodiscard]] std::uint32_t writer_slot() const noexcept { return mutator_.writer(); }
+    /// This handle's writer slot, the same in all generations.
+    [[nodiscard]] std::uint32_t writer_slot() const noexcept { return table_.current().writer(); }
     /// How often this handle finished what it found undone by a dead writer on its way.
-    [[nodiscard]] std::uint64_t takeovers() const noexcept { return mutator_.takeovers(); }
+    [[nodiscard]] std::uint64_t takeovers() const noexcept { return table_.takeovers(); }
 
     /// What attach() found and finished.
     [[nodiscard]] const hash_table_recovery& recovery() const noexcept { return recovery_; }
-    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
-    [[nodiscard]] const layout::hash_table_geometry& geometry() const noexcept { return geometry_; }
+    /// These are the newest generation's that the handle has come to.
+    [[nodiscard]] const holdfast::segment& segment() const noexcept { return *table_.segment_pointer(); }
+    [[nodiscard]] const layout::hash_table_geometry& geometry() const noexcept {
+        (void)table_.current();
+        return table_.geometry();
+    }
 
  private:
     using node = detail::fixed_node<K, V>;
-    using mutator = detail::hash_table_many_mutator<node, detail::writer_slot_locks>;
+    using mutator = typename detail::many_table<node>::mutator;
     friend detail::hash_table_queries<hash_table, K, V>;
-    [[nodiscard]] const auto& finder_for_queries() const noexcept { return mutator_.finder(); }
+    [[nodiscard]] const auto& finder_for_queries() const noexcept { return table_.current().finder(); }
 
-    hash_table(std::shared_ptr<holdfast::segment> mapping, std::uint64_t timeout_ns)
-        : segment_(std::move(mapping)), geometry_(detail::geometry_of(*segment_)) {
-        detail::require_schema(*segment_, geometry_, detail::schema_of_types<K, V>("key", "value"), access::read_write);
-        detail::require_policy(*segment_, writers::many);
-        const typename mutator::view view(segment_->body(), geometry_, {});
-        recovery_ = detail::join_writers(*segment_, view, timeout_ns, mutator_);
+    hash_table(std::shared_ptr<holdfast::segment> mapping, const attach_options& options) {
+        const layout::hash_table_geometry g = detail::geometry_of(*mapping);
+        detail::require_schema(*mapping, g, detail::schema_of_types<K, V>("key", "value"), access::read_write);
+        detail::require_policy(*mapping, writers::many);
+        recovery_ = table_.join(std::move(mapping), options.trust, options.pages, detail::ns_of(options.lease_timeout));
     }
 
     template <class Operation>
     result mutate(Operation&& operation) {
-        if (!segment_->writable()) return {outcome::read_only};
-        return detail::result_of(operation());
+        if (!segment().writable()) return {outcome::read_only};
+        return detail::result_of(table_.run(operation));
     }
     template <class Change>
     result modify_if(const K& key, Change&& change) {
-        return mutate([&] {
+        return mutate([&](mutator& to) {
             detail::raw_record<V> bytes;
-            return mutator_.modify(detail::bytes_of(key), bytes.data(), [&] {
+            return to.modify(detail::bytes_of(key), bytes.data(), [&] {
                 V value = bytes.get();
                 if (!change(value)) return false;
                 std::memcpy(bytes.data(), &value, sizeof(V));
@@ -192,10 +223,8 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
         return r ? before : std::nullopt;
     }
 
-    std::shared_ptr<holdfast::segment> segment_;
-    layout::hash_table_geometry geometry_;
+    mutable detail::many_table<node> table_;  // a look may lead to the newest generation
     hash_table_recovery recovery_;
-    mutator mutator_;
 };
 
 }  // namespace holdfast

@@ -25,6 +25,14 @@
 //   H2, H4      stripes owned, nothing else changed             who meets them, or attaches: given back
 //   D0 to S1    as mutate.hpp says, in this writer's journal    the same: recovered, then given back
 //   S2 to G2    the operation is done                           the same: given back
+//
+// While the table grows (stripe_growth.hpp), behind S2: T1 the key is in the next generation what it is here, by an
+// operation of this writer there | (T2 the home stripe is spoiled, where that failed).
+// (M7) While a stripe says `mirrors` and nobody owns it, a key at home in it that was changed, or carried over, since
+// is
+//      in the next generation what it is here.
+// (M8) Who owns stripes of the next generation waits for nothing; who waits for one may own some of this one.
+//   S2 to T1    not in the next generation yet, stripes owned   who meets them: T1 for the key in the journal's slot
 #pragma once
 
 #include <atomic>
@@ -35,6 +43,7 @@
 #include <utility>
 
 #include "holdfast/hash_table/recover.hpp"
+#include "holdfast/hash_table/stripe_growth.hpp"
 
 namespace holdfast::detail {
 
@@ -92,10 +101,12 @@ void reject_operation(const table_view<std::byte, Node>& view) noexcept {
     store_release<std::uint64_t>(view.journal + layout::journal_intent_offset, intent.closed().word);
 }
 
-/// Finishes what the last holder of a writer slot was killed in, and gives back its stripes. Requires: the caller holds
-/// the lock of the slot; writer < view.writers. Idempotent. Cost: one journal.
-template <class Node>
-hash_table_recovery recover_writer(const table_view<std::byte, Node>& any, std::uint32_t writer) noexcept {
+/// Finishes what the last holder of a writer slot was killed in, and gives back its stripes, behind
+/// before_giving_back(). Requires: the caller holds the lock of the slot; writer < view.writers. Idempotent. Cost: one
+/// journal.
+template <class Node, class Last>
+hash_table_recovery recover_writer(const table_view<std::byte, Node>& any, std::uint32_t writer,
+                                   Last&& before_giving_back) noexcept {
     const table_view<std::byte, Node> view = any.as_writer(writer);
     hash_table_recovery done;
     if (is_own_operation(view, writer)) {
@@ -104,6 +115,7 @@ hash_table_recovery recover_writer(const table_view<std::byte, Node>& any, std::
         reject_operation(view);
         done.journal_rejected = true;
     }
+    before_giving_back();
     // Relaxed: the slot's lock orders us behind its last holder.
     const held_stripes held{load_relaxed<std::uint64_t>(view.journal + layout::journal_held_offset)};
     for (const std::uint64_t named : {held.second(), held.first()}) {
@@ -114,6 +126,11 @@ hash_table_recovery recover_writer(const table_view<std::byte, Node>& any, std::
         done.stripes_given_back = true;
     }
     return done;
+}
+
+template <class Node>
+hash_table_recovery recover_writer(const table_view<std::byte, Node>& any, std::uint32_t writer) noexcept {
+    return recover_writer(any, writer, [] {});
 }
 
 /// Whether a writer slot has anything to recover.
@@ -140,10 +157,7 @@ hash_table_recovery recover_as(const table_view<std::byte, Node>& view, std::uin
         if (other == writer || !left_something(view, other) || !locks.take(other)) continue;
         const hash_table_recovery more = recover_writer(view, other);
         locks.give_back(other);
-        done.update_replayed |= more.update_replayed;
-        done.operation_settled |= more.operation_settled;
-        done.journal_rejected |= more.journal_rejected;
-        done.stripes_given_back |= more.stripes_given_back;
+        done += more;
     }
     return done;
 }
@@ -223,6 +237,94 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
         });
     }
 
+    // ---- growth (docs/design/0022) ----
+
+    /// What the last operation that answered `contended` met in a stripe and could not go on by; else 0. It changed
+    /// nothing. The caller finds out what that is, tells (mirror_to(), abandon()), and asks for the operation again.
+    [[nodiscard]] stripe_growth met() const noexcept { return met_; }
+    /// From now on this writer knows the next generation of that tag, and does there what it does here; next ==
+    /// nullptr: it cannot, and spoils what it changes. Requires: `next` is this slot's writer there, and outlives this
+    /// one, or abandon().
+    void mirror_to(std::uint64_t tag, hash_table_many_mutator* next) noexcept {
+        tag_ = tag;
+        next_ = next;
+        mirror_failure_.reset();
+    }
+    /// From now on this writer knows that the next generation of that tag will never be: nothing has to be done there.
+    void abandon(std::uint64_t tag) noexcept {
+        abandoned_ = tag;
+        if (tag == tag_) mirror_to(0, nullptr);
+    }
+    [[nodiscard]] bool mirrors_to(std::uint64_t tag) const noexcept { return tag == tag_ && next_ != nullptr; }
+    /// Why the next generation could not be changed, the last time that happened.
+    [[nodiscard]] std::optional<outcome> mirror_failure() const noexcept { return mirror_failure_; }
+    /// How many keys this writer has brought up to date in the next generation.
+    [[nodiscard]] std::uint64_t mirrored() const noexcept { return mirrored_; }
+
+    /// Gives a stripe another word. Returns: ok; stale: it is spoiled, or, to be closed, was not mirroring;
+    /// contended; corrupt.
+    outcome turn(std::uint64_t number, stripe_growth to) noexcept {
+        return with_stripe(number, [&](std::byte* stripe) {
+            const stripe_growth now = growth_of(stripe);
+            const bool spoiled = now == stripe_growth::of(to.tag(), stripe_growth::spoiled);
+            const bool open = now != to && now != stripe_growth::of(to.tag(), stripe_growth::mirrors);
+            if (spoiled || (to.what() == stripe_growth::closed && open)) return outcome::stale;
+            set_growth_of(stripe, to);
+            return outcome::ok;
+        });
+    }
+    /// Brings the key's entry over, if there is one. Returns: ok, not_found, contended or corrupt; what else went wrong
+    /// is the mirror's failure().
+    outcome carry(const std::byte* key) noexcept {
+        return at_key(key, false,
+                      [](const location& at, hash_parts) -> result {
+                          return {outcome::ok, entry_change::updated, at.slot};
+                      })
+            .status;
+    }
+    /// Whether a region's checksum is right. Returns: ok, corrupt, contended. Cost: the nodes of 416 slots.
+    outcome check_region(std::uint64_t region) noexcept {
+        const std::uint64_t first = region * layout::buckets_per_region;
+        return with_stripe(view_.stripe_of(first), [&](std::byte*) {
+            // Relaxed: nobody else stores to it.
+            const std::uint64_t stored = load_relaxed<std::uint64_t>(view_.digest_of(first));
+            return digest_region(view_, region, hash_table_intent{}) == stored ? outcome::ok : outcome::corrupt;
+        });
+    }
+    /// As recover_writer(), and brings over what the dead one did not. Returns: nothing where that was in a growth that
+    /// is not known here: then nothing was done, and met() tells. Requires: the caller holds the slot's lock.
+    std::optional<hash_table_recovery> settle(std::uint32_t writer) noexcept {
+        const view of = view_.as_writer(writer);
+        // Relaxed: the slot's lock orders us behind its last holder.
+        const held_stripes held{load_relaxed<std::uint64_t>(of.journal + layout::journal_held_offset)};
+        const std::uint64_t home = held.first() - 1;
+        stripe_growth growth;
+        if (home <= view_.stripe_mask && stripe_owner(view_.stripe(home)) == writer + 1)
+            growth = growth_of(view_.stripe(home));
+        // Behind `closed` nothing was changed: whoever closed it had met all that was under way.
+        if (growth.what() == stripe_growth::closed) growth = {};
+        if (!knows(growth)) {
+            met_ = growth;
+            return std::nullopt;
+        }
+        if (next_ != nullptr) (void)recover_writer(next_->view_, writer);  // which waits for nothing
+        return recover_writer(view_, writer, [&] {
+            if (growth.word != 0) mirror_left(of, home, growth);
+        });
+    }
+    /// As recover_as(), by settle(). Returns: whether all that could be was done; else met() tells.
+    [[nodiscard]] bool settle_all(hash_table_recovery& done) noexcept {
+        for (std::uint32_t other = 0; other < view_.writers; ++other) {
+            const bool self = other == writer_;
+            if (!self && (!left_something(view_, other) || !locks_.take(other))) continue;
+            const std::optional<hash_table_recovery> more = settle(other);
+            if (!self) locks_.give_back(other);
+            if (!more) return false;
+            done += *more;
+        }
+        return true;
+    }
+
     [[nodiscard]] std::uint32_t writer() const noexcept { return writer_; }
     /// Whether a change() of modify() is running.
     [[nodiscard]] bool is_changing() const noexcept { return inside_; }
@@ -283,19 +385,28 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
         view_.prefetch_preferred(h);
         __builtin_prefetch(view_.digest_of(bucket), 1);
         claim owned(*this);
+        met_ = {};
         std::uint32_t turn = 0;
         for (std::uint32_t attempt = 0; attempt < attempts_max; ++attempt) {
             std::uint64_t wanted = home;
             if (owned.take_first(home)) [[likely]] {
+                stripe_growth growth = growth_of(view_.stripe(home));
+                if (growth.word != 0) [[unlikely]] {
+                    if (!knows(growth)) {
+                        met_ = growth;
+                        return {outcome::contended};
+                    }
+                    if (!is_live(growth)) set_growth_of(view_.stripe(home), growth = {});  // it came to nothing
+                }
                 const location at = base::locate(h, key);
                 if (!at.found && !adds) return {outcome::not_found};
                 if (!at.found && !at.room) return {outcome::full};
                 wanted = view_.stripe_of(at.bucket);
                 if (wanted == home) [[likely]]
-                    return act(at, h);
+                    return mirrored(growth, h, key, act(at, h));
                 if (owned.take_second(home, wanted)) {
                     location now = at;
-                    if (is_still(now, h, key)) return act(now, h);
+                    if (is_still(now, h, key)) return mirrored(growth, h, key, act(now, h));
                 }
                 owned.give_back();
             }
@@ -303,6 +414,72 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
         }
         blocked_by_.reset();
         return {outcome::contended};
+    }
+
+    /// Runs act(stripe) while it is owned.
+    template <class Act>
+    outcome with_stripe(std::uint64_t number, Act&& act) noexcept {
+        if (inside_) return outcome::contended;
+        claim owned(*this);
+        met_ = {};
+        std::uint32_t turn = 0;
+        for (std::uint32_t attempt = 0; attempt < attempts_max; ++attempt) {
+            if (owned.take_first(number)) return act(view_.stripe(number));
+            if (const auto why = wait_for(number, turn)) return *why;
+        }
+        blocked_by_.reset();
+        return outcome::contended;
+    }
+
+    /// Whether this writer can do what the stripe asks for.
+    [[nodiscard]] bool knows(stripe_growth growth) const noexcept {
+        return growth.word == 0 ||
+               (growth.what() != stripe_growth::closed && (growth.tag() == tag_ || growth.tag() == abandoned_));
+    }
+
+    /// Whether it is about the next generation that this writer knows, and not one that came to nothing.
+    [[nodiscard]] bool is_live(stripe_growth growth) const noexcept { return tag_ != 0 && growth.tag() == tag_; }
+
+    /// T1, where the operation changed anything.
+    [[nodiscard]] result mirrored(stripe_growth growth, hash_parts h, const std::byte* key, result done) noexcept {
+        if (growth.word != 0 && done.what != entry_change::none) [[unlikely]]
+            mirror(growth, h, key);
+        return done;
+    }
+    /// T1 and T2. Requires: the key's home stripe is owned, by this writer or by a dead one whose slot it holds.
+    [[gnu::noinline]] void mirror(stripe_growth growth, hash_parts h, const std::byte* key) noexcept {
+        if (growth.what() != stripe_growth::mirrors || !is_live(growth)) return;
+        const outcome status = next_ == nullptr ? outcome::no_memory : do_in_next(h, key);
+        if (status == outcome::ok) {
+            ++mirrored_;
+            return;
+        }
+        mirror_failure_ = status;
+        set_growth_of(view_.stripe(view_.stripe_of(h.home(view_.buckets))),
+                      stripe_growth::of(growth.tag(), stripe_growth::spoiled));
+    }
+    /// Gives the key in the next generation what it has here. So it may be done again, and by others.
+    [[nodiscard]] outcome do_in_next(hash_parts h, const std::byte* key) noexcept {
+        const location at = base::locate(h, key);
+        if (at.found)
+            return next_->insert_or_assign(key, view_.node_at(at.bucket, at.place) + view_.value_offset).status;
+        const outcome status = next_->erase(key).status;
+        return status == outcome::not_found ? outcome::ok : status;
+    }
+    /// T1 for a dead writer, which owns stripe `home`. The slot of its last operation still holds the key, whatever
+    /// came of that: bytes of a node change only for an insert into it, under its stripe. Another key, of an operation
+    /// long over or half stored, is brought up to date as well, or not at home here.
+    [[gnu::noinline]] void mirror_left(const view& of, std::uint64_t home, stripe_growth growth) noexcept {
+        const hash_table_intent intent{
+            load_relaxed<std::uint64_t>(of.journal + layout::journal_intent_offset)};  // above
+        if (intent.slot() >= view_.slots()) return;
+        std::byte key[layout::key_bytes_max];
+        copy_from_words(key,
+                        view_.node_at(intent.slot() / layout::tags_per_line,
+                                      static_cast<unsigned>(intent.slot() % layout::tags_per_line)),
+                        0, view_.node.key_bytes());
+        const hash_parts h = view_.hash(key);
+        if (view_.stripe_of(h.home(view_.buckets)) == home) mirror(growth, h, key);
     }
 
     /// H1, H3. Release: it is there when a stripe is.
@@ -336,17 +513,22 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
                 return outcome::corrupt;
             }
             if (take_over(owner - 1, stripe)) return std::nullopt;
+            if (met_.word != 0) return outcome::contended;
             if (locks_.wait(turn)) continue;
             blocked_by_ = owner - 1;
             return outcome::contended;
         }
     }
 
-    /// Does what the owner of a stripe left undone, if it is dead. Returns: whether the stripe is not its any more.
+    /// Does what the owner of a stripe left undone, if it is dead. Returns: whether the stripe is not its any more; not
+    /// either where it died in a growth that is not known here: met_ tells.
     [[nodiscard]] bool take_over(std::uint32_t owner, std::byte* stripe) noexcept {
         const bool self = owner == writer_;  // by damage only: we own none here, and hold our slot's lock
         if (!self && !locks_.take(owner)) return false;
-        if (!self) (void)recover_writer(view_, owner);
+        if (!self && !settle(owner)) {
+            locks_.give_back(owner);
+            return false;
+        }
         if (stripe_owner(stripe) == owner + 1) give_back_stripe(stripe);  // not named by its journal: damage as well
         if (!self) locks_.give_back(owner);
         ++takeovers_;
@@ -358,6 +540,14 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
     bool inside_ = false;
     std::optional<std::uint32_t> blocked_by_;
     std::uint64_t takeovers_ = 0;
+    // Of a growth: the next generation that this writer knows, with its writer there; and the last that came to
+    // nothing.
+    std::uint64_t tag_ = 0;
+    hash_table_many_mutator* next_ = nullptr;
+    std::uint64_t abandoned_ = 0;
+    stripe_growth met_{};
+    std::optional<outcome> mirror_failure_;
+    std::uint64_t mirrored_ = 0;
 };
 
 }  // namespace holdfast::detail

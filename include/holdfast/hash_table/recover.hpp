@@ -23,6 +23,15 @@ struct hash_table_recovery {
     bool journal_rejected =
         false;  ///< the journal contradicts the table: damage, not a crash. It was disarmed and changed no value
     bool stripes_given_back = false;  ///< many writers: one was killed while others had to keep off a part of the table
+
+    /// What was found in several writer slots.
+    hash_table_recovery& operator+=(const hash_table_recovery& more) noexcept {
+        update_replayed |= more.update_replayed;
+        operation_settled |= more.operation_settled;
+        journal_rejected |= more.journal_rejected;
+        stripes_given_back |= more.stripes_given_back;
+        return *this;
+    }
 };
 
 namespace detail {

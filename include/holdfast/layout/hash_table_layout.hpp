@@ -26,7 +26,8 @@
 //   Journal, 56  8  pid of its writer, for people
 //   Stripe,   0  4  owner: writer slot + 1; 0 = nobody
 //   Stripe,   4  4  count: how often it was given back
-//   Stripe,   8 56  zero
+//   Stripe,   8  8  growth: what its owner does for the next generation (hash_table/stripe_growth.hpp); 0 = nothing
+//   Stripe,  16 48  zero
 // size is then what this writer inserted less what it erased, modulo 2^64, and the sum over all is the size.
 //
 // (I1) The geometry words in the segment header never change. They are input: copied once, checked against the size of
@@ -70,6 +71,7 @@ inline constexpr std::size_t journal_image_offset = 64;
 inline constexpr std::size_t stripe_bytes = 64;
 inline constexpr std::size_t stripe_owner_offset = 0;
 inline constexpr std::size_t stripe_count_offset = 4;
+inline constexpr std::size_t stripe_growth_offset = 8;
 inline constexpr std::uint64_t stripes_max = 1024;  ///< two of sixteen writers meet in one operation of a hundred
 inline constexpr std::uint64_t writer_slots_max = 1024;
 

@@ -10,7 +10,10 @@
 //   F3 NAME.growing is renamed to NAME: the commit                       NAME is the successor; the old one has no name
 // (I1) When NAME leads to another segment, the old one is marked.
 // (I2) NAME.growing is there only while the segment under NAME is marked. The name is ours: uri::parse refuses it.
-// So who finds a segment unmarked behind what it read there has read what held then, and who finds it marked asks the
+// With many writers (writers::many) all must come to the successor before the commit. Who replaces the segment holds a
+// byte of the lease for it (hash_table/many_grow.hpp), and F2 comes first, by announce(); commit() is F1 and F3. What
+// was announced and given up has a mark of its own, and no name as far as that can be had: it is never committed. So
+// who finds a segment unmarked behind what it read there has read what held then, and who finds it marked asks the
 // name: segment::replaced().
 // Threads: one object is used by one thread, that of the segment's writer.
 #pragma once
@@ -38,9 +41,9 @@ namespace holdfast {
 class segment_successor {
  public:
     /// Makes the memory, with the rights of `old`, and its header. Its body has no pages yet; `pages` is asked of them
-    /// as they come. Requires: `old` is writable, of writers::one. Throws: unsupported where the kind of memory has no
-    /// name in a folder, no_permission to others than root and the owner, no_space, and what making a file throws.
-    /// Cost: some ten system calls.
+    /// as they come. Requires: `old` is writable; of writers::many, no other is under way. Throws: unsupported where
+    /// the kind of memory has no name in a folder, no_permission to others than root and the owner, no_space, and what
+    /// making a file throws. Cost: some ten system calls.
     [[nodiscard]] static segment_successor begin(const segment& old, const segment_spec& spec,
                                                  const memory::page_policy& pages = {}) {
         segment_successor made(old, spec);
@@ -89,11 +92,99 @@ class segment_successor {
             if (::unlink(where.growing().c_str()) == 0 || errno == ENOENT) mark.store(0, std::memory_order_release);
             throw;
         }
-        made_->storage_.lease = std::move(old.storage_.lease);
+        inherit(old, *made_);
+    }
+
+    // ---- many writers ----
+
+    /// F2. Requires: all is reserved; the body is whole. Throws: already_exists, io and others.
+    void announce(const segment& old) {
+        if (!file_.publish(detail::places_of(old.name()).growing_name(), old.uri()))
+            throw error(errc::already_exists, old.uri(),
+                        detail::places_of(old.name()).growing() + " is in the way and not ours; remove it");
+    }
+    /// What was announced to take the place of `old` and was not given up, writable by this process; nullptr if there
+    /// is nothing. Throws: what segment::attach throws.
+    [[nodiscard]] static std::shared_ptr<segment> announced(const segment& old, const memory::trust& whom) {
+        if (!old.name().is_path()) return nullptr;
+        std::shared_ptr<segment> next = mapped(old, detail::places_of(old.name()).growing(), whom);
+        // Acquire: pairs with give_up().
+        if (next && std::atomic_ref(detail::header_of(next->storage_.map)->moved).load(std::memory_order_acquire) != 0)
+            return nullptr;
+        return next;
+    }
+    /// What the name leads to now. Throws: not_found, and what segment::attach throws.
+    [[nodiscard]] static std::shared_ptr<segment> under_the_name(const segment& old, const memory::trust& whom) {
+        std::shared_ptr<segment> next = mapped(old, detail::places_of(old.name()).data(), whom);
+        if (!next) throw error(errc::not_found, old.uri(), "the segment was removed meanwhile; make it anew");
+        return next;
+    }
+    /// Whether these two are one file.
+    [[nodiscard]] static bool same(const segment& a, const segment& b) noexcept {
+        return memory::same_file(a.storage_.file, b.storage_.file);
+    }
+    /// Whether this process may give the successor the owner that the old one has.
+    [[nodiscard]] static bool may_replace(const segment& old) noexcept {
+        return ::geteuid() == 0 || ::geteuid() == old.storage_.file.st_uid;
+    }
+    /// F1, F3. Requires: `next` was announced; nobody writes either of them. Throws: not_found, io and others: then the
+    /// name leads where it did. Cost: four system calls.
+    static void commit(segment& old, const segment& next) {
+        const detail::places where = detail::places_of(old.name());
+        const std::atomic_ref mark(detail::header_of(old.storage_.map)->moved);
+        mark.store(1, std::memory_order_release);  // F1: W1, as in take_place()
+        try {
+            struct stat status{};
+            if (::lstat(where.growing().c_str(), &status) != 0 || !memory::same_file(status, next.storage_.file))
+                throw error(errc::not_found, old.uri(),
+                            where.growing() + " was removed by somebody else; leave it alone, and grow again");
+            (void)status_of(old);
+            if (::rename(where.growing().c_str(), where.data().c_str()) != 0)
+                memory::throw_errno(errno, old.uri(), "taking the name");
+        } catch (...) {
+            unmark(old);
+            throw;
+        }
+    }
+    /// Takes the mark away that a leader left which was killed before the commit. Requires: the name leads to `old`.
+    static void unmark(segment& old) noexcept {
+        // W1, as the mark itself. Release: what is stored from now on is not older than it.
+        std::atomic_ref(detail::header_of(old.storage_.map)->moved).store(0, std::memory_order_release);
+    }
+    /// Whatever was announced for `old` is never committed from now on. `next`: what is mapped of it. Throws: io and
+    /// others, where it cannot be told to anybody.
+    static void give_up(segment& old, segment* next) {
+        // Release: who changes `old` from now on need not change the successor, whose finder sees this first.
+        if (next != nullptr)
+            std::atomic_ref(detail::header_of(next->storage_.map)->moved).store(1, std::memory_order_release);
+        if (old.name().is_path() && ::unlink(detail::places_of(old.name()).growing().c_str()) != 0 && errno != ENOENT &&
+            next == nullptr)
+            memory::throw_errno(errno, old.uri(), "removing what a growth left");
+        unmark(old);
+    }
+    /// The lease of `old` is that of `next` from now on. `old` is not writable any more.
+    static void inherit(segment& old, segment& next) noexcept {
+        next.storage_.lease = std::move(old.storage_.lease);
         old.guard_ = {};
     }
 
  private:
+    /// The file of a segment that follows `old`, without a lease; nullptr if there is none.
+    [[nodiscard]] static std::shared_ptr<segment> mapped(const segment& old, const std::string& path,
+                                                         const memory::trust& whom) {
+        const memory::descriptor file = memory::open_trusted(path, O_RDWR, whom, old.uri());
+        if (!file) return nullptr;
+        const layout::segment_header header = detail::read_header(file.get(), old.uri());
+        segment next;
+        next.name_ = old.name();
+        next.info_ = detail::info_of(header, old.uri());
+        if (::fstat(file.get(), &next.storage_.file) != 0)
+            memory::throw_errno(errno, old.uri(), "examining the next generation");
+        next.storage_.map = memory::mapping::of_file(file.get(), header.total_bytes, true, old.uri());
+        next.watch(true);
+        return std::make_shared<segment>(std::move(next));
+    }
+
     segment_successor(const segment& old, const segment_spec& spec) : file_(unnamed_beside(old, spec)) {}
 
     [[nodiscard]] static memory::unpublished_file unnamed_beside(const segment& old, const segment_spec& spec) {
@@ -101,11 +192,12 @@ class segment_successor {
             throw error(errc::unsupported, old.uri(),
                         "only posix: and file: segments have a name that another can take under its readers; dump it "
                         "and load it into a larger one");
-        if (!old.writable() || old.info().policy != writers::one)
-            throw error(errc::read_only, old.uri(), "only its one writer may replace a segment; attach read-write");
+        if (!old.writable())
+            throw error(errc::read_only, old.uri(), "only a writer may replace a segment; attach read-write");
         const detail::places where = detail::places_of(old.name());
         memory::check_file_size_limit(spec.body_bytes + header_bytes, old.uri());
-        ::unlink(where.growing().c_str());  // nobody else has our lease, so it is nobody's
+        // Nobody else has our lease, so it is nobody's. Of many writers the leader sees to it (give_up()).
+        if (old.info().policy == writers::one) ::unlink(where.growing().c_str());
         return memory::unpublished_file::make(where.directory, where.data_name, old.uri());
     }
 
