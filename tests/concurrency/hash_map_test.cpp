@@ -224,7 +224,7 @@ TEST(HashMapOfManyConcurrency, WritersLoseNothingOfEachOthers) {
                 if (draw % 4 == 0) {
                     if (writer.fetch_add<std::uint64_t>(as_key("count"), 0, 1)) ++added;
                 } else if (draw % 4 == 1) {
-                    const std::string key = "s" + std::to_string(at % shared);
+                    const std::string key = std::string("s").append(std::to_string(at % shared));
                     const hash_map_result done =
                         draw % 8 == 1 ? put(writer, key, {i, bytes}) : writer.erase(as_key(key));
                     if (!done && done.status != outcome::full && done.status != outcome::not_found) ++totals.wrong;
@@ -241,7 +241,8 @@ TEST(HashMapOfManyConcurrency, WritersLoseNothingOfEachOthers) {
         std::vector<std::byte> out(400);
         while (!totals.stop.load(std::memory_order_relaxed)) {
             for (std::uint64_t i = 0; i < shared; ++i) {
-                const hash_map_found got = looks.find(as_key("s" + std::to_string(i)), std::span(out));
+                const hash_map_found got =
+                    looks.find(as_key(std::string("s").append(std::to_string(i))), std::span(out));
                 if (!got && got.status != outcome::not_found && got.status != outcome::contended) ++totals.wrong;
             }
             if (!is_there(looks, "count")) ++totals.wrong;

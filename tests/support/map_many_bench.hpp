@@ -54,7 +54,7 @@ inline hash_map_result put(many_map_writer& writer, std::string_view key, map_co
 [[nodiscard]] inline std::string leaks(const writable_map& view, many_map_writer& writer) {
     const std::uint64_t free = writer.reader().usage().units_free();
     std::uint64_t got = 0;
-    while (put(writer, "f" + std::to_string(got), {got, 0})) ++got;  // one unit each
+    while (put(writer, std::string("f").append(std::to_string(got)), {got, 0})) ++got;  // one unit each
     if (got < free) return "of " + std::to_string(free) + " free units " + std::to_string(got) + " could be filled";
     if (writer.reader().usage().units_free() != 0) return "a full map counts free units";
     if (something_open(view)) return "filled, and something is open";
