@@ -138,7 +138,12 @@ TEST(JsonWriter, NamesInBothPartsAreRefused) {
 }
 
 TEST(JsonWriter, FloatsThatAreNumbersAreWrittenAsJsonNumbers) {
-    for (const auto& [value, text] : {std::pair{1e22, "1e+22"}, {-0.0, "-0"}, {5e-324, "5e-324"}, {1.0, "1"}}) {
+    for (const auto& [value, text] : {std::pair{1e22, "1e+22"},
+                                      {-0.0, "-0"},
+                                      {5e-324, "5e-324"},
+                                      {1.0, "1"},
+                                      {9007199254740993.0, "9007199254740992"},
+                                      {-80704505322479288320.0, "-8.070450532247929e+19"}}) {
         std::string out;
         holdfast::append_json(out, schema_of<double>("d"), bytes_of(value));
         EXPECT_EQ(out, std::string("{\"d\":") + text + "}");

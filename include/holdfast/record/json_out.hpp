@@ -5,15 +5,16 @@
 // JSON cannot hold (NaN, infinity) become null.
 #pragma once
 
-#include <charconv>
 #include <cmath>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "holdfast/record/fixed_text.hpp"
+#include "holdfast/record/number_text.hpp"
 
 namespace holdfast::detail {
 
@@ -55,16 +56,9 @@ class json_out {
     json_out& null() { return raw("null"); }
     template <std::integral Integer>
     json_out& number(Integer value) {
-        char digits[24];
-        return raw(
-            {digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, value).ptr - digits)});
+        return written(value);
     }
-    json_out& number(double value) {
-        if (!std::isfinite(value)) return null();
-        char digits[32];
-        return raw(
-            {digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, value).ptr - digits)});
-    }
+    json_out& number(double value) { return std::isfinite(value) ? written(value) : null(); }
     /// A value that is JSON already.
     json_out& raw(std::string_view json) {
         separate();
@@ -88,6 +82,11 @@ class json_out {
     }
 
  private:
+    template <class T>
+    json_out& written(T value) {
+        char digits[number_chars_max];
+        return raw({digits, static_cast<std::size_t>(write_number(digits, value) - digits)});
+    }
     json_out& open(char bracket) {
         separate();
         out_ += bracket;

@@ -24,6 +24,7 @@
 #include "holdfast/record/address_text.hpp"
 #include "holdfast/record/field.hpp"
 #include "holdfast/record/fixed_text.hpp"
+#include "holdfast/record/number_text.hpp"
 #include "holdfast/record/schema.hpp"
 #include "holdfast/record/time_text.hpp"
 #include "holdfast/record/types.hpp"
@@ -72,8 +73,8 @@ void append_number(std::string& out, T value) {
             return;
         }
     }
-    char digits[32];
-    out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+    char digits[number_chars_max];
+    out.append(digits, write_number(digits, value));
 }
 
 /// The name of an enum's value, or null.
