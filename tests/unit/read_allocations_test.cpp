@@ -228,6 +228,7 @@ TEST(ReadAllocations, NoneOfATaskOnceItsNodesAreThere) {
     EXPECT_EQ(sum, 2 * 3 * 5 * u64{499 * 500 / 2});
     const auto large = [&sum, room = std::array<u64, 6>{}] { sum += room[0]; };
     EXPECT_EQ(allocations_of([&] { pool.post(large); }), 1U);
+    pool.run();
 }
 
 }  // namespace
