@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -15,20 +14,18 @@
 #include "holdfast/array/recover.hpp"
 #include "holdfast/array/verify.hpp"
 #include "holdfast/array/write.hpp"
+#include "require.hpp"
 
 namespace {
 
 using namespace holdfast;
 using namespace holdfast::detail;
+using fuzz::require;
 using layout::array_geometry;
 
 struct alignas(64) line {
     std::byte bytes[64];
 };
-
-void require(bool fact) {
-    if (!fact) std::abort();
-}
 
 template <class T>
 struct subject {

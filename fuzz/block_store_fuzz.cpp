@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <span>
@@ -14,19 +13,17 @@
 #include "holdfast/block_store/many_write.hpp"
 #include "holdfast/block_store/verify.hpp"
 #include "holdfast/block_store/write.hpp"
+#include "require.hpp"
 
 namespace {
 
 using namespace holdfast;
 using namespace holdfast::detail;
+using fuzz::require;
 
 struct alignas(64) line {
     std::byte bytes[64];
 };
-
-void require(bool fact) {
-    if (!fact) std::abort();
-}
 
 /// A store of one writer.
 struct store_of_one {
@@ -44,6 +41,7 @@ struct locks_of_two {
     [[nodiscard]] bool take(std::uint32_t slot) const { return slot >= 2; }
     void give_back(std::uint32_t) const {}
     [[nodiscard]] bool wait(std::uint32_t turn) const { return turn < 2; }
+    [[nodiscard]] static std::uint64_t pid() { return 1; }
 };
 
 /// One of many, two of whose writers live.
@@ -99,11 +97,13 @@ void use_any_bytes(std::span<std::byte> body, std::span<const std::uint8_t> scri
         ++found;
         return true;
     });
-    require(report.findings == found && !report.busy);
+    // Nobody writes; only what may be the trace of one who is about to withdraw a value excuses counts from a verdict.
+    const bool undecided = Store::writers > 1 && totals_of(view).undecided;
+    require(report.findings == found && (!report.busy || undecided));
     if (corrupt) require(found != 0);
     auto writers = attach_all<Store>(view);
     for (const auto& writer : writers)
-        if (writer.recovery().counts_rebuilt) require(found != 0);
+        if (writer.recovery().counts_rebuilt) require(found != 0 || report.busy);
     for (std::size_t i = 0; i < std::min<std::size_t>(script.size(), 20); ++i) {
         auto& writer = writers[i % writers.size()];
         const std::vector<std::byte> value(script[i] * 3U, std::byte{7});

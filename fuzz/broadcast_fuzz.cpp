@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "holdfast/layout/broadcast_slots.hpp"
 #include "holdfast/layout/broadcast_verify.hpp"
 #include "holdfast/layout/broadcast_write.hpp"
+#include "require.hpp"
 
 namespace {
 
@@ -21,6 +21,7 @@ using namespace holdfast::layout;
 using holdfast::broadcast_policy;
 using holdfast::broadcast_start;
 using holdfast::outcome;
+using holdfast::fuzz::require;
 
 struct alignas(64) block {
     std::byte bytes[64];
@@ -38,10 +39,6 @@ struct one_slot {
 
 std::uint64_t no_time() noexcept { return 7; }
 constexpr broadcast_clocks clocks{no_time, no_time};
-
-void require(bool fact) {
-    if (!fact) std::abort();
-}
 
 template <class Reader>
 void drain(Reader& reader, std::span<const std::byte> body, const broadcast_geometry& geometry) {

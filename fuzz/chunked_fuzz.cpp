@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -14,16 +13,12 @@
 
 #include "holdfast/net/chunked_decoder.hpp"
 #include "holdfast/net/request.hpp"
+#include "require.hpp"
 
 namespace {
 
 using namespace holdfast;
-
-void require(bool holds, const char* what) {
-    if (holds) return;
-    std::fprintf(stderr, "broken: %s\n", what);
-    std::abort();
-}
+using fuzz::require;
 
 // RFC 9112 section 7.1, rule by rule. Each function eats what its rule matches, or returns false.
 struct reference {

@@ -5,24 +5,18 @@
 // The input is the stream itself, so that a corpus file is a request one can read. The cuts come from a hash of it.
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "../tests/support/http_trace.hpp"
 #include "holdfast/net/http_parser.hpp"
 #include "holdfast/net/uri.hpp"
+#include "require.hpp"
 
 namespace {
 
 using namespace holdfast;
-
-void require(bool holds, const char* what) {
-    if (holds) return;
-    std::fprintf(stderr, "broken: %s\n", what);
-    std::abort();
-}
+using fuzz::require;
 
 void check_promises(std::string_view stream, const net::message_limits& limits) {
     net::request_parser parser(limits);

@@ -2,26 +2,16 @@
 // http_uri_fuzz.cpp - any bytes as a path, a query and text to encode.
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "holdfast/net/response.hpp"
 #include "holdfast/net/uri.hpp"
-
-namespace {
-
-void require(bool holds, const char* what) {
-    if (holds) return;
-    std::fprintf(stderr, "broken: %s\n", what);
-    std::abort();
-}
-
-}  // namespace
+#include "require.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
     using namespace holdfast::net;
+    using holdfast::fuzz::require;
     const std::string text(data, data + bytes);
 
     std::string encoded;

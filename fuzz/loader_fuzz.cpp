@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,14 +13,12 @@
 #include "inspect/dumper.hpp"
 #include "inspect/entry_codec.hpp"
 #include "inspect/record_input.hpp"
+#include "require.hpp"
 
 namespace {
 
 using namespace holdfast::inspect;
-
-void require(bool holds) {
-    if (!holds) std::abort();
-}
+using holdfast::fuzz::require;
 
 /// A file without a name that holds the text.
 class memory_file {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <optional>
@@ -15,20 +14,18 @@
 #include "holdfast/layout/queue_read.hpp"
 #include "holdfast/layout/queue_verify.hpp"
 #include "holdfast/layout/queue_write.hpp"
+#include "require.hpp"
 
 namespace {
 
 using namespace holdfast::layout;
 using holdfast::outcome;
 using holdfast::queue_message;
+using holdfast::fuzz::require;
 
 struct alignas(64) block {
     std::byte bytes[64];
 };
-
-void require(bool fact) {
-    if (!fact) std::abort();
-}
 
 queue_side& consumer_side(std::span<std::byte> body) {
     return *reinterpret_cast<queue_side*>(body.data() + queue_consumer_offset);

@@ -3,7 +3,6 @@
 // written from the record reads back to the same record. Input: JSON, or a field list, a new line and JSON.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,12 +11,11 @@
 
 #include "holdfast/record.hpp"
 #include "inspect/record_json.hpp"
+#include "require.hpp"
 
 namespace {
 
-void require(bool holds) {
-    if (!holds) std::abort();
-}
+using holdfast::fuzz::require;
 
 struct subject {
     explicit subject(holdfast::record_schema s) : schema(std::move(s)), reader(schema) {}

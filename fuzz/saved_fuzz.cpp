@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -21,14 +20,12 @@
 #include "inspect/saver.hpp"
 #include "inspect/verification.hpp"
 #include "inspect/verify_body.hpp"
+#include "require.hpp"
 
 namespace {
 
 using namespace holdfast;
-
-void require(bool holds) {
-    if (!holds) std::abort();
-}
+using fuzz::require;
 
 /// A file without a name, used again for each text.
 class memory_file {

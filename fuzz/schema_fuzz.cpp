@@ -2,18 +2,16 @@
 // Any bytes as schema text: refused, or canonical and safe to show and read records by.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "holdfast/record.hpp"
+#include "require.hpp"
 
 namespace {
 
-void require(bool holds) {
-    if (!holds) std::abort();
-}
+using holdfast::fuzz::require;
 
 /// Shows a record made of the input's own bytes, and reads each field back from what was shown.
 void use(const holdfast::record_schema& schema, std::string_view bytes) {

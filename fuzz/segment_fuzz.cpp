@@ -1,13 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes as the file of a segment, header, body and peers: attached to as reader and as writer, described, verified,
-// searched, scanned and dumped by name, as the program does, and asked for over HTTP, as the server shows it. Errors
-// are answers.
-// Input: flags (1: the header's checksum is made right; 2: the file ends where the input says; 4: the metrics are asked
-// for, too, which costs most), u32 bytes of the segment, u32 bytes of its peers file, then pieces of both, one file
-// behind the other: u32 offset, u16 bytes, the bytes.
+// searched, scanned and dumped by name, as the program does, and asked for over HTTP, as the server shows it; followed,
+// saved, repaired and changed. Errors are answers, but what was saved restores to a sound segment, and what was
+// salvaged verifies.
+// Input: flags, u32 bytes of the segment, u32 bytes of its peers file, then pieces of both, one file behind the other:
+// u32 offset, u16 bytes, the bytes. The flags:
+//   1    the header's checksum is made right
+//   2    the file ends where the input says
+//   4    the metrics are asked for, too, which costs most
+//   8    it is repaired into private memory, where its header is right: proving another takes a hundred times as long
+//   16   saved and restored
+//   32   followed and consumed
+//   64   changed by text, merged into and grown
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -15,22 +25,34 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "holdfast/error.hpp"
+#include "holdfast/hash_map.hpp"
+#include "holdfast/hash_table/dynamic.hpp"
+#include "holdfast/hash_table/grow.hpp"
 #include "holdfast/peers.hpp"
 #include "holdfast/segment.hpp"
 #include "inspect/attach.hpp"
 #include "inspect/description.hpp"
 #include "inspect/dumper.hpp"
+#include "inspect/entry_codec.hpp"
+#include "inspect/follower.hpp"
 #include "inspect/keyed_reader.hpp"
+#include "inspect/loader.hpp"
+#include "inspect/map_keys.hpp"
 #include "inspect/map_reader.hpp"
 #include "inspect/metrics_reader.hpp"
 #include "inspect/object_reader.hpp"
+#include "inspect/repair.hpp"
+#include "inspect/restorer.hpp"
+#include "inspect/saver.hpp"
 #include "inspect/verification.hpp"
+#include "inspect/verify_body.hpp"
 #include "support/asked_server.hpp"
 
 namespace {
@@ -94,6 +116,25 @@ class reader_of_input {
     std::span<const std::uint8_t> left_;
 };
 
+void require(bool holds) {
+    if (!holds) std::abort();
+}
+
+/// A file without a name that says `text`.
+class memory_file {
+ public:
+    explicit memory_file(std::string_view text) : file_(::memfd_create("fuzz", MFD_CLOEXEC)) {
+        require(file_ >= 0 && ::pwrite(file_, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()));
+    }
+    memory_file(const memory_file&) = delete;
+    memory_file& operator=(const memory_file&) = delete;
+    ~memory_file() { ::close(file_); }
+    [[nodiscard]] std::string path() const { return "/proc/self/fd/" + std::to_string(file_); }
+
+ private:
+    int file_;
+};
+
 void allowed(const std::function<void()>& look) {
     try {
         look();
@@ -142,6 +183,101 @@ void look_everywhere(const std::string& uri) {
     });
 }
 
+// What comes of the salvaged parts is checked by repair itself.
+void repair_it(const std::string& uri) {
+    bool sound = false;
+    allowed([&] {
+        (void)inspect::attach_to_look(uri);
+        sound = true;
+    });
+    if (!sound) return;
+    try {
+        inspect::repair_options how;
+        how.dry_run = true;
+        (void)inspect::repair(uri, how);
+        how.keep_doubtful = true;
+        (void)inspect::repair(uri, how);
+    } catch (const error& refused) {
+        require(std::string_view(refused.what()).find("does not verify") == std::string_view::npos);
+    }
+}
+
+// Damage is refused, so whatever is saved can be restored and is sound.
+void save_and_restore(const std::string& uri) {
+    std::string saved;
+    bool whole = false;
+    allowed([&] {
+        (void)inspect::save(uri, [&](std::string_view piece) { saved.append(piece); });
+        whole = true;
+    });
+    if (!whole) return;
+    const memory_file file(saved);
+    inspect::saved_reader reader(file.path());
+    const auto made = std::make_shared<const segment>(inspect::restore_segment(reader, "heap:", {}));
+    inspect::verification found;
+    inspect::verify_body(made, found);
+    require(found.intact());
+}
+
+void follow(const std::string& uri) {
+    constexpr int messages_max = 100;
+    using from = inspect::follow_start::from;
+    std::vector<std::byte> message;
+    for (const inspect::follow_options& how :
+         {inspect::follow_options{.start = {from::oldest, 0}}, inspect::follow_options{.start = {from::last, 3}},
+          inspect::follow_options{.start = {from::time, 1'700'000'000'020'000'000}},
+          inspect::follow_options{.consume = true}})
+        allowed([&] {
+            const auto messages = inspect::follower::open(uri, how);
+            outcome got = outcome::ok;
+            for (int n = 0; n < messages_max && (got == outcome::ok || got == outcome::lapped); ++n) {
+                got = messages->next(message).status;
+                messages->release();
+            }
+            (void)messages->writer_gone();
+            (void)messages->newest();
+        });
+}
+
+// As put, del, load --merge and grow do it.
+void change(const std::string& uri) {
+    allowed([&] {
+        auto table = dynamic_hash_table::attach(uri);
+        table.set_patience(std::chrono::milliseconds(1));
+        const inspect::entry_codec codec(table.schema());
+        std::vector<std::byte> key(codec.key_bytes()), value(codec.value_bytes());
+        for (const char* const text : {"5", "150"}) {
+            if (codec.read_key(text, key)) return;
+            (void)table.insert_or_assign(key, value);
+            (void)table.modify(key, value, [&] { return !codec.change_value("visits=1", value); });
+        }
+        (void)table.erase(key);
+    });
+    for (const char* const text : {"5,7007,0.875,7,1\n151,1,2,3,4\n", "5,7\n151,1\n"}) {
+        const memory_file records(text);
+        allowed([&] {
+            inspect::load_options how;
+            how.format = inspect::file_format::csv;
+            how.merge = true;
+            (void)inspect::load(uri, records.path(), how);
+        });
+    }
+    allowed([&] {
+        auto map = hash_map<std::span<const std::byte>>::attach(uri);
+        std::vector<std::byte> key;
+        if (inspect::map_keys(map.segment()).read("key 25", key)) return;
+        const std::string text(100, 'x');
+        (void)map.set(key, std::as_bytes(std::span(text)), {.ttl = std::chrono::seconds(5)});
+        (void)map.erase(key);
+    });
+    allowed([&] {
+        auto table = dynamic_hash_table::attach(uri);
+        if (table.segment().info().policy == writers::many) return;  // leads others, which are not here
+        holdfast::detail::table_growth<dynamic_hash_table> growth(table, 100);
+        while (!growth.advance(table)) continue;
+    });
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -173,6 +309,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     else
         where.take_away("s.peers");
     look_everywhere(where.uri());
+    if ((flags & 8U) != 0) repair_it(where.uri());
+    if ((flags & 16U) != 0) save_and_restore(where.uri());
+    if ((flags & 32U) != 0) follow(where.uri());
+    if ((flags & 64U) != 0) change(where.uri());
     static const serve::shared_counts counts = serve::shared_counts::open_or_create(where.uri_of("counts"), 1);
     test::asked_server server(where.uri(), counts, answer_bytes_max);
     const auto judged = [](auto&& judge) { judge(); };  // nobody catches what an answer that may not be given throws

@@ -3,18 +3,19 @@
 // script against a model: what was published is what is read.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <vector>
 
 #include "holdfast/layout/snapshot_verify.hpp"
 #include "holdfast/layout/snapshot_write.hpp"
+#include "require.hpp"
 
 namespace {
 
 using namespace holdfast::layout;
 using holdfast::outcome;
+using holdfast::fuzz::require;
 
 constexpr std::uint64_t slot_bytes = 64;
 
@@ -30,10 +31,6 @@ struct one_hazard {
     [[nodiscard]] std::atomic<std::uint64_t>& cell(std::uint32_t) noexcept { return word; }
     [[nodiscard]] bool alive(std::uint32_t) const noexcept { return lives; }
 };
-
-void require(bool fact) {
-    if (!fact) std::abort();
-}
 
 void use_any_bytes(std::span<std::byte> body, const snapshot_geometry& geometry, std::uint64_t hazard) {
     const snapshot_read_core reader(body, geometry);

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -14,15 +13,13 @@
 #include "holdfast/layout/sorted_index_verify.hpp"
 #include "holdfast/sorted_index/builder.hpp"
 #include "holdfast/sorted_index/dynamic_view.hpp"
+#include "require.hpp"
 
 namespace {
 
 using namespace holdfast::layout;
 using holdfast::key_order;
-
-void require(bool fact) {
-    if (!fact) std::abort();
-}
+using holdfast::fuzz::require;
 
 void search_any_image(std::span<const std::byte> bytes) {
     findings found;

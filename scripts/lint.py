@@ -254,9 +254,12 @@ def umbrella(tree):
 
 
 def order_places(tree):
-    """the places that docs/memory-orders.md and tests/hooks/survivors.txt name stand in the source as they say"""
+    """the places that docs/memory-orders.md and tests/hooks/survivors.txt name stand in the source as they say, and what survives
+    since others need it (G) is caught in a row of others"""
     pages = {"docs/memory-orders.md": re.compile(r"\| [^|]+ \| (?P<file>\S+\.hpp) (?P<function>\S*).* \| `(?P<text>.*)` \| "),
-             "tests/hooks/survivors.txt": re.compile(r"[^|#]+ \| [A-F] \| (?P<file>\S+) (?P<function>\S*).*? \| (?P<text>.*) \| ")}
+             "tests/hooks/survivors.txt": re.compile(r"[^|#]+ \| [A-H] \| (?P<file>\S+) (?P<function>\S*).*? \| (?P<text>.*) \| ")}
+    caught = {(row["file"], row["text"].replace("\\|", "|")) for page in ("docs/memory-orders.md",) if page in tree.paths
+              for _, line in tree.lines(page) if (row := pages[page].match(line)) and not line[row.end():].split(" | ")[1].startswith("survives")}
     for page, row in pages.items():
         for number, line in tree.lines(page) if page in tree.paths else ():
             named = row.match(line)
@@ -268,6 +271,39 @@ def order_places(tree):
             if not any(re.sub(r"\s*//.*", "", each).strip() == text for each in lines) or named["function"] not in "\n".join(lines):
                 yield page, number, (f"{path} has no such line (in {named['function']}): write the line as it stands there now, or make the "
                                      "table anew with the command above it")
+            elif page.endswith("survivors.txt") and " | G | " in line and (named["file"], text) not in caught:
+                yield page, number, "no row of docs/memory-orders.md says that this order is caught: G is no reason for it"
+
+
+STRONG_ORDER = re.compile(r"\b(?:load_acquire|store_release)\b|memory_order_(?:acquire|release|acq_rel|seq_cst)\b")
+
+
+def order_rows(tree):
+    """each memory order of include/holdfast above relaxed is a row of docs/memory-orders.md, which a test relaxes, or has a reason in
+    tests/hooks/unrelaxed.txt; nothing else has a line there"""
+    page, listed = "docs/memory-orders.md", "tests/hooks/unrelaxed.txt"
+    row = re.compile(r"\| [^|]+ \| (?P<file>\S+\.hpp) .*?\| `(?P<text>.*)` \| ")
+    rows = {(m["file"], m["text"].replace("\\|", "|")) for _, line in (tree.lines(page) if page in tree.paths else ()) if (m := row.match(line))}
+    reasons = {}
+    for number, line in tree.lines(listed) if listed in tree.paths else ():
+        if not line.startswith("#"):
+            letter, _, rest = line.partition(" | ")
+            if letter not in ("S", "L", "T", "W", "O", "N"):
+                yield listed, number, "not LETTER | FILE | TEXT with a letter from above"
+            reasons[tuple(rest.split(" | ", 1))] = number
+    there = set()
+    for path in tree.cpp("include/holdfast/"):
+        for number, line in tree.lines(path):
+            text = re.sub(r"\s*//.*", "", line).strip()
+            order = (path.removeprefix("include/holdfast/"), text)
+            if not STRONG_ORDER.search(text):
+                continue
+            there.add(order)
+            if order not in rows and order not in reasons:
+                yield path, number, f"no test relaxes this order: let two processes of tests/hooks pass it, or say in {listed} why not"
+    for order, number in reasons.items():
+        if order in rows or order not in there:
+            yield listed, number, "this order " + ("has a row of docs/memory-orders.md" if order in rows else "is not there") + ": take the line out"
 
 
 def dependencies(tree):
@@ -317,7 +353,7 @@ RULES = {"layers": layers, "core_includes": core_includes, "memory_order": memor
          "headers": headers, "license_line": license_line, "machine_paths": machine_paths, "registry_hosts": registry_hosts,
          "unfinished": unfinished, "file_names": file_names, "every_source_is_built": every_source_is_built,
          "python_tests_run": python_tests_run, "links": links, "umbrella": umbrella, "one_version": one_version,
-         "order_places": order_places, "dependencies": dependencies,
+         "order_places": order_places, "order_rows": order_rows, "dependencies": dependencies,
          "format": format_cpp}
 
 

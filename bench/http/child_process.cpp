@@ -17,7 +17,7 @@
 #include <iterator>
 #include <system_error>
 
-#include "http/interruption.hpp"
+#include "http/load.hpp"
 
 extern char** environ;
 

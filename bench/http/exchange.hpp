@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "http/load.hpp"
+
 namespace holdfast::bench::http {
 
 struct record {
@@ -24,11 +26,6 @@ struct record {
 [[nodiscard]] std::string csv_of(const std::vector<record>& records);
 [[nodiscard]] std::string json_of(const record& r);
 [[nodiscard]] std::string path_of(const std::string& table, const record& r);
-
-struct exchange {
-    std::string request;
-    std::string body;  ///< the answer is 200 with exactly this body
-};
 
 /// A request for each record. `close`: with "Connection: close".
 [[nodiscard]] std::vector<exchange> make_exchanges(const std::string& table, const std::vector<record>& records,

@@ -7,7 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "http/interruption.hpp"
+#include "http/http_targets.hpp"
+#include "http/load.hpp"
 #include "http/rounds.hpp"
 #include "http/scratch.hpp"
 #include "http/wrk.hpp"
@@ -74,6 +75,8 @@ std::vector<workload_line> workload_lines(bool quick) {
                                        .connection_per_request = f.connection_per_request}});
     return lines;
 }
+
+std::string name_of(answer_kind kind) { return kind == answer_kind::fixed ? "fixed answer" : "lookup"; }
 
 std::string text_of(const std::vector<unsigned>& cores) {
     std::string text;
@@ -180,16 +183,24 @@ class suite_run {
     [[nodiscard]] std::vector<contestant> start(answer_kind kind) {
         std::vector<contestant> all;
         std::erase_if(subjects_, [&](const subject& each) {
+            const auto how = each.how.find(kind);
+            if (how == each.how.end()) {
+                to_.note(each.name + ", " + name_of(kind) + ": not asked, " + each.lack);
+                return false;
+            }
             try {
                 to_.version(each.name, each.version(site_));
-                all.push_back({.name = each.name, .server = start_and_check(each, site_, kind)});
-                to_.note(each.name + (kind == answer_kind::fixed ? ", fixed answer: " + each.how_fixed
-                                                                 : ", lookup: " + each.how_lookup));
+                all.push_back(
+                    {.name = each.name, .server = start_and_check(each, site_, kind), .only_kept = each.only_kept});
+                to_.note(each.name + ", " + name_of(kind) + ": " + how->second);
             } catch (const wrong_answer& e) {
                 throw wrong_answer(each.name + " gave a wrong answer, so no number of this run counts: " + e.what());
             } catch (const interrupted&) {
                 throw;
-            } catch (const std::runtime_error& e) {  // unavailable, child_failed, a file that cannot be written
+            } catch (const unavailable& e) {
+                to_.skip(each.name, e.what());
+                return true;
+            } catch (const std::runtime_error& e) {  // child_failed, a file that cannot be written
                 if (each.ours) throw;
                 to_.skip(each.name, e.what());
                 return true;
@@ -198,18 +209,21 @@ class suite_run {
         });
         // The plain handler is what the peers' constants compare with; the lookup is what `serve` is for.
         if (kind == answer_kind::lookup) {
-            const auto serve = std::ranges::find(all, std::string("holdfast serve"), &contestant::name);
+            const auto serve = std::ranges::find(all, std::string(serve_name), &contestant::name);
             if (serve != all.end()) std::rotate(all.begin(), serve, serve + 1);
         }
         return all;
     }
 
-    void measure(const workload_line& line, const std::vector<contestant>& all) {
+    void measure(const workload_line& line, const std::vector<contestant>& running) {
+        contestants all;
+        for (const contestant& each : running)
+            if (!each.only_kept || !line.shape.connection_per_request) all.push_back(&each);
         const std::vector<exchange> exchanges = make_exchanges(
             site_.table, line.kind == answer_kind::fixed ? std::vector{site_.records.front()} : site_.records,
             line.shape.connection_per_request);
         std::vector<std::string> names;
-        for (const contestant& each : all) names.push_back(each.name);
+        for (const contestant* const each : all) names.push_back(each->name);
         round_options throughput_rounds = round_;
         if (!wants_throughput(line)) throughput_rounds.rounds = 1;  // only to know what half load is
         const throughput_samples found = measure_throughput(all, line.shape, exchanges, throughput_rounds);
@@ -217,14 +231,25 @@ class suite_run {
             to_.add(line.requests(), "requests/s", names, found.requests_per_second, true,
                     {.published = published_requests(line),
                      .warnings = marks(std::vector(names.size(), found.held_up), held_up_limit(0))});
-        if (wants(line.server_time())) to_.add(line.server_time(), "us", names, found.cpu_us, false);
+        if (wants(line.server_time())) {
+            to_.add(line.server_time(), "us", names, found.cpu_us, false);
+            note_targets(line, {.names = names, .us = found.cpu_us});
+        }
         note_limits(line, names, found);
         if (wants_latency(line)) measure_latencies(line, all, names, exchanges, found);
     }
 
-    void measure_latencies(const workload_line& line, const std::vector<contestant>& all,
-                           const std::vector<std::string>& names, const std::vector<exchange>& exchanges,
-                           const throughput_samples& found) {
+    /// Of many clients: with one, each waits for the other, and what is timed are the wake-ups.
+    void note_targets(const workload_line& line, const server_times& found) {
+        if (line.kind != answer_kind::fixed || line.shape.connection_per_request || line.shape.connections == 1) return;
+        if (line.shape.pipeline == 1)
+            note_fixed_targets(line.name, found, to_);
+        else
+            note_pipeline_targets(line.name, found, to_);
+    }
+
+    void measure_latencies(const workload_line& line, const contestants& all, const std::vector<std::string>& names,
+                           const std::vector<exchange>& exchanges, const throughput_samples& found) {
         std::size_t slowest = 0;
         std::vector<double> capacity;
         for (std::vector<double> each : found.requests_per_second) {
@@ -319,12 +344,20 @@ class suite_run {
 }  // namespace
 
 std::vector<subject> all_subjects() {
-    return {holdfast_net(), holdfast_serve(), nginx(), h2o(), go_net_http(), hyper()};
+    return {holdfast_net_epoll(),
+            holdfast_net_io_uring(),
+            holdfast_serve(),
+            bare_loop(),
+            nginx(),
+            h2o(),
+            go_net_http(),
+            hyper()};
 }
 
 workload::suite http_suite(suite_options options, std::vector<subject> subjects) {
     return {.name = "http",
-            .description = "our servers beside nginx, h2o, Go net/http and hyper: requests, processor time, latency",
+            .description =
+                "our servers beside a bare loop, nginx, h2o, Go net/http and hyper: requests, processor time, latency",
             .run = [options = std::move(options), subjects = std::move(subjects)](workload::recorder& to) {
                 int signal = 0;
                 {

@@ -21,7 +21,7 @@ namespace holdfast::bench::http {
 
 struct suite_options {
     std::filesystem::path program;                     ///< holdfast
-    std::filesystem::path own_servers;                 ///< folder of http_net_server
+    std::filesystem::path own_servers;                 ///< folder of http_net_server and http_floor_server
     std::filesystem::path peers;                       ///< what peers/build made
     std::filesystem::path tools;                       ///< unpacked packages (packages/bench_tools.txt)
     std::vector<unsigned> server_cores, client_cores;  ///< empty: the first usable core, and the last

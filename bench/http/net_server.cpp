@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // net_server.cpp - holdfast::net as a program of one's own uses it: a handler, a thread a core, no counting.
 //
-//   http_net_server fixed|lookup TABLE BODY THREADS
+//   http_net_server epoll|io_uring fixed|lookup TABLE BODY THREADS
 // fixed: every answer is BODY. lookup: the last part of the path is a key of TABLE, a hash table in shared memory.
 // Prints "listening PORT"; SIGTERM ends it.
 #include <signal.h>
@@ -70,18 +70,20 @@ net::handler handler_of(bool lookup, const char* table, std::string body) {
     return [reader](const net::request& from, net::response& to) { look_up(*reader, from, to); };
 }
 
-void serve(bool lookup, const char* table, const std::string& body, std::size_t threads) {
+void serve(net::engine_choice engine, bool lookup, const char* table, const std::string& body, std::size_t threads) {
     sigset_t wanted;
     ::sigemptyset(&wanted);
     ::sigaddset(&wanted, SIGTERM);
     ::pthread_sigmask(SIG_BLOCK, &wanted, nullptr);  // inherited by the loops: it is taken by sigwait below
+    net::server_options options;
+    options.engine = engine;
     std::string address = "127.0.0.1:0";
     std::vector<std::unique_ptr<net::server>> servers;
     for (std::size_t i = 0; i < threads; ++i) {
         const int listener = net::listen_tcp(address, {.reuse_port = true});
         address = "127.0.0.1:" + std::to_string(net::bound_port(listener));
-        servers.push_back(std::make_unique<net::server>(std::vector<int>{listener}, net::server_options{},
-                                                        handler_of(lookup, table, body)));
+        servers.push_back(
+            std::make_unique<net::server>(std::vector<int>{listener}, options, handler_of(lookup, table, body)));
     }
     std::vector<std::thread> loops;
     for (const auto& server : servers) loops.emplace_back([&server] { server->run(); });
@@ -96,13 +98,15 @@ void serve(bool lookup, const char* table, const std::string& body, std::size_t 
 }  // namespace
 
 int main(int count, char** words) {
-    const long threads = count == 5 ? std::strtol(words[4], nullptr, 10) : 0;
+    const long threads = count == 6 ? std::strtol(words[5], nullptr, 10) : 0;
     if (threads < 1 || threads > 1024) {
-        std::fprintf(stderr, "usage: http_net_server fixed|lookup TABLE BODY THREADS\n");
+        std::fprintf(stderr, "usage: http_net_server epoll|io_uring fixed|lookup TABLE BODY THREADS\n");
         return 2;
     }
     try {
-        serve(std::string_view(words[1]) == "lookup", words[2], words[3], static_cast<std::size_t>(threads));
+        const bool epoll = std::string_view(words[1]) == "epoll", lookup = std::string_view(words[2]) == "lookup";
+        serve(epoll ? net::engine_choice::epoll : net::engine_choice::io_uring, lookup, words[3], words[4],
+              static_cast<std::size_t>(threads));
         return 0;
     } catch (const std::exception& e) {
         std::fprintf(stderr, "http_net_server: %s\n", e.what());

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// own_servers.cpp - our two subjects: `holdfast serve` as users run it, and a server written with the library.
+// own_servers.cpp - our subjects: `holdfast serve` as users run it, a server written with the library on either engine,
+// and the floor beneath all.
 #include <charconv>
+#include <utility>
 
+#include "holdfast/net/server.hpp"
+#include "http/http_targets.hpp"
 #include "http/subject.hpp"
 
 namespace holdfast::bench::http {
@@ -37,33 +41,65 @@ running_server start_serve(const site& where, answer_kind) {
     return server;
 }
 
-running_server start_net(const site& where, answer_kind kind) {
+running_server start_net(const site& where, answer_kind kind, const char* engine) {
     return start_announcing(
-        {.arguments = {where.own_servers / "http_net_server", kind == answer_kind::fixed ? "fixed" : "lookup",
+        {.arguments = {where.own_servers / "http_net_server", engine, kind == answer_kind::fixed ? "fixed" : "lookup",
                        where.table, json_of(where.records.front()), std::to_string(where.server_cores.size())},
          .environment = registry(where),
          .cores = where.server_cores,
          .log = where.scratch / "holdfast_net.log"});
 }
 
+subject net_subject(std::string name, const char* engine) {
+    return {.name = std::move(name),
+            .ours = true,
+            .how = {{answer_kind::fixed, "a handler that answers a constant"},
+                    {answer_kind::lookup,
+                     "a handler that looks the entry up in the shared hash_table and writes its JSON"}},
+            .version = version_of,
+            .start = [engine](const site& where, answer_kind kind) { return start_net(where, kind, engine); }};
+}
+
+running_server start_bare_loop(const site& where, answer_kind) {
+    const std::vector<record> first{where.records.front()};
+    return start_announcing(
+        {.arguments = {where.own_servers / "http_floor_server", json_of(first.front()),
+                       std::to_string(make_exchanges(where.table, first, false).front().request.size()),
+                       std::to_string(where.server_cores.size())},
+         .environment = {},
+         .cores = where.server_cores,
+         .log = where.scratch / "bare_loop.log"});
+}
+
 }  // namespace
 
 subject holdfast_serve() {
-    return {.name = "holdfast serve",
+    const char* const how = "looks the entry up in the shared table, counts and times the request";
+    return {.name = serve_name,
             .ours = true,
-            .how_fixed = "looks the one entry up in the shared table, counts and times the request",
-            .how_lookup = "looks the entry up in the shared table, counts and times the request",
+            .how = {{answer_kind::fixed, how}, {answer_kind::lookup, how}},
             .version = version_of,
             .start = start_serve};
 }
 
-subject holdfast_net() {
-    return {.name = "holdfast::net",
-            .ours = true,
-            .how_fixed = "a handler that answers a constant",
-            .how_lookup = "a handler that looks the entry up in the shared hash_table and writes its JSON",
+subject holdfast_net_epoll() { return net_subject(net_epoll_name, "epoll"); }
+
+subject holdfast_net_io_uring() {
+    subject made = net_subject(net_io_uring_name, "io_uring");
+    made.version = [](const site& where) {
+        if (const std::string lack = net::io_uring_lack(); !lack.empty()) throw unavailable(lack);
+        return version_of(where);
+    };
+    return made;
+}
+
+subject bare_loop() {
+    return {.name = floor_name,
+            .only_kept = true,
+            .how = {{answer_kind::fixed, "epoll_wait, recv and send of a constant; it looks at no byte of a request"}},
+            .lack = "it reads no request, so it has one answer and never closes",
             .version = version_of,
-            .start = start_net};
+            .start = start_bare_loop};
 }
 
 }  // namespace holdfast::bench::http

@@ -28,8 +28,8 @@ running_server start(const site& where, answer_kind kind) {
 
 subject go_net_http() {
     return {.name = "Go net/http",
-            .how_fixed = "a handler that writes a constant",
-            .how_lookup = "a handler that looks the entry up in a map and writes its JSON",
+            .how = {{answer_kind::fixed, "a handler that writes a constant"},
+                    {answer_kind::lookup, "a handler that looks the entry up in a map and writes its JSON"}},
             .version = version_of,
             .start = start};
 }

@@ -58,8 +58,8 @@ running_server start(const site& where, answer_kind kind) {
 
 subject h2o() {
     return {.name = "h2o",
-            .how_fixed = "one static file in tmpfs, opened once a turn of its loop",
-            .how_lookup = "a static file a key, in tmpfs; no JSON is written",
+            .how = {{answer_kind::fixed, "one static file in tmpfs, opened once a turn of its loop"},
+                    {answer_kind::lookup, "a static file a key, in tmpfs; no JSON is written"}},
             .version = version_of,
             .start = start};
 }

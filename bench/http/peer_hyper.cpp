@@ -28,8 +28,8 @@ running_server start(const site& where, answer_kind kind) {
 
 subject hyper() {
     return {.name = "hyper",
-            .how_fixed = "a service that answers a constant",
-            .how_lookup = "a service that looks the entry up in a HashMap and writes its JSON",
+            .how = {{answer_kind::fixed, "a service that answers a constant"},
+                    {answer_kind::lookup, "a service that looks the entry up in a HashMap and writes its JSON"}},
             .version = version_of,
             .start = start};
 }

@@ -66,8 +66,8 @@ running_server start(const site& where, answer_kind kind) {
 
 subject nginx() {
     return {.name = "nginx",
-            .how_fixed = "returns a constant from its configuration",
-            .how_lookup = "map of the path to a finished answer, in memory; no JSON is written",
+            .how = {{answer_kind::fixed, "returns a constant from its configuration"},
+                    {answer_kind::lookup, "map of the path to a finished answer, in memory; no JSON is written"}},
             .version = version_of,
             .start = start};
 }

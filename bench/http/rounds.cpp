@@ -2,8 +2,8 @@
 #include "http/rounds.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
+#include <optional>
 
 namespace holdfast::bench::http {
 
@@ -11,26 +11,25 @@ namespace {
 
 /// Calls turn(contestant, round) for each, the order moved on by one from round to round; names the subject of what
 /// goes wrong.
-void in_turn(const std::vector<contestant>& all, std::size_t rounds,
-             const std::function<void(std::size_t, std::size_t)>& turn) {
+void in_turn(const contestants& all, std::size_t rounds, const std::function<void(std::size_t, std::size_t)>& turn) {
     for (std::size_t round = 0; round < rounds; ++round) {
         for (std::size_t step = 0; step < all.size(); ++step) {
             const std::size_t who = (step + round) % all.size();
             try {
                 turn(who, round);
             } catch (const wrong_answer& e) {
-                throw wrong_answer(all[who].name +
+                throw wrong_answer(all[who]->name +
                                    " gave a wrong answer, so no number of this run counts: " + e.what());
             } catch (const server_failed& e) {
-                throw server_failed(all[who].name + ": " + e.what() + "; it said: \"" +
-                                    all[who].server.process->log_text() + "\"");
+                throw server_failed(all[who]->name + ": " + e.what() + "; it said: \"" +
+                                    all[who]->server.process->log_text() + "\"");
             }
         }
     }
 }
 
 load_plan plan_of(const contestant& who, const workload_shape& shape, const round_options& options, std::size_t round) {
-    return {.port = who.server.port,
+    return {.server = loopback(who.server.port),
             .connections = shape.connections,
             .pipeline = shape.pipeline,
             .connection_per_request = shape.connection_per_request,
@@ -68,24 +67,22 @@ constexpr double latency_seconds_max = 3;
 
 }  // namespace
 
-double percentile_of(std::vector<std::uint32_t>& values, double level) {
-    if (values.empty()) throw server_failed("no answer in the time measured");
-    const auto rank = static_cast<std::size_t>(std::ceil(level * static_cast<double>(values.size())));
-    const auto at = values.begin() + static_cast<std::ptrdiff_t>(std::clamp<std::size_t>(rank, 1, values.size()) - 1);
-    std::ranges::nth_element(values, at);
-    return *at;
+double percentile_of(const histogram_counts& values, double level) {
+    const std::optional<quantile_estimate> found = values.quantile(level);
+    if (!found) throw server_failed("no answer in the time measured");
+    return found->estimate;
 }
 
-throughput_samples measure_throughput(const std::vector<contestant>& all, const workload_shape& shape,
+throughput_samples measure_throughput(const contestants& all, const workload_shape& shape,
                                       const std::vector<exchange>& exchanges, const round_options& options) {
     throughput_samples found{.requests_per_second = samples(all.size()), .cpu_us = samples(all.size()), .busy = {}};
     samples busy(all.size());
     std::vector<double> held_up;
     in_turn(all, options.rounds, [&](std::size_t who, std::size_t round) {
         std::uint64_t used = 0;
-        hold_up waited(all[who]);
-        const load_outcome outcome = run_load(plan_of(all[who], shape, options, round), exchanges, [&](bool begins) {
-            const std::uint64_t now = all[who].server.process->cpu_ns();
+        hold_up waited(*all[who]);
+        const load_outcome outcome = run_load(plan_of(*all[who], shape, options, round), exchanges, [&](bool begins) {
+            const std::uint64_t now = all[who]->server.process->cpu_ns();
             used = begins ? now : now - used;
             waited.mark();
         });
@@ -101,7 +98,7 @@ throughput_samples measure_throughput(const std::vector<contestant>& all, const 
 
 double held_up_limit(double level) noexcept { return std::min(0.02, 1 - level); }
 
-latency_samples measure_latency(const std::vector<contestant>& all, const workload_shape& shape,
+latency_samples measure_latency(const contestants& all, const workload_shape& shape,
                                 const std::vector<exchange>& exchanges, const round_options& options, double rate_hz) {
     const std::size_t count = all.size();
     latency_samples found{.rate_hz = rate_hz,
@@ -112,20 +109,19 @@ latency_samples measure_latency(const std::vector<contestant>& all, const worklo
     samples held_up(count);
     const double seconds = std::min(latency_seconds_max, static_cast<double>(options.latency_requests) / rate_hz);
     in_turn(all, options.rounds, [&](std::size_t who, std::size_t round) {
-        load_plan plan = plan_of(all[who], shape, options, round);
+        load_plan plan = plan_of(*all[who], shape, options, round);
         plan.rate_hz = rate_hz;
         plan.duration = std::max(plan.duration, std::chrono::nanoseconds(static_cast<std::int64_t>(1e9 * seconds)));
-        hold_up waited(all[who]);
-        load_outcome outcome = run_load(plan, exchanges, [&](bool) { waited.mark(); });
+        hold_up waited(*all[who]);
+        const load_outcome outcome = run_load(plan, exchanges, [&](bool) { waited.mark(); });
         held_up[who].push_back(waited.share(outcome.seconds));
         found.p50_us[who].push_back(percentile_of(outcome.latency_ns, 0.50) * 1e-3);
         found.p99_us[who].push_back(percentile_of(outcome.latency_ns, 0.99) * 1e-3);
         found.p999_us[who].push_back(percentile_of(outcome.latency_ns, 0.999) * 1e-3);
         found.late += outcome.late;
-        found.requests_least = found.requests == 0
-                                   ? outcome.latency_ns.size()
-                                   : std::min<std::uint64_t>(found.requests_least, outcome.latency_ns.size());
-        found.requests += outcome.latency_ns.size();
+        const std::uint64_t requests = outcome.latency_ns.total();
+        found.requests_least = found.requests == 0 ? requests : std::min(found.requests_least, requests);
+        found.requests += requests;
     });
     for (std::size_t who = 0; who < count; ++who) found.held_up[who] = median_of(held_up[who]);
     return found;

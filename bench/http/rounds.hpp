@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "http/load_generator.hpp"
+#include "http/load.hpp"
 #include "http/subject.hpp"
 
 namespace holdfast::bench::http {
@@ -17,7 +17,10 @@ namespace holdfast::bench::http {
 struct contestant {
     std::string name;
     running_server server;
+    bool only_kept = false;  ///< as in subject
 };
+
+using contestants = std::vector<const contestant*>;
 
 struct round_options {
     std::size_t rounds = 7;
@@ -55,14 +58,14 @@ struct latency_samples {
 [[nodiscard]] double held_up_limit(double level) noexcept;
 
 /// Throws: wrong_answer and server_failed naming the subject; what run_load throws else.
-[[nodiscard]] throughput_samples measure_throughput(const std::vector<contestant>& all, const workload_shape& shape,
+[[nodiscard]] throughput_samples measure_throughput(const contestants& all, const workload_shape& shape,
                                                     const std::vector<exchange>& exchanges,
                                                     const round_options& options);
-[[nodiscard]] latency_samples measure_latency(const std::vector<contestant>& all, const workload_shape& shape,
+[[nodiscard]] latency_samples measure_latency(const contestants& all, const workload_shape& shape,
                                               const std::vector<exchange>& exchanges, const round_options& options,
                                               double rate_hz);
 
-/// The value that a part `level` of the sorted values does not exceed (nearest rank). Reorders `values`.
-[[nodiscard]] double percentile_of(std::vector<std::uint32_t>& values, double level);
+/// The value that a part `level` of the values does not exceed, to within a 64th of it. Throws: server_failed for none.
+[[nodiscard]] double percentile_of(const histogram_counts& values, double level);
 
 }  // namespace holdfast::bench::http

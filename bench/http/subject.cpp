@@ -13,8 +13,7 @@
 #include <sstream>
 #include <thread>
 
-#include "http/interruption.hpp"
-#include "http/load_generator.hpp"
+#include "http/load.hpp"
 
 namespace holdfast::bench::http {
 
@@ -30,7 +29,7 @@ void await_answer(running_server& server, const exchange& probe) {
     while (true) {
         check_interruption();
         try {
-            return ask_once(server.port, probe, std::chrono::seconds(2));
+            return ask_once(loopback(server.port), probe, std::chrono::seconds(2));
         } catch (const server_failed& e) {
             if (server.process->ended()) throw child_failed("it ended at once: " + server.process->log_text());
             if (std::chrono::steady_clock::now() > end)

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -25,7 +26,7 @@ enum class answer_kind : std::uint8_t { fixed, lookup };
 struct site {
     std::filesystem::path scratch;      ///< an empty folder, removed in the end
     std::filesystem::path program;      ///< holdfast
-    std::filesystem::path own_servers;  ///< folder of http_net_server
+    std::filesystem::path own_servers;  ///< folder of http_net_server and http_floor_server
     std::filesystem::path
         peers;  ///< folder of the peers that are built from source; NAME.missing says why one is not there
     std::filesystem::path tools;         ///< unpacked packages, searched before PATH
@@ -48,15 +49,21 @@ struct running_server {
 
 struct subject {
     std::string name;
-    bool ours = false;                                ///< it has to run; a peer may be missing
-    std::string how_fixed, how_lookup;                ///< what it does to answer
+    bool ours = false;       ///< only what this machine cannot do excuses it; a peer may be missing
+    bool only_kept = false;  ///< it has no part in workloads of a connection a request
+    std::map<answer_kind, std::string> how = {};      ///< what it does to answer
+    std::string lack = {};                            ///< why it gives no answer of another kind
     std::function<std::string(const site&)> version;  ///< as the program itself says. Throws: unavailable, child_failed
     std::function<running_server(const site&, answer_kind)>
         start;  ///< ready or about to be. Throws: unavailable, child_failed
 };
 
 [[nodiscard]] subject holdfast_serve();
-[[nodiscard]] subject holdfast_net();
+/// A program of one's own on either engine. That of io_uring throws unavailable where the kernel gives none.
+[[nodiscard]] subject holdfast_net_epoll();
+[[nodiscard]] subject holdfast_net_io_uring();
+/// The system calls of an answer without a server (floor_server.cpp).
+[[nodiscard]] subject bare_loop();
 [[nodiscard]] subject nginx();
 [[nodiscard]] subject h2o();
 [[nodiscard]] subject go_net_http();

@@ -25,7 +25,7 @@ samples compare_with_wrk(const std::filesystem::path& wrk, const site& where, co
     const std::vector<exchange> exchanges = make_exchanges(where.table, first, false);
     samples found(2);
     for (std::size_t round = 0; round < options.rounds; ++round) {
-        load_plan plan{.port = server.server.port, .connections = 64};
+        load_plan plan{.server = loopback(server.server.port), .connections = 64};
         plan.warm_up = options.warm_up;
         plan.duration = options.duration;
         plan.spin = options.spin;

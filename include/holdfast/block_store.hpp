@@ -45,7 +45,8 @@ struct block_store_options {
     std::uint64_t value_bytes = 200;  ///< size of a typical value; chooses the unit
     std::uint64_t unit_bytes = 0;     ///< 64 to 65536, a power of two; 0 = what wastes least for value_bytes
     create_options segment{};         ///< mode, owner, pages
-    /// Stores of writers::many: how many may be attached at once, 1 to 1024. Each takes 256 bytes.
+    /// Stores of writers::many: how many may be attached at once, 1 to 1024. Each takes 256 bytes. The more of them,
+    /// the fewer units are possible: 2^28 for 16, 2^25 for 1024; larger units hold more.
     std::uint32_t writer_slots = 16;
 };
 

@@ -42,7 +42,7 @@ class peers {
         if (of.name().kind == memory::kind::heap)
             throw error(errc::unsupported, info.uri, "heap: memory has no registered readers; use anon:");
         result.file_ = open_file(of, whom);
-        if (!detail::peers_match(result.file_.get(), info.identity, info.peer_slots))
+        if (!detail::peers_match(result.file_.get(), info.identity, info.peer_slots, info.uri))
             throw error(errc::geometry_mismatch, info.uri,
                         "the peers file belongs to another segment; the writer mends it when it next attaches");
         result.map_ =

@@ -11,8 +11,13 @@
 //          has torn it down.
 #pragma once
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -108,8 +113,8 @@ class segment {
     /// after the name led elsewhere (replaced()) is told by fault() alone; memory without a path cannot be cut off.
     /// Cost: one system call.
     [[nodiscard]] bool cut_off() const;
-    /// Whether the name now leads to another segment, or to none. Always false for kinds without a name. Cost: one
-    /// system call.
+    /// Whether the name now leads to another segment, or to none; also where this very file is mounted under the name
+    /// and has lost its own. Always false for kinds without a name. Cost: one system call.
     [[nodiscard]] bool replaced() const;
     /// Whether this memory's content may have moved to another segment of the same name: replaced() then tells. Whoever
     /// has seen anything that was done there finds it true. Cost: one load.
@@ -136,6 +141,7 @@ class segment {
     }
     /// The lease's descriptor, for locks on bytes behind the writer's own; -1 for readers.
     [[nodiscard]] int lease_descriptor() const noexcept { return storage_.lease.get(); }
+    /// Where it is. A relative path is told from the root, so that another working folder later changes nothing.
     [[nodiscard]] const memory::uri& name() const noexcept { return name_; }
 
  private:
@@ -194,11 +200,31 @@ segment segment::create(std::string_view uri, const segment_spec& spec, const cr
     return create_erased(uri, spec, options, call, &run);
 }
 
+namespace detail {
+
+/// The same name whatever the working folder becomes; what is shown stays as it was given. It stays as it is where the
+/// way from the root does not lead there: it may be too long, or not to be searched by this user. Cost: nothing, or
+/// three system calls for a relative path.
+[[nodiscard]] inline memory::uri rooted(memory::uri name) {
+    if (name.kind != memory::kind::file || name.name.starts_with('/')) return name;
+    const std::unique_ptr<char, void (*)(void*)> folder(::getcwd(nullptr, 0), &std::free);
+    if (!folder) return name;
+    memory::uri absolute = name;
+    absolute.name = std::string(folder.get()) + "/" + name.name;
+    struct stat here{}, there{};
+    const bool leads_there = ::stat(name.directory().c_str(), &here) == 0 &&
+                             ::stat(absolute.directory().c_str(), &there) == 0 && memory::same_file(here, there);
+    return leads_there ? absolute : name;
+}
+
+}  // namespace detail
+
 inline segment segment::create_erased(std::string_view uri, const segment_spec& spec, const create_options& options,
                                       void (*initialise)(void*, std::span<std::byte>), void* context) {
     segment result;
     result.name_ = memory::uri::parse(uri);
     result.info_ = detail::plan(result.name_, spec, options);
+    result.name_ = detail::rooted(result.name_);
     const detail::making job{result.name_, spec, options, initialise, context, result.info_.uri, result.info_};
     switch (result.name_.kind) {
         case memory::kind::posix:
@@ -227,8 +253,8 @@ inline void segment::enter_registry() const noexcept {
 inline segment segment::adopt(memory::uri name, detail::storage storage, const layout::segment_header& header,
                               access mode, const attach_options& options) {
     segment result;
-    result.name_ = std::move(name);
-    result.info_ = detail::info_of(header, result.name_.text());
+    result.info_ = detail::info_of(header, name.text());
+    result.name_ = detail::rooted(std::move(name));
     result.storage_ = std::move(storage);
     const bool write = mode == access::read_write;
     memory::apply(options.pages, result.storage_.map.data(), result.storage_.map.bytes(), write, result.info_.uri);
@@ -321,7 +347,9 @@ inline bool segment::replaced() const {
     if (name_.is_sysv()) return detail::find_system_v(name_) != storage_.system_v_id;
     if (!name_.is_path()) return false;
     struct stat now{};
-    return ::lstat(detail::places_of(name_).data().c_str(), &now) != 0 || !memory::same_file(now, storage_.file);
+    // A mount of this one file leads here still when the name in its folder leads elsewhere: then it has no link.
+    return ::lstat(detail::places_of(name_).data().c_str(), &now) != 0 || !memory::same_file(now, storage_.file) ||
+           now.st_nlink == 0;
 }
 
 inline bool segment::cut_off() const {
@@ -403,6 +431,8 @@ inline void segment::remove(std::string_view uri, const attach_options& options)
     const memory::descriptor lease =
         detail::take_lease(where, writers::one, options.trust, detail::ns_of(options.lease_timeout),
                            detail::rights_for_removal(name, id, data.get(), subject), subject);
+    // First: without the data a second try would find nothing to remove. Nobody leads a growth: all share the lease.
+    if (name.is_path()) ::unlink(where.growing().c_str());
     if (name.is_sysv()) {
         if (::shmctl(id, IPC_RMID, nullptr) != 0) memory::throw_errno(errno, subject, "removing the System V segment");
     } else if (!detail::unlink_data(where, data.get(), subject)) {
@@ -410,7 +440,6 @@ inline void segment::remove(std::string_view uri, const attach_options& options)
         throw error(errc::not_found, subject, "another process removed the segment meanwhile; nothing to remove");
     }
     ::unlink(where.peers().c_str());
-    if (name.is_path()) ::unlink(where.growing().c_str());
     registry::remove(name);
     ::unlink(where.lease().c_str());  // last: until here the lock keeps other writers and removers out
 }

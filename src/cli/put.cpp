@@ -3,6 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
 
 #include "cli/exit_code.hpp"
 #include "cli/format.hpp"
@@ -12,6 +18,7 @@
 #include "holdfast/detail/concat.hpp"
 #include "holdfast/detail/spans.hpp"
 #include "holdfast/hash_map.hpp"
+#include "holdfast/hash_map/many.hpp"
 #include "holdfast/hash_table/dynamic.hpp"
 #include "holdfast/outcome.hpp"
 #include "inspect/attach.hpp"
@@ -61,6 +68,15 @@ template <class Result>
     return change_name(result.what);
 }
 
+/// `other`: whom the operation waited for, with its `pid`.
+template <class Holder>
+[[noreturn]] void refuse_contended(const std::string& uri, std::string_view what, const std::optional<Holder>& other) {
+    throw error(errc::contended, uri,
+                detail::concat("another writer", other ? detail::concat(" (process ", other->pid, ")") : std::string(),
+                               " holds that part of the ", what,
+                               " and does not go on; nothing was changed: let it go on, or end it, and try again"));
+}
+
 // ---- hash tables
 
 [[nodiscard]] std::vector<std::byte> read_key(const dynamic_hash_table& table, const inspect::entry_codec& codec,
@@ -70,15 +86,6 @@ template <class Result>
         throw error(errc::invalid_argument, table.segment().uri(),
                     detail::concat("the key is none of this table's: ", *reason));
     return key;
-}
-
-[[noreturn]] void refuse_contended(const dynamic_hash_table& table) {
-    const std::optional<writer_slot_holder> other = table.blocked_by();
-    throw error(
-        errc::contended, table.segment().uri(),
-        detail::concat("another writer", other ? detail::concat(" (process ", other->pid, ")") : std::string(),
-                       " holds that part of the table and does not go on; nothing was changed: let it go on, or "
-                       "end it, and try again"));
 }
 
 int report(const hash_table_result& result, const dynamic_hash_table& table, const options& chosen) {
@@ -93,7 +100,7 @@ int report(const hash_table_result& result, const dynamic_hash_table& table, con
                             ? "the table is full; erase entries, or make room (holdfast grow)"
                             : "the table is full; erase entries, or save it and restore it with more room (holdfast "
                               "restore --capacity)");
-        case outcome::contended: refuse_contended(table);
+        case outcome::contended: refuse_contended(uri, "table", table.blocked_by());
         default: refuse_damaged(uri);
     }
 }
@@ -124,9 +131,12 @@ int erase_from_table(const options& chosen) {
 
 // ---- hash maps
 
-using map_of_bytes = hash_map<std::span<const std::byte>>;  // any map's keys are bytes
+// Any map's keys are bytes.
+using map_of_one = hash_map<std::span<const std::byte>>;
+using map_of_many = hash_map<std::span<const std::byte>, writers::many>;
 
-int report(const hash_map_result& result, const map_of_bytes& map, const options& chosen) {
+template <class Map>
+int report(const hash_map_result& result, const Map& map, const options& chosen) {
     const std::string& uri = map.segment().uri();
     switch (result.status) {
         case outcome::ok:
@@ -142,51 +152,67 @@ int report(const hash_map_result& result, const map_of_bytes& map, const options
         case outcome::no_memory: throw error(errc::no_space, uri, "this process has no memory left; try again");
         case outcome::collision:
             throw error(errc::unsupported, uri, "another key that is there has the same digest; choose another key");
+        case outcome::contended:
+            if constexpr (std::is_same_v<Map, map_of_many>) refuse_contended(uri, "map", map.blocked_by());
+            [[fallthrough]];
         default: refuse_damaged(uri);
     }
 }
 
-[[nodiscard]] std::vector<std::byte> read_key(const map_of_bytes& map, const options& chosen) {
+[[nodiscard]] std::vector<std::byte> read_key(const segment& map, const options& chosen) {
     std::vector<std::byte> key;
-    if (const auto reason = inspect::map_keys(map.segment()).read(chosen.key, key))
-        throw error(errc::invalid_argument, map.segment().uri(),
-                    detail::concat("the key is none of this map's: ", *reason));
+    if (const auto reason = inspect::map_keys(map).read(chosen.key, key))
+        throw error(errc::invalid_argument, map.uri(), detail::concat("the key is none of this map's: ", *reason));
     return key;
 }
 
 int put_into_map(const options& chosen) {
-    auto map = map_of_bytes::attach(chosen.segment, chosen.access.options());
-    const std::vector<std::byte> key = read_key(map, chosen);
+    auto map = map_of_one::attach(chosen.segment, chosen.access.options());
+    const std::vector<std::byte> key = read_key(map.segment(), chosen);
     const auto value = std::as_bytes(std::span(chosen.value));
     const hash_map_entry_options how{.ttl = detail::span_of<std::chrono::seconds>(chosen.ttl_s)};
     return report(chosen.only_new ? map.insert(key, value, how) : map.set(key, value, how), map, chosen);
 }
 
+int put_into_map_of_many(const options& chosen) {
+    if (chosen.ttl_s != 0)
+        throw error(errc::invalid_argument, chosen.segment,
+                    "nothing expires in a hash_map of many writers; leave --ttl out");
+    auto map = map_of_many::attach(chosen.segment, chosen.access.options());
+    const std::vector<std::byte> key = read_key(map.segment(), chosen);
+    const auto value = std::as_bytes(std::span(chosen.value));
+    return report(chosen.only_new ? map.insert(key, value) : map.set(key, value), map, chosen);
+}
+
+template <class Map>
 int erase_from_map(const options& chosen) {
-    auto map = map_of_bytes::attach(chosen.segment, chosen.access.options());
-    return report(map.erase(read_key(map, chosen)), map, chosen);
+    auto map = Map::attach(chosen.segment, chosen.access.options());
+    return report(map.erase(read_key(map.segment(), chosen)), map, chosen);
 }
 
 // ---- both
 
-[[nodiscard]] bool is_map(const options& chosen) {
-    return inspect::attach_to_look(chosen.segment)->info().kind == container_kind::hash_map;
-}
-
 int put_entry(const options& chosen) {
-    const bool map = is_map(chosen);
+    const segment_info info = inspect::attach_to_look(chosen.segment)->info();
+    const bool map = info.kind == container_kind::hash_map;
     if (map && chosen.change)
         throw error(errc::invalid_argument, chosen.segment, "a hash_map's values have no fields; leave --change out");
     if (!map && chosen.ttl_s != 0)
         throw error(errc::invalid_argument, chosen.segment, "only a hash_map's entries expire; leave --ttl out");
-    return map ? put_into_map(chosen) : put_into_table(chosen);
+    if (!map) return put_into_table(chosen);
+    return info.policy == writers::many ? put_into_map_of_many(chosen) : put_into_map(chosen);
 }
 
-int erase_entry(const options& chosen) { return is_map(chosen) ? erase_from_map(chosen) : erase_from_table(chosen); }
+int erase_entry(const options& chosen) {
+    const segment_info info = inspect::attach_to_look(chosen.segment)->info();
+    if (info.kind != container_kind::hash_map) return erase_from_table(chosen);
+    return info.policy == writers::many ? erase_from_map<map_of_many>(chosen) : erase_from_map<map_of_one>(chosen);
+}
 
 constexpr const char* lease_note =
-    "Takes the segment's lease for the moment, so it is refused (5) while another process writes it. A table of many\n"
-    "writers is changed beside the others; one that is stopped and holds the entry is waited for, 1 s at most (8).";
+    "Takes the segment's lease for the moment, so it is refused (5) while another process writes it. A table or map\n"
+    "of many writers is changed beside the others; one that is stopped and holds the entry is waited for, 1 s at most "
+    "(8).";
 
 }  // namespace
 

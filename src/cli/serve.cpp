@@ -18,6 +18,7 @@ struct options {
     serve::serve_options serve;
     std::string workers = "auto";
     std::vector<std::string> counts;
+    std::vector<std::string> limits;
 };
 
 [[nodiscard]] unsigned workers_of(const std::string& text) {
@@ -33,6 +34,7 @@ int start(const options& chosen) {
     serve::serve_options all = chosen.serve;
     all.workers = workers_of(chosen.workers);
     for (const std::string& text : chosen.counts) all.counts.push_back(serve::count_by::parse(text));
+    for (const std::string& text : chosen.limits) serve::set_limit(all.limits, text);
     return serve::run(all);
 }
 
@@ -41,12 +43,31 @@ int start(const options& chosen) {
 void add_serve(command_line& line) {
     const auto chosen = std::make_shared<options>();
     line.add("serve", "Serve segments over HTTP from one worker process per core")
-        .positionals("SEGMENT", chosen->serve.segments, "what is served; default: whatever is registered", false)
+        .positionals("SEGMENT", chosen->serve.segments,
+                     "what is served; default: what is registered and everybody may read", false)
         .option("--listen", chosen->serve.listen, "ADDRESS:PORT", "default 127.0.0.1:8080; port 0 takes a free one")
+        .option("--unix", chosen->serve.unix_path, "PATH",
+                "also a unix socket: its clients see what they may read themselves, whatever is named or private")
         .option("--workers", chosen->workers, "N|auto", "worker processes; default auto: one for each core")
+        .option("--engine", chosen->serve.engine, "epoll|io_uring|auto",
+                "what carries connections; default epoll; auto: io_uring where this system allows it")
         .option("--count", chosen->counts, "SEGMENT=FIELD", "count lookups by this field of what was found")
+        .flag("--private", chosen->serve.private_too,
+              "serve also what is registered and not everybody may read: whoever reaches the address sees it")
+        .flag("--write", chosen->serve.write,
+              "let clients change entries of hash tables: by the unix socket who may write the segment, by TCP who has "
+              "the token")
+        .option("--token-file", chosen->serve.token_file, "FILE",
+                "the token of TCP clients that write; readable by you alone")
+        .option("--audit-log", chosen->serve.audit_log, "FILE",
+                "append a line of JSON for each change before it is made")
+        .option("--rate", chosen->serve.rate_of_one, "N",
+                "answer one client N requests a second and worker at most; default: as many as come")
+        .option("--rate-all", chosen->serve.rate_of_all, "N", "the same of all clients together")
         .option("--allow-host", chosen->serve.allowed_hosts, "NAME",
                 "a name beside addresses and localhost by which requests may call this server")
+        .option("--limit", chosen->limits, "NAME=VALUE",
+                "bound what a client may cost a worker, as connections-max=50000; docs/cli.md lists them")
         .option("--counters", chosen->serve.name, "NAME", "segment of the counts; default holdfast-serve-PORT")
         .details(
             "Runs until SIGTERM or SIGINT, then finishes the requests that it has. GET / is the dashboard,\n"

@@ -58,7 +58,19 @@ using store_slots = detail::block_slots<const std::byte>;
 struct writer_state {
     std::uint64_t serial = 0;    // the last that it gave out; 0: none
     std::uint64_t replaced = 0;  // the value that goes for one that has come; 0: none
+    std::uint64_t coming = 0;    // the handle of one that it may yet commit; 0: none
 };
+
+/// The handle of a value that the writer is to commit, and has not: its number is given out already. Of many writers
+/// that is what is claimed. Requires: the state is sound.
+[[nodiscard]] std::uint64_t coming_of(const store_slots& slots, std::uint64_t writer,
+                                      const detail::block_state& state) {
+    const std::uint64_t add = state.record.word[detail::block_record::add];
+    const std::uint64_t claim = slots.slots() == 0 ? 0 : slots.claimed(writer);
+    // While the selector stays no other value comes than the one that the record brings.
+    if (claim == 0 || claim == add) return state.add_live ? 0 : add;
+    return slots.view().word(slots.view().index_of(claim)) == claim ? 0 : claim;
+}
 
 /// Throws: corrupt; contended where the writer left no quiet moment: without the last serial, handles that were freed
 /// would be given out again by a copy.
@@ -70,8 +82,11 @@ struct writer_state {
         if (!state.sound) require_no_fault(s, errc::corrupt);
         const std::uint64_t number =
             many ? slots.last_number(writer, state.record) : state.record.word[detail::block_record::serial];
+        // Behind the number: a claim that was made since then has a later one.
+        const std::uint64_t coming = coming_of(slots, writer, state);
+        if (many && slots.selector(writer) != state.selector) continue;
         return {number == 0 ? 0 : slots.serial(writer, number),
-                state.replacing() ? state.record.word[detail::block_record::take] : 0};
+                state.replacing() ? state.record.word[detail::block_record::take] : 0, coming};
     }
     require_no_fault(s, errc::contended);
     return {};
@@ -79,14 +94,17 @@ struct writer_state {
 
 /// Tells which values a copy is to have: those that were there when the save began, but for those that were being
 /// replaced then. Whoever replaces them takes them out, the next writer for one that was killed. What came later is
-/// left out: the serial that the file names as the last of its writer would let the copy give its handle out again.
+/// left out: the serial that the file names as the last of its writer would let the copy give its handle out again. So
+/// is what was claimed when the save began, though its number was given out by then: a copy that has the value and not
+/// what its writer did with the handle would keep its units for ever.
 class chosen_values {
  public:
     chosen_values(const segment& s, const store_slots& slots) : segment_(s), slots_(slots) {
         for (std::uint64_t writer = 0; writer < journals_of(slots.view().geometry()); ++writer) {
             const writer_state state = state_of(s, slots, writer);
             serials_.push_back(state.serial);
-            if (state.replaced != 0) replaced_.push_back(state.replaced);
+            if (state.replaced != 0) left_out_.push_back(state.replaced);
+            if (state.coming != 0) left_out_.push_back(state.coming);
         }
         given_out_.resize(serials_.size());
     }
@@ -95,7 +113,7 @@ class chosen_values {
     [[nodiscard]] const std::vector<std::uint64_t>& serials() const noexcept { return serials_; }
 
     [[nodiscard]] bool include(std::uint64_t handle) {
-        if (std::ranges::find(replaced_, handle) != replaced_.end()) return false;
+        if (std::ranges::find(left_out_, handle) != left_out_.end()) return false;
         const auto writer = static_cast<std::size_t>(slots_.slot_of(handle));
         if (writer >= serials_.size()) require_no_fault(segment_, errc::corrupt);
         // Serials go round, so what matters is how far one is ahead.
@@ -115,7 +133,7 @@ class chosen_values {
     const store_slots& slots_;
     std::vector<std::uint64_t> serials_;
     std::vector<std::uint64_t> given_out_;  // numbers of each since the save began
-    std::vector<std::uint64_t> replaced_;
+    std::vector<std::uint64_t> left_out_;   // handles of what was going, or to come, as the save began
 };
 
 /// Puts values back where they were, in bytes that nobody else has yet.

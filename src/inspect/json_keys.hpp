@@ -13,8 +13,9 @@
 
 namespace holdfast::inspect {
 
-/// The keys as text, in order: strings without their escapes, numbers as they are written. Returns: nothing, with `why`
-/// set, for any other shape, other members, "keys" twice, or more than `keys_max` keys. Cost: linear in the text.
+/// The keys as text, in order: strings without their escapes, integers of 64 bits as they are written ("-0" is 0),
+/// other numbers in a short form of the same double. Returns: nothing, with `why` set, for any other shape, other
+/// members, "keys" twice, or more than `keys_max` keys. Cost: linear in the text.
 [[nodiscard]] std::optional<std::vector<std::string>> parse_json_keys(std::string_view json, std::size_t keys_max,
                                                                       std::string& why);
 

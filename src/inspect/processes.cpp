@@ -13,6 +13,8 @@
 #include <optional>
 
 #include "holdfast/block_store/queries.hpp"
+#include "holdfast/hash_map/attach.hpp"
+#include "holdfast/hash_map/view.hpp"
 #include "holdfast/hash_table/attach.hpp"
 #include "holdfast/hash_table/many_attach.hpp"
 #include "holdfast/memory/lock.hpp"
@@ -167,6 +169,12 @@ void add_writers(usage& into, const memory::uri& name, const segment& s) {
         const layout::block_store_geometry g = detail::block_store_geometry_of(s);
         const detail::block_slots slots(detail::block_view<const std::byte>(s.bytes(), g));
         add_writers(into, name, g.writer_slots, [&](std::uint32_t slot) { return slots.pid(slot); });
+    } else if (s.info().kind == container_kind::hash_map) {
+        const layout::hash_map_geometry g = detail::hash_map_geometry_of(s);
+        const detail::map_view<const std::byte> view(s.bytes(), g);
+        // A slot is one for all parts; who holds it is written down in the table's.
+        add_writers(into, name, g.writer_slots(),
+                    [&](std::uint32_t slot) { return detail::pid_of_writer(view.table, slot); });
     }
 }
 

@@ -11,6 +11,7 @@
 #include "holdfast/array/dynamic.hpp"
 #include "holdfast/detail/concat.hpp"
 #include "holdfast/hash_map.hpp"
+#include "holdfast/hash_map/many.hpp"
 #include "holdfast/hash_table/dynamic.hpp"
 #include "holdfast/segment/identity.hpp"
 #include "holdfast/snapshot.hpp"
@@ -80,52 +81,80 @@ void require_index(const saved_reader& file, std::span<const std::byte> bytes, c
         slots != 0 ? writers::many : writers::one);
 }
 
+/// Puts what the file holds into an empty map; put(entry) as the set() of its policy.
+template <class Put>
+void fill_map(saved_reader& file, std::string_view uri, const restore_options& options,
+              const layout::hash_map_geometry& g, const detail::map_reader_core& map, Put&& put) {
+    saved_map_items items;
+    while (const auto section = file.next()) {
+        items.append(*section, file.contents_offset());
+        std::uint64_t at = items.offset();
+        for (auto item = items.next(); item; at = items.offset(), item = items.next()) {
+            // An entry that was taken out and put back while it was saved may stand there twice.
+            const outcome status = put(*item);
+            if (status == outcome::full)
+                throw error(errc::no_space, std::string(uri),
+                            map.table().size() >= g.table.capacity
+                                ? detail::concat("the map is full after ", map.table().size(),
+                                                 " entries; give a greater --capacity")
+                                : detail::concat("the store is full after ", map.table().size(),
+                                                 " entries: an entry that changed while the map was saved ",
+                                                 "needs room twice; save it at rest"));
+            if (status != outcome::ok) refuse_contents(file, at, "an entry is larger than the map");
+        }
+        if (items.too_long(g.store.value_bytes_max()))
+            refuse_contents(file, at, "an entry is longer than the map allows");
+        if (options.progress) options.progress(file.items());
+    }
+    if (!items.empty()) refuse_contents(file, items.offset(), "its last entry is cut short");
+}
+
+void fill_map_of_one(saved_reader& file, std::string_view uri, const restore_options& options,
+                     std::span<std::byte> body, const layout::hash_map_geometry& g) {
+    layout::hash_map_geometry filling = g;
+    // A smaller map would leave entries out and say nothing of it. One of the same size has room for all that
+    // was there at one time; what was saved beside a writer may be more.
+    filling.evicting = g.evicting && options.capacity == 0;
+    detail::map_writer_core map(detail::map_view<std::byte>(body, filling), {}, nullptr);
+    fill_map(file, uri, options, g, map.reader(), [&](const auto& item) {
+        return map.set(item.key, item.value, {detail::span_of<std::chrono::seconds>(item.ttl_s), item.flags}).status;
+    });
+}
+
+void fill_map_of_many(saved_reader& file, std::string_view uri, const restore_options& options,
+                      std::span<std::byte> body, const layout::hash_map_geometry& g) {
+    // Nobody else knows of it yet: no lock is asked for.
+    detail::map_many_core<detail::writer_slot_locks> map(detail::map_view<std::byte>(body, g), 0, {});
+    fill_map(file, uri, options, g, map.reader(), [&](const auto& item) {
+        if (item.ttl_s != 0) refuse_contents(file, "entries of a map of many writers do not expire, and one does");
+        return map.set(item.key, item.value, item.flags).status;
+    });
+}
+
 [[nodiscard]] segment restore_map(saved_reader& file, std::string_view uri, const restore_options& options) {
     const saved_header& header = file.header();
-    require_version(file, layout::hash_map_version);
+    const std::uint64_t slots = header.parameters[4];
+    require_version(file, slots == 0 ? layout::hash_map_version : layout::hash_map_many_version);
     hash_map_options wanted;
     wanted.capacity = options.capacity != 0 ? options.capacity : header.parameters[0];
     if (header.parameters[1] == 0 || header.parameters[1] > layout::block_units_max || header.parameters[2] == 0 ||
         header.parameters[2] > layout::block_unit_bytes_max || header.parameters[3] > 1)
         refuse_contents(file, "the numbers of its store are out of range");
+    if (slots > layout::writer_slots_max || (slots != 0 && (header.parameters[3] != 0 || header.peer_slots != 0)))
+        refuse_contents(file, "its number of writer slots is out of range, or does not go with eviction");
     if (!file.schema().empty()) (void)schema_of(file);
     wanted.bytes = header.parameters[1] * header.parameters[2];
     wanted.unit_bytes = header.parameters[2];
     wanted.evict = header.parameters[3] != 0;
     wanted.registered_readers = header.peer_slots;
     wanted.segment = options.create;
+    if (slots != 0) wanted.writer_slots = static_cast<std::uint32_t>(slots);
     return detail::create_hash_map(
-        uri, wanted, file.schema(), [&](std::span<std::byte> body, const layout::hash_map_geometry& g) {
-            layout::hash_map_geometry filling = g;
-            // A smaller map would leave entries out and say nothing of it. One of the same size has room for all that
-            // was there at one time; what was saved beside a writer may be more.
-            filling.evicting = g.evicting && options.capacity == 0;
-            detail::map_writer_core map(detail::map_view<std::byte>(body, filling), {}, nullptr);
-            saved_map_items items;
-            while (const auto section = file.next()) {
-                items.append(*section, file.contents_offset());
-                std::uint64_t at = items.offset();
-                for (auto item = items.next(); item; at = items.offset(), item = items.next()) {
-                    // An entry that was taken out and put back while it was saved may stand there twice.
-                    const outcome put = map.set(item->key, item->value,
-                                                {detail::span_of<std::chrono::seconds>(item->ttl_s), item->flags})
-                                            .status;
-                    if (put == outcome::full)
-                        throw error(errc::no_space, std::string(uri),
-                                    map.reader().table().size() >= g.table.capacity
-                                        ? detail::concat("the map is full after ", map.reader().table().size(),
-                                                         " entries; give a greater --capacity")
-                                        : detail::concat("the store is full after ", map.reader().table().size(),
-                                                         " entries: an entry that changed while the map was saved ",
-                                                         "needs room twice; save it at rest"));
-                    if (put != outcome::ok) refuse_contents(file, at, "an entry is larger than the map");
-                }
-                if (items.too_long(g.store.value_bytes_max()))
-                    refuse_contents(file, at, "an entry is longer than the map allows");
-                if (options.progress) options.progress(file.items());
-            }
-            if (!items.empty()) refuse_contents(file, items.offset(), "its last entry is cut short");
-        });
+        uri, wanted, file.schema(),
+        [&](std::span<std::byte> body, const layout::hash_map_geometry& g) {
+            (slots == 0 ? fill_map_of_one : fill_map_of_many)(file, uri, options, body, g);
+        },
+        slots == 0 ? writers::one : writers::many);
 }
 
 [[nodiscard]] segment restore_array(saved_reader& file, std::string_view uri, const restore_options& options) {

@@ -2,7 +2,8 @@
 // saver.cpp - what each kind puts into a saved file. The parameters of saved_header:
 //   array         0 size
 //   hash_table    0 capacity, 1 writer slots (0: of one writer)
-//   hash_map      0 capacity, 1 units of the store, 2 bytes of a unit, 3 whether it evicts; its items: saved_map_entry
+//   hash_map      0 capacity, 1 units of the store, 2 bytes of a unit, 3 whether it evicts, 4 writer slots (0: of one
+//                 writer); its items: saved_map_entry
 //   snapshot      0 slots, 1 slot_bytes, 2 payload format, 3 bytes of the object + 1 (0: none), 4-15 payload's words
 //   sorted_index  0-3 shape of the keys, 4 bytes of the image
 // Queues and broadcasts: message_saver.cpp. Block stores: block_saver.cpp. Metrics: metrics_saver.cpp.
@@ -61,13 +62,9 @@ saved_writer save_map(const std::shared_ptr<const segment>& s, const saved_write
                       const save_progress& progress) {
     const hash_map_reader<std::span<const std::byte>> map(s);
     const layout::hash_map_geometry& g = map.geometry();
-    if (g.writer_slots() != 0)
-        throw error(
-            errc::unsupported, s->uri(),
-            "maps of many writers are not saved; keep the file of a file: segment, or copy the entries (holdfast "
-            "dump)");
     saved_header header = header_of(*s);
-    header.parameters = {std::max(map.capacity(), map.size()), g.store.units, g.store.unit_bytes, g.evicting ? 1U : 0U};
+    header.parameters = {std::max(map.capacity(), map.size()), g.store.units, g.store.unit_bytes, g.evicting ? 1U : 0U,
+                         g.writer_slots()};
     saved_writer file(out, header, s->info().schema);
     hash_map_entry entry;
     std::vector<std::byte> item;

@@ -46,10 +46,14 @@ void check_companions(const segment& s, verification& found) {
     const memory::descriptor peers =
         memory::open_at(AT_FDCWD, where.peers().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     if (!peers)
-        warn("peers", where.peers() + " cannot be opened: " + memory::errno_text(errno) +
-                          "; registered readers have no place until the next writer makes it");
-    else if (!detail::peers_match(peers.get(), s.info().identity, s.info().peer_slots))
-        warn("peers", where.peers() + " belongs to another segment; the next writer makes it anew");
+        return warn("peers", where.peers() + " cannot be opened: " + memory::errno_text(errno) +
+                                 "; registered readers have no place until the next writer makes it");
+    try {
+        if (!detail::peers_match(peers.get(), s.info().identity, s.info().peer_slots, s.uri()))
+            warn("peers", where.peers() + " belongs to another segment; the next writer makes it anew");
+    } catch (const error& refusal) {
+        warn("peers", refusal.what());
+    }
 }
 
 // Reading a hole may take a page for it, and a header may promise terabytes: more than this is not read.

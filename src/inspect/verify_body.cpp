@@ -30,6 +30,7 @@ namespace {
         case hash_table_damage::journal_value:
         case hash_table_damage::size_wrong: return g.journal_offset;
         case hash_table_damage::stripe_owner:
+        case hash_table_damage::stripe_growth:
             return g.stripes_offset + (f.bucket / layout::buckets_per_region & (g.stripes - 1)) * layout::stripe_bytes;
         case hash_table_damage::counter_too_low:
         case hash_table_damage::version_odd: return g.lines_offset + f.bucket * layout::line_bytes;
@@ -42,7 +43,8 @@ namespace {
         case hash_table_damage::journal_slot:
         case hash_table_damage::journal_value:
         case hash_table_damage::size_wrong: return "journal";
-        case hash_table_damage::stripe_owner: return "stripe";
+        case hash_table_damage::stripe_owner:
+        case hash_table_damage::stripe_growth: return "stripe";
         case hash_table_damage::counter_too_low:
         case hash_table_damage::version_odd: return detail::concat("bucket ", f.bucket);
         case hash_table_damage::checksum: return detail::concat("slots ", f.slot, "..", f.slot + f.slots - 1);

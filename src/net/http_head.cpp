@@ -53,8 +53,6 @@ bool is_ipv6(std::string_view text) noexcept {
 
 // uri-host [":" port], not empty, no user information.
 bool is_authority(std::string_view text) noexcept {
-    std::string_view host = text;
-    std::string_view port;
     if (text.starts_with('[')) {
         const std::size_t close = text.find(']');
         if (close == std::string_view::npos || !is_ipv6(text.substr(1, close - 1))) return false;
@@ -62,11 +60,9 @@ bool is_authority(std::string_view text) noexcept {
         if (!rest.empty() && rest.front() != ':') return false;
         return is_port(rest.empty() ? rest : rest.substr(1));
     }
-    if (const std::size_t colon = text.find(':'); colon != std::string_view::npos) {
-        host = text.substr(0, colon);
-        port = text.substr(colon + 1);
-    }
-    return !host.empty() && all(host, detail::host_char) && escapes_are_whole(host) && is_port(port);
+    const std::size_t end = detail::skip(text.data(), 0, text.size(), detail::host_char);
+    if (end == 0 || !escapes_are_whole(text.substr(0, end))) return false;
+    return end == text.size() || (text[end] == ':' && is_port(text.substr(end + 1)));
 }
 
 bool is_query(std::string_view text) noexcept {
@@ -209,6 +205,7 @@ bool request_parser::accept_framing(const head_facts& facts) {
             const bool framed = list && members > 1 && !chunked_before && equal_ignoring_case(last, "chunked");
             return framed ? deny(501, "unknown transfer coding") : deny(400, "Transfer-Encoding other than chunked");
         }
+        if (message_.method_ == method::connect) return deny(400, "content in a CONNECT request");
         chunks_.reset();
         message_.wire_bytes_ = 0;
         state_ = state::chunked_body;
@@ -219,6 +216,9 @@ bool request_parser::accept_framing(const head_facts& facts) {
     const std::string_view digits = *facts.content_length;
     if (digits.empty() || !std::all_of(digits.begin(), digits.end(), detail::is_digit))
         return deny(400, "malformed Content-Length");
+    // RFC 9110 section 9.3.6: it has none. What is in front of us may take what follows the head for the tunnel's.
+    if (message_.method_ == method::connect && digits.find_first_not_of('0') != std::string_view::npos)
+        return deny(400, "content in a CONNECT request");
     std::uint64_t length = 0;
     for (const char c : digits) {
         length = length * 10 + static_cast<std::uint64_t>(c - '0');

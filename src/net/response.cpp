@@ -2,10 +2,14 @@
 #include "holdfast/net/response.hpp"
 
 #include <string>
+#include <utility>
 
 #include "characters.hpp"
 #include "holdfast/error.hpp"
 #include "holdfast/net/request.hpp"
+#include "holdfast/net/websocket_handshake.hpp"
+#include "piece_writer.hpp"
+#include "server_core.hpp"
 
 namespace holdfast::net {
 
@@ -56,12 +60,14 @@ response& response::status(int code) {
 response& response::header(std::string_view name, std::string_view value) {
     if (name.empty() || !detail::all(name, detail::token_char))
         throw error(errc::invalid_argument, "response header", "the name is not a token of RFC 9110; mend the name");
-    if (!detail::all(value, detail::value_char))
+    if (detail::skip_value(value.data(), 0, value.size()) != value.size())
         throw error(errc::invalid_argument, std::string(name),
                     "the value holds a control character; encode it before it goes into a header");
     if (server_owns(name))
         throw error(errc::invalid_argument, std::string(name), "the server sets this field itself; leave it out");
-    fields_.append(name).append(": ").append(value).append("\r\n");
+    const std::size_t begin = fields_.size();
+    fields_.resize(begin + name.size() + value.size() + 4);
+    detail::piece_writer(fields_.data() + begin).put(name).put(": ").put(value).put("\r\n");
     return *this;
 }
 
@@ -84,6 +90,29 @@ response& response::problem(int code, std::string_view detail) {
     append_json_string(body_, detail);
     body_.append("}\n");
     return *this;
+}
+
+channel response::defer(channel_options options) {
+    if (loop_.core == nullptr)
+        throw error(errc::invalid_argument, "defer", "only the response passed to a handler, while it runs, can wait");
+    return loop_.core->begin_channel(channel_kind::answer, std::move(options));
+}
+
+channel response::stream(channel_options options) {
+    if (loop_.core == nullptr)
+        throw error(errc::invalid_argument, "stream",
+                    "only the response passed to a handler, while it runs, can go on");
+    return loop_.core->begin_channel(channel_kind::stream, std::move(options));
+}
+
+channel response::websocket(const request& asked, channel_options options, const websocket_options& chosen) {
+    if (loop_.core == nullptr)
+        throw error(errc::invalid_argument, "websocket",
+                    "only the response passed to a handler, while it runs, can become a WebSocket");
+    const websocket_upgrade judged = judge_websocket_upgrade(asked, chosen.protocols);
+    if (judged.status == 101) return loop_.core->begin_websocket(asked, judged, std::move(options), chosen.limits);
+    refuse_websocket(*this, judged);
+    return {};
 }
 
 void response::reset() noexcept {

@@ -3,10 +3,6 @@
 #include "server_core.hpp"
 
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <time.h>
 
 #include <algorithm>
@@ -20,17 +16,16 @@ namespace holdfast::net {
 
 namespace {
 
-constexpr std::uint64_t accept_pause_ms = 100;
 constexpr std::size_t first_places = 64;
 
-file_descriptor open_reserve() noexcept { return file_descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
-
-void signal_eventfd(int fd) noexcept {
-    const std::uint64_t one = 1;
-    const int saved = errno;  // a signal handler must leave errno as it was
-    // A full counter means that the loop is being woken already.
-    [[maybe_unused]] const ssize_t written = ::write(fd, &one, sizeof one);
-    errno = saved;
+std::unique_ptr<engine> make_engine(engine_choice wanted, engine_sink& sink) {
+    if (wanted == engine_choice::epoll) return make_epoll_engine(sink);
+    try {
+        return make_uring_engine(sink);
+    } catch (const error&) {
+        if (wanted == engine_choice::io_uring) throw;
+    }
+    return make_epoll_engine(sink);
 }
 
 }  // namespace
@@ -47,12 +42,8 @@ server_core::server_core(std::vector<int> listeners, server_options options, han
     for (const int fd : listeners) listeners_.emplace_back(fd);
     check_options();
     spare_inbound_.reserve(64);
-    wake_ = file_descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    reserve_ = open_reserve();
-    if (!wake_ || !reserve_)
-        throw error(errc::io, "server", std::string("no descriptor to spare: ") + std::strerror(errno));
-    engine_ = make_epoll_engine(*this);
-    engine_->watch(wake_.get());
+    engine_ = make_engine(options_.engine, *this);
+    mail_ = std::make_shared<mailbox>(*engine_);
     for (const auto& listener : listeners_) {
         // A descriptor handed over by a supervisor may block; the loop must not.
         const int flags = ::fcntl(listener.get(), F_GETFL);
@@ -64,14 +55,22 @@ server_core::server_core(std::vector<int> listeners, server_options options, han
     now_ms_ = monotonic_ns() / 1'000'000U;
 }
 
-server_core::~server_core() = default;
+server_core::~server_core() { end_everything(); }
+
+// Each channel is told, and handles find everything closed. Nothing is left to do where run() has returned.
+void server_core::end_everything() {
+    for (connection& c : connections_) drop_pending(c, channel_end::server_ended);
+    call_back();
+    mail_->close();
+}
 
 void server_core::check_options() const {
     const limits& l = options_.limits;
     const bool whole = l.connections_max != 0 && l.output_bytes_max != 0 && l.held_bytes_max != 0 &&
                        l.message.target_bytes_max != 0 && l.message.header_bytes_max != 0 && l.header_timeout_ms != 0 &&
                        l.body_timeout_ms != 0 && l.idle_timeout_ms != 0 && l.write_timeout_ms != 0 &&
-                       l.linger_timeout_ms != 0;
+                       l.linger_timeout_ms != 0 && l.answer_timeout_ms != 0 && l.pipeline_max != 0 &&
+                       l.websocket_ping_ms != 0 && l.websocket_close_ms != 0;
     if (!whole)
         throw error(errc::invalid_argument, "server limits",
                     "a limit or time-out is 0; give each a value or keep its default");
@@ -80,17 +79,17 @@ void server_core::check_options() const {
         throw error(errc::invalid_argument, "tick_interval", "needs an on_tick and a length that is not negative");
 }
 
-// The flags carry the request, the eventfd only the wake-up: pairs with the exchange in obey_control. Relaxed would
-// suffice for the flags, the write to the eventfd being a system call that orders them; sequentially consistent costs
-// nothing here and needs no argument.
+// The flags carry the request, the engine only the wake-up: the loop looks at them each time round. Relaxed would
+// suffice for the flags, the wake-up being a system call that orders them; sequentially consistent costs nothing here
+// and needs no argument.
 void server_core::request_stop() noexcept {
     stop_requested_ = true;
-    signal_eventfd(wake_.get());
+    engine_->wake();
 }
 
 void server_core::request_drain() noexcept {
     drain_requested_ = true;
-    signal_eventfd(wake_.get());
+    engine_->wake();
 }
 
 void server_core::watch(int fd, std::function<void()> readable) {
@@ -103,11 +102,6 @@ void server_core::unwatch(int fd) {
 }
 
 void server_core::on_watched(int fd) {
-    if (fd == wake_.get()) {
-        std::uint64_t count = 0;
-        [[maybe_unused]] const ssize_t got = ::read(fd, &count, sizeof count);
-        return;  // the loop looks at the flags each time round
-    }
     const auto found = watches_.find(fd);
     if (found == watches_.end()) return;
     const auto call = found->second;  // a copy: the callback may unwatch itself
@@ -122,32 +116,40 @@ void server_core::run() {
         next_tick_ms_ = now_ms_ + static_cast<std::uint64_t>(options_.tick_interval.count());
     while (!stop_requested_) {
         if (drain_requested_ && !draining_) begin_drain();
-        if (draining_ && (counters_.open == 0 || now_ms_ >= drain_deadline_ms_)) break;
+        if (draining_ && ((listeners_.empty() && counters_.open == 0) || now_ms_ >= drain_deadline_ms_)) break;
         engine_->wait(next_timeout_ms());
+        open_letters();
         run_timers();
+        if (!touched_.empty()) settle_touched();
+        if (!ended_.empty() || !drained_.empty()) call_back();
     }
     for (index_type i = 0; i < connections_.size(); ++i)
-        if (connections_[i].phase != phase::free) close(i, true);
+        if (connections_[i].phase != phase::free) close(i, true, channel_end::server_ended);
+    for (const auto& listener : listeners_) engine_->unlisten(listener.get());
     listeners_.clear();
+    engine_->finish();
+    end_everything();
 }
 
 void server_core::begin_drain() {
     draining_ = true;
     drain_deadline_ms_ = now_ms_ + options_.limits.drain_timeout_ms;
-    for (auto& listener : listeners_) {
-        engine_->unlisten(listener.get());
-        // Connections already in the queue were promised service by the kernel's handshake; closing the listener would
-        // reset them.
-        for (int fd = 0; (fd = ::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;)
-            on_accept(fd);
-    }
-    listeners_.clear();
-    accept_again_ms_ = 0;
+    // Connections already in the queue were promised service by the kernel's handshake; closing the listener would
+    // reset them.
+    for (const auto& listener : listeners_) engine_->drain(listener.get());
     for (index_type i = 0; i < connections_.size(); ++i)
-        if (connections_[i].phase != phase::free) rearm(i);
+        if (connections_[i].phase != phase::free) {
+            drain_streams(i);
+            rearm(i);
+        }
+}
+
+void server_core::on_drained(int listener) {
+    std::erase_if(listeners_, [listener](const file_descriptor& owned) { return owned.get() == listener; });
 }
 
 int server_core::next_timeout_ms() const {
+    if (!touched_.empty()) return 0;
     int timeout = wheel_.next_ms(now_ms_);
     const auto at_most = [&](std::uint64_t when_ms) {
         if (when_ms == 0) return;
@@ -156,7 +158,7 @@ int server_core::next_timeout_ms() const {
         timeout = timeout < 0 ? left : std::min(timeout, left);
     };
     at_most(next_tick_ms_);
-    at_most(accept_again_ms_);
+    if (!timers_.empty()) at_most(timers_.begin()->first.deadline_ms);
     at_most(drain_deadline_ms_);
     return timeout;
 }
@@ -166,11 +168,14 @@ void server_core::on_wake() {
     now_ms_ = now / 1'000'000U;
     arrival_ns_ = now;
     date_checked_ = false;
+    const engine_shortages lacked = engine_->shortages();
+    counters_.out_of_buffers = lacked.buffers;
+    counters_.out_of_completions = lacked.completions;
 }
 
 void server_core::run_timers() {
     wheel_.advance(now_ms_, [this](std::uint32_t index) { expire(index); });
-    if (accept_again_ms_ != 0 && now_ms_ >= accept_again_ms_) resume_accepting();
+    if (!timers_.empty()) run_due_timers();
     if (next_tick_ms_ != 0 && now_ms_ >= next_tick_ms_) {
         next_tick_ms_ = now_ms_ + static_cast<std::uint64_t>(options_.tick_interval.count());
         options_.on_tick();
@@ -184,6 +189,8 @@ std::uint64_t server_core::timeout_of(timer_class timer) const noexcept {
         case timer_class::header: return l.header_timeout_ms;
         case timer_class::body: return l.body_timeout_ms;
         case timer_class::write: return l.write_timeout_ms;
+        case timer_class::ping: return l.websocket_ping_ms;
+        case timer_class::closing: return l.websocket_close_ms;
         default: return l.linger_timeout_ms;
     }
 }
@@ -195,11 +202,20 @@ void server_core::rearm(index_type index) {
     timer_class wanted = timer_class::idle;
     if (c.phase == phase::lingering)
         wanted = timer_class::linger;
-    else if (c.outbound)
+    else if (c.waiting != 0)
         wanted = timer_class::write;
-    else if (c.inbound && c.inbound->parser.started())
+    else if (c.inbound && c.inbound->parser.started() && !(c.pending && c.continue_sent))
         wanted = c.inbound->parser.head_complete() ? timer_class::body : timer_class::header;
-    const bool renewed = wanted == timer_class::idle || (wanted == timer_class::write && c.progressed);
+    else if (c.socket && c.socket->begun)
+        wanted = c.socket->ending ? timer_class::closing : timer_class::ping;
+    else if (c.pending)
+        wanted = timer_class::none;
+    if (wanted == timer_class::none) {
+        c.timer = wanted;
+        return wheel_.disarm(index);
+    }
+    const bool renewed = wanted == timer_class::idle || (wanted == timer_class::write && c.progressed) ||
+                         (wanted == timer_class::ping && std::exchange(c.socket->heard, false));
     c.progressed = false;
     if (wanted == c.timer && !renewed) return;
     c.timer = wanted;
@@ -215,12 +231,17 @@ void server_core::expire(index_type index) {
         case timer_class::body: {
             auto& count = timer == timer_class::header ? counters_.header_timeouts : counters_.body_timeouts;
             ++count;
-            refuse(index, 408, "the request did not arrive in time", c.inbound->first_byte_ns,
-                   c.inbound->buffer.size());
+            refuse(index, *c.inbound, 408, "the request did not arrive in time", c.inbound->buffer.size());
             return settle(index);
         }
-        case timer_class::write: ++counters_.write_timeouts; return close(index, true);
+        case timer_class::write: {
+            ++counters_.write_timeouts;
+            const bool ending = c.socket && c.socket->ending;
+            return close(index, true, ending ? *c.socket->ending : channel_end::cut);
+        }
         case timer_class::idle: ++counters_.idle_timeouts; return close(index);
+        case timer_class::ping:
+        case timer_class::closing: return expire_websocket(index);
         default: return close(index);
     }
 }
@@ -238,71 +259,42 @@ server_core::index_type server_core::take_place() {
     return index;
 }
 
-void server_core::on_accept(int fd) {
+void server_core::on_accept(accepted arrival) {
+    constexpr std::string_view busy =
+        "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";
+    if (arrival.only_refuse) {
+        ++counters_.over_descriptors;
+        return engine_->refuse(arrival, busy);
+    }
     if (counters_.open >= options_.limits.connections_max) {
         ++counters_.over_connections_max;
-        return turn_away(fd);
+        return engine_->refuse(arrival, busy);
     }
+    auto who = options_.identify_peers ? std::make_unique<const peer>(engine_->peer_of(arrival)) : nullptr;
     const index_type index = take_place();
     connection& c = connections_[index];
     c.phase = phase::open;
     c.timer = timer_class::none;
-    if (engine_->add(fd, token_of(index)) != 0) {
+    if (engine_->take(arrival, token_of(index)) != 0) {
         c.phase = phase::free;
         free_.push_back(index);
-        return turn_away(fd);
+        ++counters_.over_descriptors;
+        return engine_->refuse(arrival, busy);
     }
+    c.peer = std::move(who);
     ++counters_.accepted;
     ++counters_.open;
     rearm(index);
 }
 
-// A 503 that needs no state: what the client has sent by now is read, so that closing does not reset the reply away.
-void server_core::turn_away(int fd) const noexcept {
-    constexpr std::string_view reply =
-        "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";
-    const file_descriptor owned(fd);
-    char unread[4096];
-    (void)::recv(fd, unread, sizeof unread, MSG_DONTWAIT);
-    (void)::send(fd, reply.data(), reply.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    (void)::shutdown(fd, SHUT_WR);
-}
+void server_core::on_accept_paused() { ++counters_.accept_pauses; }
 
-// Out of descriptors, the connection would wait in the queue and a level-triggered listener would wake us for it
-// without end. So the reserve is given up, the connection taken, told 503 and closed, and the reserve taken back.
-void server_core::on_accept_failed(int listener, int code) {
-    if ((code == EMFILE || code == ENFILE) && reserve_) {
-        reserve_.reset();
-        const int fd = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0) {
-            ++counters_.over_descriptors;
-            turn_away(fd);
-        }
-        reserve_ = open_reserve();
-        if (fd >= 0 && reserve_) return;
-    }
-    // Another thread took the reserve, or the kernel is out of something else: look again in a moment.
-    pause_accepting();
-}
-
-void server_core::pause_accepting() {
-    if (accept_again_ms_ != 0) return;
-    ++counters_.accept_pauses;
-    accept_again_ms_ = now_ms_ + accept_pause_ms;
-    for (const auto& listener : listeners_) engine_->unlisten(listener.get());
-}
-
-void server_core::resume_accepting() {
-    accept_again_ms_ = 0;
-    if (!reserve_) reserve_ = open_reserve();
-    for (const auto& listener : listeners_) engine_->listen(listener.get());
-}
-
-void server_core::close(index_type index, bool reset) {
+void server_core::close(index_type index, bool reset, channel_end why) {
     connection& c = connections_[index];
     wheel_.disarm(index);
     engine_->remove(token_of(index), reset);
     held_bytes_ -= c.held_bytes;
+    drop_pending(c, why);
     if (c.inbound) give_back(std::move(c.inbound));
     const std::uint32_t generation = c.generation + 1;
     c = connection{};
@@ -318,7 +310,13 @@ void server::run() { core_->run(); }
 void server::stop() noexcept { core_->request_stop(); }
 void server::drain() noexcept { core_->request_drain(); }
 void server::watch(int fd, std::function<void()> readable) { core_->watch(fd, std::move(readable)); }
+bool server::post(std::function<void()> task) { return core_->post(std::move(task)); }
+timer_id server::after(std::chrono::nanoseconds delay, std::function<void()> task) {
+    return core_->after(delay, std::move(task));
+}
+bool server::cancel(timer_id timer) { return core_->cancel(timer); }
 void server::unwatch(int fd) { core_->unwatch(fd); }
 const server_counters& server::counters() const noexcept { return core_->counters(); }
+std::string_view server::engine() const noexcept { return core_->engine_name(); }
 
 }  // namespace holdfast::net

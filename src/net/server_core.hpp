@@ -7,13 +7,20 @@
 //   lingering our side is shut; input is read and thrown away until the peer closes too. Closing at once with unread
 //             input makes the kernel send a reset, which may destroy the response on its way (RFC 9112 section 9.6)
 // (C1) Exactly one timer class is armed per connection, the first that applies of: linger, write (output is stuck),
-//      header or body (a request has begun), idle.
-// (C2) `outbound` exists iff output is stuck in the server; between callbacks nothing sits in the shared output buffer.
+//      header or body (a request has begun), closing or ping (a WebSocket), idle. None while exchanges are under way
+//      and none of these but idle would apply.
+// (C2) Between callbacks nothing sits in the shared output buffer: the engine has it, and `unsent` says how much of it
+//      has not left.
 // (C3) `inbound` exists iff bytes of the connection are kept between callbacks.
-// Files: server_core.cpp the loop, accepting, timers; server_exchange.cpp requests in and responses out.
+// (C4) Posted tasks, timers and callbacks of channels run between the events of a turn and the next wait, never within
+// an event: they may call
+//      anything.
+// Files: server_core.cpp the loop, accepting, time-outs; server_tasks.cpp posted tasks and timers; server_channels.cpp
+// what answers later; server_websocket.cpp WebSockets; server_exchange.cpp requests in and responses out.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,13 +29,19 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "channel_state.hpp"
 #include "engine.hpp"
+#include "exchange_queue.hpp"
 #include "file_descriptor.hpp"
 #include "holdfast/net/http_parser.hpp"
 #include "holdfast/net/server.hpp"
+#include "holdfast/net/websocket_handshake.hpp"
+#include "mailbox.hpp"
 #include "timer_wheel.hpp"
+#include "websocket_end.hpp"
 
 namespace holdfast::net {
 
@@ -37,15 +50,11 @@ struct inbound_request {
     request_parser parser;
     std::string buffer;  // a partial request, or what a pause held back; empty while requests are whole
     std::uint64_t first_byte_ns = 0;
-};
-
-struct outbound_bytes {
-    std::string bytes;
-    std::size_t sent = 0;
+    std::uint64_t held_since_ns = 0;  // when what a pause holds back had come; 0 where it holds nothing
 };
 
 enum class phase : std::uint8_t { free, open, last, lingering };
-enum class timer_class : std::uint8_t { none, idle, header, body, write, linger };
+enum class timer_class : std::uint8_t { none, idle, header, body, write, linger, ping, closing };
 
 struct connection {
     std::uint32_t generation = 0;
@@ -55,12 +64,17 @@ struct connection {
     bool peer_done = false;      // the peer has shut its side
     bool discarding = false;     // input may still come in the phase `last`: linger instead of closing
     bool continue_sent = false;  // 100 Continue went out for the request being read
-    bool blocked = false;        // the socket takes no more until on_sendable
-    bool progressed = false;     // it took something since the write timer was armed
-    std::size_t held_bytes = 0;  // of inbound and outbound, as counted in server_core::held_bytes_
+    bool broken = false;         // a send failed: settle() closes it
+    bool touched = false;        // in server_core::touched_
+    bool progressed = false;     // some output left since the write timer was armed
+    std::size_t unsent = 0;      // bytes of output that the engine has and the kernel has not
+    std::size_t waiting = 0;     // of these, what the kernel had no room for: all or nothing
+    std::size_t held_bytes = 0;  // of inbound and waiting, as counted in server_core::held_bytes_
     std::size_t lingered_bytes = 0;
+    std::unique_ptr<const net::peer> peer;  // where server_options::identify_peers asks for it
     std::unique_ptr<inbound_request> inbound;
-    std::unique_ptr<outbound_bytes> outbound;
+    std::unique_ptr<exchange_queue> pending;  // while a channel is among the exchanges
+    std::unique_ptr<websocket_end> socket;    // while the last of them is a WebSocket; nothing is a request then
 };
 
 class server_core final : public engine_sink {
@@ -75,19 +89,29 @@ class server_core final : public engine_sink {
     void request_drain() noexcept;
     void watch(int fd, std::function<void()> readable);
     void unwatch(int fd);
+    bool post(std::function<void()> task);
+    timer_id after(std::chrono::nanoseconds delay, std::function<void()> task);
+    bool cancel(timer_id timer) { return timers_.erase(timer) != 0; }
+    channel begin_channel(channel_kind kind, channel_options options);
+    channel begin_websocket(const request& asked, const websocket_upgrade& judged, channel_options options,
+                            const websocket_limits& taken);
+    void channel_moved(channel_state& state);
+    /// Runs it; what it throws is counted.
+    void guarded(const std::function<void()>& task) noexcept;
     [[nodiscard]] const server_counters& counters() const noexcept { return counters_; }
+    [[nodiscard]] std::string_view engine_name() const noexcept { return engine_->name(); }
 
     void on_wake() override;
-    void on_accept(int fd) override;
-    void on_accept_failed(int listener, int error) override;
+    void on_accept(accepted arrival) override;
+    void on_accept_paused() override;
+    void on_drained(int listener) override;
     void on_bytes(connection_token token, std::span<char> bytes) override;
     void on_end(connection_token token, int error) override;
-    void on_sendable(connection_token token) override;
+    void on_sent(connection_token token, std::size_t unsent) override;
     void on_watched(int fd) override;
 
  private:
     using index_type = std::uint32_t;
-    enum class flushed : std::uint8_t { all, blocked, broken };
 
     // server_core.cpp
     void check_options() const;
@@ -96,16 +120,44 @@ class server_core final : public engine_sink {
     void run_timers();
     void expire(index_type index);
     void tick();
-    void pause_accepting();
-    void resume_accepting();
-    void turn_away(int fd) const noexcept;
     [[nodiscard]] index_type take_place();
-    void close(index_type index, bool reset = false);
+    void close(index_type index, bool reset = false, channel_end why = channel_end::cut);
+    void end_everything();
     void rearm(index_type index);
     [[nodiscard]] std::uint64_t timeout_of(timer_class timer) const noexcept;
     [[nodiscard]] connection_token token_of(index_type index) const noexcept {
         return {index, connections_[index].generation};
     }
+
+    // server_tasks.cpp
+    void open_letters();
+    void run_due_timers();
+
+    // server_channels.cpp
+    void enter_exchange(index_type index, const inbound_request& in, bool more_follows);
+    void touch(index_type index);
+    void settle_touched();
+    void advance(index_type index);
+    [[nodiscard]] bool go_on_answer(index_type index, exchange& asked);
+    [[nodiscard]] bool go_on_stream(connection& c, exchange& stream);
+    void append_late(std::string& out, const response& late, const exchange& asked, bool closing);
+    void end_channel(const std::shared_ptr<channel_state>& state, channel_end why);
+    void drop_last(connection& c, channel_end why);
+    void drop_pending(connection& c, channel_end why);
+    void leave_half_closed(connection& c);
+    void expire_answer(const std::shared_ptr<channel_state>& state);
+    void drain_streams(index_type index);
+    void call_back();
+
+    // server_websocket.cpp
+    void enter_websocket(index_type index, exchange& entered, channel_state& state);
+    void read_socket(index_type index, std::span<char> bytes);
+    [[nodiscard]] bool socket_is_full(index_type index);
+    void hand_over(channel_state& state, const websocket_session& session, std::span<const char> bytes);
+    void go_on_websocket(connection& c, exchange& upgraded);
+    void end_websocket(index_type index, channel_end why, std::string_view reason);
+    void lose_websocket(connection& c);
+    void expire_websocket(index_type index);
 
     // server_exchange.cpp
     struct served {
@@ -116,18 +168,18 @@ class server_core final : public engine_sink {
     [[nodiscard]] served serve_requests(index_type index, inbound_request& in, std::span<char> bytes);
     [[nodiscard]] bool output_is_full(index_type index);
     void answer_request(index_type index, const inbound_request& in, bool more_follows);
-    void refuse(index_type index, int status, std::string_view reason, std::uint64_t first_byte_ns, std::size_t bytes);
+    void refuse(index_type index, const inbound_request& in, int status, std::string_view reason, std::size_t bytes);
     void send_continue(index_type index, const inbound_request& in);
     void call_handler(const request& message);
-    [[nodiscard]] std::size_t append_response(std::string& out, bool without_body, bool closing, bool persistent_1_0);
-    void append_date(std::string& out);
+    [[nodiscard]] std::size_t append_response(std::string& out, const response& answer, bool without_body, bool closing,
+                                              bool persistent_1_0);
+    [[nodiscard]] std::size_t append_stream_head(std::string& out, const response& answer, bool closing, bool chunked);
+    [[nodiscard]] std::string_view date_line();
     void report(response_event event, std::uint64_t first_byte_ns);
     void settle(index_type index);
     void finish(index_type index);
-    [[nodiscard]] flushed flush(index_type index);
+    [[nodiscard]] bool flush(index_type index);
     [[nodiscard]] bool keep_accounts(index_type index);
-    [[nodiscard]] std::size_t unsent(index_type index) const noexcept;
-    [[nodiscard]] std::string& output_of(index_type index) noexcept;
     [[nodiscard]] std::unique_ptr<inbound_request> take_inbound();
     void give_back(std::unique_ptr<inbound_request> in) noexcept;
 
@@ -136,8 +188,6 @@ class server_core final : public engine_sink {
     server_counters counters_;
     std::vector<file_descriptor> listeners_;
     std::unique_ptr<engine> engine_;
-    file_descriptor wake_;     // eventfd: stop() and drain()
-    file_descriptor reserve_;  // given up for a moment when the process is out of descriptors
     std::atomic<bool> stop_requested_{false};
     std::atomic<bool> drain_requested_{false};
 
@@ -145,15 +195,23 @@ class server_core final : public engine_sink {
     std::vector<index_type> free_;
     std::vector<std::unique_ptr<inbound_request>> spare_inbound_;
     std::map<int, std::function<void()>> watches_;
+    std::shared_ptr<mailbox> mail_;
+    std::map<timer_id, std::function<void()>> timers_;
+    std::uint64_t timers_made_ = 0;
     timer_wheel wheel_;
     response response_;
+    std::shared_ptr<channel_state> begun_;   // by the handler that runs, or has just returned
+    std::string begun_socket_;               // where that is a WebSocket: its 101,
+    websocket_limits socket_limits_;         // and what its client may send
+    std::vector<connection_token> touched_;  // to be settled in the end of this turn
+    std::vector<std::shared_ptr<channel_state>> drained_;
+    std::vector<std::pair<std::shared_ptr<channel_state>, channel_end>> ended_;  // on_close is due
     std::string out_;             // output of the connection being served
-    std::size_t held_bytes_ = 0;  // of all connections' inbound and outbound, as of their last settle()
+    std::size_t held_bytes_ = 0;  // of all connections' inbound and waiting, as of their last settle()
 
     std::uint64_t now_ms_ = 0;
     std::uint64_t arrival_ns_ = 0;  // when the loop last woke: the bytes being served had come by then
     std::uint64_t next_tick_ms_ = 0;
-    std::uint64_t accept_again_ms_ = 0;  // accepting is paused until then; 0: it is not
     std::uint64_t drain_deadline_ms_ = 0;
     std::int64_t date_second_ = -1;
     std::string date_;           // "Date: ...\r\n"

@@ -3,11 +3,11 @@
 #include <time.h>
 
 #include <array>
-#include <charconv>
 #include <cstdio>
 #include <exception>
 #include <utility>
 
+#include "piece_writer.hpp"
 #include "server_core.hpp"
 
 namespace holdfast::net {
@@ -18,10 +18,18 @@ constexpr std::size_t spare_inbound_max = 64;
 constexpr std::size_t spare_bytes_max = 64U << 10U;
 constexpr std::size_t linger_bytes_max = 4U << 20U;  // then the client is not reading, and a reset is no loss
 
-void append_number(std::string& out, std::uint64_t number) {
-    std::array<char, 20> digits;
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
-    out.append(digits.data(), end);
+// What a head can hold beside date and fields, generously.
+constexpr std::size_t framing_bytes_max = 256;
+
+void put_head(detail::piece_writer& piece, const response& answer, std::string_view date, bool closing) noexcept {
+    if (const int status = answer.status(); status == 200) {
+        piece.put("HTTP/1.1 200 OK\r\n");
+    } else {
+        piece.put("HTTP/1.1 ").put(static_cast<std::uint64_t>(status)).put(" ").put(reason_phrase(status)).put("\r\n");
+    }
+    piece.put(date).put(answer.fields());
+    if (closing) piece.put("Connection: close\r\n");
+    if (answer.status() == 426) piece.put("Connection: Upgrade\r\n");  // RFC 9110 section 7.8: it stands beside Upgrade
 }
 
 }  // namespace
@@ -39,7 +47,12 @@ void server_core::on_bytes(connection_token token, std::span<char> bytes) {
             return;
         default: return;  // nothing behind the last request is interpreted (I4 of server.hpp)
     }
+    if (c.socket) {
+        read_socket(token.index, bytes);
+        return settle(token.index);
+    }
     auto in = c.inbound ? std::move(c.inbound) : take_inbound();
+    in->parser.set_peer(c.peer.get());
     if (in->buffer.empty()) {
         serve(token.index, std::move(in), bytes);
     } else {
@@ -66,18 +79,23 @@ void server_core::serve(index_type index, std::unique_ptr<inbound_request> in, s
 
 server_core::served server_core::serve_requests(index_type index, inbound_request& in, std::span<char> bytes) {
     connection& c = connections_[index];
+    // What a pause has held back came before it; its latency begins there.
+    const std::uint64_t came_ns = in.held_since_ns != 0 ? std::exchange(in.held_since_ns, 0) : arrival_ns_;
     std::size_t used = 0;
     while (used < bytes.size()) {
         const auto rest = bytes.subspan(used);
-        if (output_is_full(index)) return {used, rest.size()};
-        if (!in.parser.started()) in.first_byte_ns = arrival_ns_;
+        if (output_is_full(index)) {
+            in.held_since_ns = came_ns;
+            return {used, rest.size()};
+        }
+        if (!in.parser.started()) in.first_byte_ns = came_ns;
         switch (in.parser.parse(rest)) {
             case parse_status::need_more:
                 if (in.parser.head_complete()) send_continue(index, in);
                 return {used, in.parser.kept()};
             case parse_status::refused:
                 ++counters_.refused;
-                refuse(index, in.parser.refusal_status(), in.parser.refusal_reason(), in.first_byte_ns, rest.size());
+                refuse(index, in, in.parser.refusal_status(), in.parser.refusal_reason(), rest.size());
                 return {};
             case parse_status::complete: break;
         }
@@ -87,6 +105,7 @@ server_core::served server_core::serve_requests(index_type index, inbound_reques
         in.parser.reset();
         c.continue_sent = false;
         if (c.timer == timer_class::header || c.timer == timer_class::body) c.timer = timer_class::none;  // (C1)
+        if (c.socket) return read_socket(index, bytes.subspan(used)), served{};
     }
     return {used, 0};
 }
@@ -95,14 +114,16 @@ server_core::served server_core::serve_requests(index_type index, inbound_reques
 // read, the connection answers nothing more, and settle() closes it.
 bool server_core::output_is_full(index_type index) {
     const std::size_t most = options_.limits.output_bytes_max;
-    if (unsent(index) < most) return false;
     connection& c = connections_[index];
-    if (flush(index) == flushed::broken) {
-        c.phase = phase::last;
-        c.discarding = true;
-        return true;
+    if (!c.pending || c.socket || !c.pending->is_full(options_.limits)) {
+        if (c.unsent + out_.size() < most) return false;
+        if (!flush(index)) {
+            c.phase = phase::last;
+            c.discarding = true;
+            return true;
+        }
+        if (c.unsent < most) return false;
     }
-    if (unsent(index) < most) return false;
     c.paused = true;
     ++counters_.read_pauses;
     engine_->pause(token_of(index));
@@ -112,23 +133,27 @@ bool server_core::output_is_full(index_type index) {
 void server_core::on_end(connection_token token, int error) {
     connection& c = connections_[token.index];
     if (error != 0) {
-        if (c.outbound || (c.inbound && c.inbound->parser.started())) ++counters_.lost;  // not idle
-        return close(token.index, true);
+        if (c.unsent != 0 || c.pending || (c.inbound && c.inbound->parser.started())) ++counters_.lost;  // not idle
+        return close(token.index, true, channel_end::client_away);
     }
     c.peer_done = true;
     if (c.phase == phase::lingering) return close(token.index);
     if (c.phase == phase::open) {
         if (c.inbound && c.inbound->parser.started()) {
             ++counters_.lost;
-            refuse(token.index, 400, "the request was cut short", c.inbound->first_byte_ns, c.inbound->buffer.size());
+            refuse(token.index, *c.inbound, 400, "the request was cut short", c.inbound->buffer.size());
         }
         c.phase = phase::last;  // what is stuck may still be read by the peer
     }
+    if (c.pending) leave_half_closed(c);
     settle(token.index);
 }
 
-void server_core::on_sendable(connection_token token) {
-    connections_[token.index].blocked = false;
+void server_core::on_sent(connection_token token, std::size_t unsent) {
+    connection& c = connections_[token.index];
+    counters_.bytes_sent += c.unsent - unsent;
+    c.progressed |= unsent != c.unsent;
+    c.unsent = c.waiting = unsent;
     settle(token.index);
 }
 
@@ -136,13 +161,21 @@ void server_core::on_sendable(connection_token token) {
 
 void server_core::call_handler(const request& message) {
     response_.reset();
+    response_.loop_.core = this;
     try {
         answer_(message, response_);
+        response_.loop_.core = nullptr;
         return;
     } catch (...) {
         // What it says may name things a client must not see, and who embeds us can catch it in the handler.
     }
+    response_.loop_.core = nullptr;
     ++counters_.handler_exceptions;
+    if (begun_) {
+        begun_->attached = true;  // by nothing any more: so it ends like any other
+        if (begun_->kind == channel_kind::websocket) begun_->note_close(websocket_code::abnormal, {});
+        end_channel(std::exchange(begun_, nullptr), channel_end::cut);
+    }
     response_.problem(500, "the server failed to answer this request");
 }
 
@@ -150,14 +183,17 @@ void server_core::answer_request(index_type index, const inbound_request& in, bo
     connection& c = connections_[index];
     const request& message = in.parser.message();
     if (message.method() == method::connect)
-        return refuse(index, 501, "this server is not a proxy", in.first_byte_ns, message.wire_bytes());
+        return refuse(index, in, 501, "this server is not a proxy", message.wire_bytes());
     ++counters_.requests;
     call_handler(message);
+    if (begun_) return enter_exchange(index, in, more_follows);
     // A drain answers what the client has already sent before it says goodbye.
     const bool ours = response_.closes() || (draining_ && !more_follows);
     const bool closing = ours || !message.keep_alive();
-    const std::size_t bytes = append_response(output_of(index), message.method() == method::head, closing,
+    std::string& out = c.pending ? c.pending->behind() : out_;
+    const std::size_t bytes = append_response(out, response_, message.method() == method::head, closing,
                                               message.minor_version() == 0 && !closing);
+    if (c.pending) c.pending->bytes += bytes;
     report({.route = response_.route(),
             .status = response_.status(),
             .method = message.method(),
@@ -169,15 +205,18 @@ void server_core::answer_request(index_type index, const inbound_request& in, bo
     c.discarding = message.keep_alive() || more_follows;  // a client that asked for the end sends nothing more
 }
 
-void server_core::refuse(index_type index, int status, std::string_view reason, std::uint64_t first_byte_ns,
+void server_core::refuse(index_type index, const inbound_request& in, int status, std::string_view reason,
                          std::size_t bytes) {
     connection& c = connections_[index];
     response_.reset();
     response_.problem(status, reason);
-    const std::size_t sent = append_response(output_of(index), false, true, false);
+    // A HEAD has no body, whatever it is answered: RFC 9110 section 9.3.2.
+    std::string& out = c.pending ? c.pending->behind() : out_;
+    const std::size_t sent = append_response(out, response_, in.parser.message().method() == method::head, true, false);
+    if (c.pending) c.pending->bytes += sent;
     c.phase = phase::last;
     c.discarding = true;
-    report({.status = status, .parsed = false, .request_bytes = bytes, .response_bytes = sent}, first_byte_ns);
+    report({.status = status, .parsed = false, .request_bytes = bytes, .response_bytes = sent}, in.first_byte_ns);
     if (c.inbound) give_back(std::move(c.inbound));
 }
 
@@ -186,7 +225,9 @@ void server_core::send_continue(index_type index, const inbound_request& in) {
     if (c.continue_sent || !in.parser.message().expects_continue()) return;
     c.continue_sent = true;
     ++counters_.responses[0];
-    output_of(index).append("HTTP/1.1 100 Continue\r\n\r\n");
+    constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
+    (c.pending ? c.pending->behind() : out_).append(go_on);
+    if (c.pending) c.pending->bytes += go_on.size();
 }
 
 void server_core::report(response_event event, std::uint64_t first_byte_ns) {
@@ -196,112 +237,91 @@ void server_core::report(response_event event, std::uint64_t first_byte_ns) {
     options_.on_response(event);
 }
 
-std::size_t server_core::append_response(std::string& out, bool without_body, bool closing, bool persistent_1_0) {
+std::size_t server_core::append_response(std::string& out, const response& answer, bool without_body, bool closing,
+                                         bool persistent_1_0) {
+    // RFC 9110 section 8.6: no length in 204; one in 304 would have to be that of what 200 sends, which nobody knows.
+    const bool bodiless = answer.status() == 204 || answer.status() == 304;
+    const std::string_view body = bodiless || without_body ? std::string_view() : answer.body();
+    const std::string_view date = date_line();
     const std::size_t before = out.size();
-    const int status = response_.status();
-    if (status == 200) {
-        out.append("HTTP/1.1 200 OK\r\n");
-    } else {
-        out.append("HTTP/1.1 ");
-        append_number(out, static_cast<std::uint64_t>(status));
-        out.append(" ").append(reason_phrase(status)).append("\r\n");
-    }
-    append_date(out);
-    out.append(response_.fields());
-    if (closing) out.append("Connection: close\r\n");
-    if (persistent_1_0) out.append("Connection: keep-alive\r\n");
-    // RFC 9110 section 8.6: none in 204; one in 304 would have to be the length of what 200 sends, which nobody knows.
-    const bool bodiless = status == 204 || status == 304;
-    if (!bodiless) {
-        out.append("Content-Length: ");
-        append_number(out, response_.body().size());
-        out.append("\r\n");
-    }
-    out.append("\r\n");
-    if (!bodiless && !without_body) out.append(response_.body());
+    out.resize(before + framing_bytes_max + date.size() + answer.fields().size() + body.size());
+    detail::piece_writer piece(out.data() + before);
+    put_head(piece, answer, date, closing);
+    if (persistent_1_0) piece.put("Connection: keep-alive\r\n");
+    if (!bodiless) piece.put("Content-Length: ").put(answer.body().size()).put("\r\n");
+    piece.put("\r\n").put(body);
+    out.resize(static_cast<std::size_t>(piece.end() - out.data()));
+    return out.size() - before;
+}
+
+std::size_t server_core::append_stream_head(std::string& out, const response& answer, bool closing, bool chunked) {
+    const std::string_view date = date_line();
+    const std::size_t before = out.size();
+    out.resize(before + framing_bytes_max + date.size() + answer.fields().size());
+    detail::piece_writer piece(out.data() + before);
+    put_head(piece, answer, date, closing);
+    if (chunked && answer.status() != 204 && answer.status() != 304) piece.put("Transfer-Encoding: chunked\r\n");
+    piece.put("\r\n");
+    out.resize(static_cast<std::size_t>(piece.end() - out.data()));
     return out.size() - before;
 }
 
 // RFC 9110 section 5.6.7, IMF-fixdate; made once a second, looked at once a wake-up.
-void server_core::append_date(std::string& out) {
-    if (!std::exchange(date_checked_, true)) {
-        timespec now{};
-        ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
-        if (now.tv_sec != date_second_) {
-            constexpr std::array<const char*, 7> days{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
-            constexpr std::array<const char*, 12> months{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                                         "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-            tm utc{};
-            ::gmtime_r(&now.tv_sec, &utc);
-            std::array<char, 64> text;
-            const int size = std::snprintf(text.data(), text.size(), "Date: %s, %02d %s %04d %02d:%02d:%02d GMT\r\n",
-                                           days[static_cast<std::size_t>(utc.tm_wday)], utc.tm_mday,
-                                           months[static_cast<std::size_t>(utc.tm_mon)], utc.tm_year + 1900,
-                                           utc.tm_hour, utc.tm_min, utc.tm_sec);
-            date_.assign(text.data(), static_cast<std::size_t>(size));
-            date_second_ = now.tv_sec;
-        }
-    }
-    out.append(date_);
+std::string_view server_core::date_line() {
+    if (std::exchange(date_checked_, true)) return date_;
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    if (now.tv_sec == date_second_) return date_;
+    constexpr std::array<const char*, 7> days{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    constexpr std::array<const char*, 12> months{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                                 "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    tm utc{};
+    ::gmtime_r(&now.tv_sec, &utc);
+    std::array<char, 64> text;
+    const int size = std::snprintf(text.data(), text.size(), "Date: %s, %02d %s %04d %02d:%02d:%02d GMT\r\n",
+                                   days[static_cast<std::size_t>(utc.tm_wday)], utc.tm_mday,
+                                   months[static_cast<std::size_t>(utc.tm_mon)], utc.tm_year + 1900, utc.tm_hour,
+                                   utc.tm_min, utc.tm_sec);
+    date_.assign(text.data(), static_cast<std::size_t>(size));
+    date_second_ = now.tv_sec;
+    return date_;
 }
 
 // --- bytes out
 
-std::size_t server_core::unsent(index_type index) const noexcept {
-    const connection& c = connections_[index];
-    return c.outbound ? c.outbound->bytes.size() - c.outbound->sent : out_.size();
-}
-
-std::string& server_core::output_of(index_type index) noexcept {
+// Hands what has been gathered to the engine. Returns false when nobody is there any more to read it.
+bool server_core::flush(index_type index) {
     connection& c = connections_[index];
-    return c.outbound ? c.outbound->bytes : out_;
-}
-
-server_core::flushed server_core::flush(index_type index) {
-    connection& c = connections_[index];
-    if (unsent(index) == 0) return flushed::all;
-    if (c.blocked) return flushed::blocked;
-    const std::size_t already = c.outbound ? c.outbound->sent : 0;
-    const std::string_view rest = std::string_view(output_of(index)).substr(already);
-    const auto [taken, error] = engine_->send(token_of(index), rest);
-    counters_.bytes_sent += taken;
-    c.progressed |= taken != 0;
-    if (error != 0) return flushed::broken;
-    if (taken == rest.size()) {
-        c.outbound.reset();
-        out_.clear();
+    if (!out_.empty() && !c.broken) {
+        const std::size_t before = c.unsent + out_.size();
+        const engine::sent now = engine_->send(token_of(index), out_);
+        counters_.bytes_sent += before - now.unsent;
+        c.progressed |= now.unsent != before;
+        c.unsent = now.unsent;
+        c.waiting = now.waiting;
+        c.broken = now.error != 0;
         if (out_.capacity() > options_.limits.output_bytes_max) std::string().swap(out_);
-        return flushed::all;
     }
-    c.blocked = true;
-    if (!c.outbound) {
-        c.outbound = std::make_unique<outbound_bytes>();
-        c.outbound->bytes.assign(rest.substr(taken));
-        out_.clear();
-        return flushed::blocked;
-    }
-    c.outbound->sent += taken;
-    // What has gone is dropped once it is the larger part, so that each byte is moved at most once on average.
-    if (c.outbound->sent > c.outbound->bytes.size() / 2) {
-        c.outbound->bytes.erase(0, c.outbound->sent);
-        c.outbound->sent = 0;
-    }
-    return flushed::blocked;
+    out_.clear();
+    return !c.broken;
 }
 
 // Ends every event of a connection: sends what is due, takes up paused input, counts what is held, sets the timer.
 void server_core::settle(index_type index) {
     connection& c = connections_[index];
     while (true) {
-        const flushed state = flush(index);
-        if (state == flushed::broken) {
+        if (c.pending) advance(index);
+        if (!flush(index)) {
             ++counters_.lost;
-            out_.clear();
-            return close(index, true);
+            return close(index, true, channel_end::client_away);
         }
-        if (c.phase == phase::last && state == flushed::all) return finish(index);
-        if (!c.paused || unsent(index) > options_.limits.output_bytes_max / 2) break;
+        if (c.phase == phase::last && c.unsent == 0 && !c.pending) return finish(index);
+        if (!c.paused || c.unsent > options_.limits.output_bytes_max / 2) break;
+        if (c.socket ? !c.socket->begun || !c.socket->has_room()
+                     : c.pending && !c.pending->has_room_again(options_.limits))
+            break;
         c.paused = false;
+        if (c.socket) read_socket(index, {});
         if (c.inbound) {
             const std::span<char> held(c.inbound->buffer);
             serve(index, std::move(c.inbound), held);
@@ -311,15 +331,18 @@ void server_core::settle(index_type index) {
     if (keep_accounts(index)) rearm(index);
 }
 
-// (I3 of server.hpp) Returns false when the connection had to be given up.
+// (I3 of server.hpp) Output that is on its way to the kernel is nobody's fault yet: it counts once it waits. Returns
+// false when the connection had to be given up.
 bool server_core::keep_accounts(index_type index) {
     connection& c = connections_[index];
-    const std::size_t held = (c.inbound ? c.inbound->buffer.size() : 0) + (c.outbound ? c.outbound->bytes.size() : 0);
+    const std::size_t held = (c.inbound ? c.inbound->buffer.size() : 0) + c.waiting +
+                             (c.pending ? c.pending->bytes : 0) + (c.socket ? c.socket->buffer.size() : 0);
     held_bytes_ += held - c.held_bytes;
     c.held_bytes = held;
     if (held == 0 || held_bytes_ <= options_.limits.held_bytes_max) return true;
-    if (c.outbound) return close(index, true), false;
-    refuse(index, 503, "the server holds too many unfinished requests", c.inbound->first_byte_ns, held);
+    ++counters_.over_held_bytes;
+    if (c.waiting != 0 || !c.inbound) return close(index, true), false;
+    refuse(index, *c.inbound, 503, "the server holds too many unfinished requests", held);
     settle(index);
     return false;
 }
@@ -346,6 +369,7 @@ void server_core::give_back(std::unique_ptr<inbound_request> in) noexcept {
     in->parser.reset();
     in->buffer.clear();
     in->first_byte_ns = 0;
+    in->held_since_ns = 0;
     spare_inbound_.push_back(std::move(in));  // reserved in the constructor
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "characters.hpp"
+#include "holdfast/net/utf8_checker.hpp"
 
 namespace holdfast::net {
 
@@ -50,21 +51,8 @@ std::optional<std::vector<std::string>> split_path(std::string_view path) {
 }
 
 bool is_utf8(std::string_view text) noexcept {
-    for (std::size_t i = 0; i < text.size();) {
-        const auto lead = static_cast<unsigned char>(text[i++]);
-        if (lead < 0x80) continue;
-        const unsigned more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1;
-        if (lead < 0xC2 || lead > 0xF4 || text.size() - i < more) return false;
-        std::uint32_t code = lead & (0x3FU >> more);
-        for (unsigned k = 0; k < more; ++k) {
-            const auto byte = static_cast<unsigned char>(text[i++]);
-            if ((byte & 0xC0U) != 0x80U) return false;
-            code = code << 6U | (byte & 0x3FU);
-        }
-        constexpr std::uint32_t least[] = {0, 0x80, 0x800, 0x10000};
-        if (code < least[more] || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return false;
-    }
-    return true;
+    utf8_checker checked;
+    return checked.take(text) && checked.whole();
 }
 
 std::optional<query_parameters> query_parameters::parse(std::string_view query) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/api.hpp"
 
+#include <time.h>
+
 #include <algorithm>
 #include <charconv>
 #include <initializer_list>
@@ -11,22 +13,19 @@
 #include "holdfast/record.hpp"
 #include "inspect/entry_codec.hpp"
 #include "inspect/json_keys.hpp"
+#include "serve/answering.hpp"
+#include "serve/conditions.hpp"
 #include "serve/dashboard.hpp"
 #include "serve/exposition.hpp"
+#include "serve/failure.hpp"
 #include "serve/report.hpp"
 
 namespace holdfast::serve {
 
 namespace {
 
-constexpr std::string_view json_type = "application/json";
 constexpr std::string_view batch_suffix = ":batchGet";
-
-/// A failure that is the client's or the segment's, as the status it is answered with.
-struct failure {
-    int status;
-    std::string detail;
-};
+constexpr std::string_view increment_suffix = ":increment";
 
 int status_of(errc code) noexcept {
     switch (code) {
@@ -34,6 +33,7 @@ int status_of(errc code) noexcept {
         case errc::kind_mismatch: return 404;
         case errc::invalid_name:
         case errc::invalid_argument: return 400;
+        case errc::unsafe_file:  // of another user than the server's
         case errc::no_permission: return 403;
         case errc::not_ready:
         case errc::truncated:  // until somebody loads it anew
@@ -58,12 +58,6 @@ bool allows_get(const net::request& from, net::response& to) {
     return allows(from, to, {net::method::get, net::method::head});
 }
 
-void answer_json(net::response& to, std::string&& text) {
-    to.header("Content-Type", json_type);
-    to.header("Cache-Control", "no-store");
-    to.body(std::move(text));
-}
-
 /// The fields that ?fields=a,b asks for; empty: all.
 std::vector<std::string_view> fields_of(const net::query_parameters& query) {
     std::vector<std::string_view> fields;
@@ -75,16 +69,6 @@ std::vector<std::string_view> fields_of(const net::query_parameters& query) {
         list->remove_prefix(comma + 1);
     }
     return fields;
-}
-
-/// Refuses parameters that mean nothing here: a misspelt one would silently change nothing.
-void check_parameters(const net::query_parameters& query, std::initializer_list<std::string_view> known) {
-    for (const auto& [name, value] : query.items()) {
-        if (std::ranges::find(known, name) != known.end()) continue;
-        std::string list;
-        for (const std::string_view each : known) list.append(list.empty() ? "" : ", ").append(each);
-        throw failure{400, "no parameter " + name + " here" + (list.empty() ? "" : "; there are " + list)};
-    }
 }
 
 std::uint64_t number_of(const net::query_parameters& query, std::string_view name, std::uint64_t otherwise) {
@@ -129,37 +113,53 @@ void check_lookup(lookup result, const std::string& segment) {
     }
 }
 
-/// Whether If-None-Match names the tag: RFC 9110 section 13.1.2, weak comparison.
-bool matches(std::string_view header, std::string_view tag) noexcept {
-    while (!header.empty()) {
-        const std::size_t comma = std::min(header.find(','), header.size());
-        std::string_view one = header.substr(0, comma);
-        header.remove_prefix(std::min(comma + 1, header.size()));
-        while (one.starts_with(' ') || one.starts_with('\t')) one.remove_prefix(1);
-        while (one.ends_with(' ') || one.ends_with('\t')) one.remove_suffix(1);
-        if (one.starts_with("W/")) one.remove_prefix(2);
-        if (one == tag || one == "*") return true;
-    }
-    return false;
+/// Refuses what a page of another site makes a browser send, unless it can change nothing and is not shown to that
+/// page.
+void check_origin(const net::request& from) {
+    if (from.method() == net::method::get || from.method() == net::method::head) return;
+    const std::size_t count = from.header_count("Origin");
+    if (count == 0 || (count == 1 && is_own_origin(*from.header("Origin"), from.host()))) return;
+    throw failure{403, "a page of another site may not ask this of the server; only its own pages may"};
 }
 
 }  // namespace
+
+void answer_json(net::response& to, std::string&& text) {
+    to.header("Content-Type", json_type);
+    to.header("Cache-Control", "no-store");
+    to.body(std::move(text));
+}
+
+void check_parameters(const net::query_parameters& query, std::initializer_list<std::string_view> known) {
+    for (const auto& [name, value] : query.items()) {
+        if (std::ranges::find(known, name) != known.end()) continue;
+        std::string list;
+        for (const std::string_view each : known) list.append(list.empty() ? "" : ", ").append(each);
+        throw failure{400, "no parameter " + name + " here" + (list.empty() ? "" : "; there are " + list)};
+    }
+}
 
 api::api(const serve_options& options, unsigned worker, const shared_counts& counts)
     : counts_(counts),
       requests_(counts.counters, worker),
       hosts_(options.allowed_hosts),
-      catalog_(options.segments),
+      catalog_(options.segments, options.private_too),
+      write_(options.write),
+      rates_(options.rate_of_one, options.rate_of_all),
       count_by_(options.counts) {
+    if (!options.token_file.empty()) token_.emplace(options.token_file);
+    if (!options.audit_log.empty()) audit_.emplace(options.audit_log, worker);
     for (count_by& each : count_by_) each.segment = catalog::name_of(memory::uri::parse(each.segment).text());
 }
 
 void api::answer(const net::request& from, net::response& to) {
-    exchange it{from, to};
+    exchange it{from, to, {from.peer()}};
     try {
         dispatch(it);
     } catch (const failure& e) {
         to.problem(e.status, e.detail);
+        if (e.status == 401) to.header("WWW-Authenticate", "Bearer realm=\"holdfast\"");
+        if (e.retry_after_s != 0) to.header("Retry-After", std::to_string(e.retry_after_s));
         if (e.status >= 500) catalog_.refresh();  // what was found damaged is attached anew by the next request
     } catch (const error& e) {
         to.problem(status_of(e.reason()), e.what());
@@ -168,13 +168,27 @@ void api::answer(const net::request& from, net::response& to) {
     requests_.count(it.which, to.status());
 }
 
+// Whoever watches over this server asks /healthz, and has to learn of an overload, not to be part of it.
+void api::require_rate(const exchange& it) {
+    if (!rates_.any() || it.from.path() == "/healthz") return;
+    struct timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    const std::uint64_t wait_ns = rates_.admit(
+        it.who.peer, static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec));
+    if (wait_ns == 0) return;
+    throw failure{429, "more requests a second than this server answers; ask again later",
+                  static_cast<unsigned>(wait_ns / 1'000'000'000 + 1)};
+}
+
 void api::dispatch(exchange& it) {
+    require_rate(it);
     if (!hosts_.accepts(it.from.host()) && !(it.from.host().empty() && it.from.minor_version() == 0))
         throw failure{421,
                       "this server is not known by that name; call it by its address, or start it with --allow-host"};
+    check_origin(it.from);
     if (it.from.target() == "*") {  // OPTIONS alone may ask this, of the server as a whole: RFC 9110 section 9.3.7
         it.to.status(204);
-        it.to.header("Allow", "GET, HEAD, POST");
+        it.to.header("Allow", write_ ? "GET, HEAD, POST, PUT, DELETE" : "GET, HEAD, POST");
         return;
     }
     auto path = net::split_path(it.from.path());
@@ -207,7 +221,7 @@ void api::dispatch(exchange& it) {
         const exposition_format format = choose_exposition(it.from.header("Accept").value_or(""));
         it.to.header("Content-Type", content_type(format));
         it.to.header("Vary", "Accept");
-        it.to.body(render_metrics(counts_, catalog_, format));
+        it.to.body(render_metrics(counts_, catalog_, format, it.who));
     } else {
         throw failure{404, "nothing is here; the routes begin with /v1/"};
     }
@@ -227,13 +241,12 @@ void api::dispatch_v1(exchange& it) {
         it.which = what == "stats" ? route::stats : route::segments;
         check_parameters(it.query, {});
         if (allows_get(it.from, it.to))
-            answer_json(it.to, what == "stats" ? render_stats(counts_) : render_segments(catalog_));
+            answer_json(it.to, what == "stats" ? render_stats(counts_) : render_segments(catalog_, it.who));
     } else if (parts.size() == 4 && what == "indexes") {
         it.which = route::index_get;
         if (allows_get(it.from, it.to)) get_index(it, parts[2], parts[3]);
     } else if (parts.size() == 4 && what == "tables") {
-        it.which = route::table_get;
-        if (allows_get(it.from, it.to)) get_entry(it, parts[2], parts[3]);
+        entry(it, parts[2], parts[3]);
     } else if (parts.size() == 3 && what == "tables" && parts[2].ends_with(batch_suffix)) {
         it.which = route::table_batch;
         const std::string segment = parts[2].substr(0, parts[2].size() - batch_suffix.size());
@@ -245,8 +258,31 @@ void api::dispatch_v1(exchange& it) {
         throw failure{
             404,
             "no such route; there are /v1/segments, /v1/stats, /v1/indexes/{segment}/{key}, /v1/tables/{segment}, "
-            "/v1/tables/{segment}/{key} and /v1/tables/{segment}:batchGet"};
+            "/v1/tables/{segment}/{key}, /v1/tables/{segment}/{key}:increment and /v1/tables/{segment}:batchGet"};
     }
+}
+
+void api::entry(exchange& it, const std::string& segment, const std::string& key) {
+    using net::method;
+    it.which = route::table_get;
+    if (!write_) {
+        if (allows_get(it.from, it.to)) get_entry(it, segment, key);
+        return;
+    }
+    if (it.from.method() == method::post && key.ends_with(increment_suffix)) {
+        it.which = route::table_increment;
+        return change_entry(it, segment, key.substr(0, key.size() - increment_suffix.size()), change::increment);
+    }
+    if (!allows(it.from, it.to, {method::get, method::head, method::put, method::delete_})) return;
+    if (it.from.method() == method::put) {
+        it.which = route::table_put;
+        return change_entry(it, segment, key, change::put);
+    }
+    if (it.from.method() == method::delete_) {
+        it.which = route::table_delete;
+        return change_entry(it, segment, key, change::erase);
+    }
+    get_entry(it, segment, key);
 }
 
 lookup_counters& api::counters_of(const std::string& segment) {
@@ -264,7 +300,7 @@ void api::read_key(const record_schema& schema, const std::string& text) {
 
 void api::get_index(exchange& it, const std::string& segment, const std::string& key) {
     check_parameters(it.query, {"fields"});
-    index_source& index = catalog_.index(segment);
+    index_source& index = catalog_.index(segment, it.who);
     read_key(key_schema(index), key);
     // A segment has one name in the counts, however the request spells it.
     lookup_counters& counters = counters_of(catalog::name_of(index.memory().uri()));
@@ -289,7 +325,7 @@ void api::get_index(exchange& it, const std::string& segment, const std::string&
     if (counted != nullptr) counters.value(text_);
     it.to.header("ETag", result.tag);
     it.to.header("Cache-Control", "no-cache");
-    if (matches(it.from.header("If-None-Match").value_or(""), result.tag)) {
+    if (names_tag(it.from.header("If-None-Match").value_or(""), result.tag, comparison::weak)) {
         it.to.status(304);
         body.clear();
         return;
@@ -299,16 +335,28 @@ void api::get_index(exchange& it, const std::string& segment, const std::string&
 
 void api::get_entry(exchange& it, const std::string& segment, const std::string& key) {
     check_parameters(it.query, {"fields"});
-    table_source& table = catalog_.table(segment);
+    table_source& table = catalog_.table(segment, it.who);
     read_key(key_schema(table), key);
     const entry_writer writer(table, it.query);
-    std::string body;
-    const lookup result = table.find(key_, [&](auto found, auto value) { writer.append(body, found, value); });
+    std::string& body = it.to.body_buffer();
+    std::string tag;
+    const lookup result = table.find(key_, [&](auto found, auto value) {
+        tag = tag_of(value);
+        writer.append(body, found, value);
+    });
     check_lookup(result, segment);
-    if (result == lookup::absent)
+    if (result == lookup::absent) {
         it.to.problem(404, segment + " has no entry " + key);
-    else
-        answer_json(it.to, std::move(body));
+        return;
+    }
+    it.to.header("ETag", tag);
+    it.to.header("Cache-Control", "no-cache");
+    if (names_tag(it.from.header("If-None-Match").value_or(""), tag, comparison::weak)) {
+        it.to.status(304);
+        body.clear();
+        return;
+    }
+    it.to.header("Content-Type", json_type);
 }
 
 void api::scan_table(exchange& it, const std::string& segment) {
@@ -316,7 +364,7 @@ void api::scan_table(exchange& it, const std::string& segment) {
     const std::uint64_t cursor = number_of(it.query, "cursor", 0);
     const std::uint64_t limit = number_of(it.query, "limit", page_default);
     if (limit == 0 || limit > page_max) throw failure{400, "limit lies between 1 and " + std::to_string(page_max)};
-    table_source& table = catalog_.table(segment);
+    table_source& table = catalog_.table(segment, it.who);
     const entry_writer writer(table, it.query);
     std::string body = "{\"entries\":[";
     bool first = true;
@@ -333,7 +381,7 @@ void api::scan_table(exchange& it, const std::string& segment) {
 
 void api::batch_get(exchange& it, const std::string& segment) {
     check_parameters(it.query, {"fields"});
-    table_source& table = catalog_.table(segment);
+    table_source& table = catalog_.table(segment, it.who);
     const record_schema& keys = key_schema(table);
     const entry_writer writer(table, it.query);
     std::string why;

@@ -4,15 +4,19 @@
 //   GET  /v1/segments                        what is served, with kind, schema and occupancy
 //   GET  /v1/stats                           counts, latency and workers, for the dashboard
 //   GET  /v1/indexes/{segment}/{key}         sorted index: the record whose key or range holds the key; ETag, ?fields=
-//   GET  /v1/tables/{segment}/{key}          hash table: one entry; ?fields=
+//   GET  /v1/tables/{segment}/{key}          hash table: one entry; ETag, ?fields=
+//   PUT, DELETE                              the same, where the server may write; If-Match, If-None-Match: *
+//   POST /v1/tables/{segment}/{key}:increment  {"field": NAME, "by": NUMBER}; If-Match
 //   GET  /v1/tables/{segment}                a page of entries; ?limit=, ?cursor=, ?fields=
 //   POST /v1/tables/{segment}:batchGet       {"keys": [...]}, up to 1000; ?fields=
 //   GET  /metrics, /healthz, /
 // HEAD is answered as GET. Every failure is a problem (RFC 9457) that says what to do. A request that calls us by a
-// foreign name is refused before anything else (host_check.hpp). Each answer is counted before it leaves
+// foreign name, or is made by a foreign page and no GET or HEAD, is refused before anything else (host_check.hpp). Who
+// asks over a unix socket is shown what it may read itself (rights.hpp). Each answer is counted before it leaves
 // (shared_counts.hpp).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -21,10 +25,14 @@
 #include "holdfast/net/request.hpp"
 #include "holdfast/net/response.hpp"
 #include "holdfast/net/uri.hpp"
+#include "serve/audit_log.hpp"
 #include "serve/catalog.hpp"
 #include "serve/host_check.hpp"
+#include "serve/rate_limits.hpp"
 #include "serve/serve.hpp"
 #include "serve/shared_counts.hpp"
+#include "serve/table_writer.hpp"
+#include "serve/write_token.hpp"
 
 namespace holdfast::serve {
 
@@ -36,8 +44,8 @@ class api {
     /// Answers and counts one request. Throws nothing but std::bad_alloc.
     void answer(const net::request& from, net::response& to);
 
-    /// Call it some times a second: see catalog::refresh.
-    void refresh() { catalog_.refresh(); }
+    /// Call it some times a second: lets go of what was replaced or is not needed, and looks at rights anew.
+    void refresh();
 
     static constexpr std::size_t batch_keys_max = 1000;
     static constexpr std::size_t page_default = 100;
@@ -48,24 +56,47 @@ class api {
     struct exchange {
         const net::request& from;
         net::response& to;
+        viewer who{};
         std::vector<std::string> path{};  // decoded segments
         net::query_parameters query{};
         route which = route::none;
     };
 
+    enum class change { put, erase, increment };
+    /// A writer of a table of many, kept while writes come.
+    struct kept_writer {
+        table_writer writer;
+        unsigned idle_ticks = 0;
+    };
+    static constexpr unsigned idle_ticks_max = 20;  // of refresh(), a second
+
+    void require_rate(const exchange& it);
     void dispatch(exchange& it);
     void dispatch_v1(exchange& it);
     void read_key(const record_schema& schema, const std::string& text);  // into key_
     void get_index(exchange& it, const std::string& segment, const std::string& key);
+    void entry(exchange& it, const std::string& segment, const std::string& key);
     void get_entry(exchange& it, const std::string& segment, const std::string& key);
     void scan_table(exchange& it, const std::string& segment);
     void batch_get(exchange& it, const std::string& segment);
+    // api_write.cpp
+    void change_entry(exchange& it, const std::string& segment, const std::string& key, change what);
+    void make_change(exchange& it, table_source& table, table_writer& writer, const std::string& key, change what,
+                     const conditions& asked);
+    void require_may_write(const exchange& it, const segment& memory) const;
+    /// A writer of one for this request, or a kept one of many. Throws: as table_writer.
+    [[nodiscard]] table_writer& writer_of(const std::string& uri, std::optional<table_writer>& for_now);
     [[nodiscard]] lookup_counters& counters_of(const std::string& segment);
 
     const shared_counts& counts_;
     request_counters requests_;
     host_check hosts_;
     catalog catalog_;
+    bool write_;
+    std::optional<write_token> token_;
+    std::optional<audit_log> audit_;
+    rate_limits rates_;
+    std::unordered_map<std::string, kept_writer> writers_;  // by URI
     std::vector<count_by> count_by_;
     std::unordered_map<std::string, lookup_counters> lookups_;
     std::vector<std::byte> key_;  // reused from request to request

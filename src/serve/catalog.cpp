@@ -2,6 +2,7 @@
 #include "serve/catalog.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -35,36 +36,85 @@ void require_listable() {
     }
 }
 
-}  // namespace
-
-catalog::catalog(const std::vector<std::string>& served) {
-    for (const std::string& name : served) served_.push_back(memory::uri::parse(name).text());
-    std::sort(served_.begin(), served_.end());
+/// Whether the registry has an entry of this URI. Cost: a system call a directory, where a list reads all of it.
+bool is_registered(const std::string& uri) {
+    struct stat status{};
+    return std::ranges::any_of(registry::directories(), [&](const std::string& folder) {
+        return ::lstat((folder + "/" + registry::detail::encode(uri)).c_str(), &status) == 0;
+    });
 }
 
-std::string catalog::checked_uri(std::string_view name) const {
-    const std::string uri = memory::uri::parse(name).text();
-    if (!memory::uri::parse(uri).named())
-        throw error(errc::not_found, std::string(name), "memory without a name cannot be served; use posix: or file:");
-    const std::vector<std::string> known = list();
-    if (!std::binary_search(known.begin(), known.end(), uri))
-        throw error(errc::not_found, std::string(name),
-                    "no segment of that name is served; GET /v1/segments lists them");
-    return uri;
-}
-
-std::vector<std::string> catalog::list() const {
-    if (!served_.empty()) return served_;
+std::vector<std::string> registered_uris() {
     require_listable();
     std::vector<std::string> names = registry::list();
     std::erase_if(names, [](const std::string& name) { return !is_uri(name); });
     return names;
 }
 
+}  // namespace
+
+catalog::catalog(const std::vector<std::string>& served, bool private_too) : private_too_(private_too) {
+    for (const std::string& name : served) served_.push_back(memory::uri::parse(name).text());
+    std::sort(served_.begin(), served_.end());
+}
+
+std::string catalog::checked_uri(std::string_view name, viewer who) const {
+    const memory::uri parsed = memory::uri::parse(name);
+    std::string uri = parsed.text();
+    if (!parsed.named())
+        throw error(errc::not_found, std::string(name), "memory without a name cannot be served; use posix: or file:");
+    const bool known = served_.empty() ? is_registered(uri) : std::ranges::binary_search(served_, uri);
+    // What may not be shown is not attached either: an error of attaching would tell that it is there.
+    if (!known || (!shows_all(who) && !may_show(segment_rights::of(parsed), who))) throw_not_served(name);
+    return uri;
+}
+
+void catalog::throw_not_served(std::string_view name) {
+    throw error(errc::not_found, std::string(name), "no segment of that name is served; GET /v1/segments lists them");
+}
+
+bool catalog::may_show(const segment_rights& rights, viewer who) const {
+    if (who.known()) return rights.allow(*who.peer, wish::read);
+    return shows_all(who) || rights.allow_everybody(wish::read);
+}
+
+void catalog::require_same(const segment& attached) {
+    if (attached.replaced())
+        throw error(errc::contended, attached.uri(), "was replaced while it was attached; ask again");
+}
+
+std::vector<std::string> catalog::list(viewer who) const {
+    std::vector<std::string> names = served_.empty() ? registered_uris() : served_;
+    if (!shows_all(who))
+        std::erase_if(names,
+                      [&](const auto& each) { return !may_show(segment_rights::of(memory::uri::parse(each)), who); });
+    return names;
+}
+
+std::vector<std::string> catalog::withheld() const {
+    if (private_too_ || !served_.empty()) return {};
+    std::vector<std::string> names = registered_uris();
+    // What is registered and gone is nothing that could be shown.
+    std::erase_if(names, [](const auto& each) {
+        const memory::uri name = memory::uri::parse(each);
+        struct stat status{};
+        const bool there = name.is_sysv() ? detail::find_system_v(name) >= 0
+                                          : ::lstat(detail::places_of(name).data().c_str(), &status) == 0;
+        return !there || segment_rights::of(name).allow_everybody(wish::read);
+    });
+    return names;
+}
+
 void catalog::refresh() {
-    const auto stale = [](const auto& entry) { return entry.second->broken() || entry.second->memory().replaced(); };
-    std::erase_if(indexes_, stale);
-    std::erase_if(tables_, stale);
+    const auto renew = [](auto& all) {
+        std::erase_if(all, [](const auto& entry) {
+            const auto& source = *entry.second.source;
+            return source.broken() || source.memory().replaced();
+        });
+        for (auto& [name, one] : all) one.rights = segment_rights::of(one.source->memory().name());
+    };
+    renew(indexes_);
+    renew(tables_);
 }
 
 std::string catalog::name_of(std::string_view uri) {

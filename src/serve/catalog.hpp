@@ -3,7 +3,10 @@
 //
 // A segment is attached when it is first asked for, and again after it was removed or made anew: refresh() notices, so
 // an answer is at most one refresh interval behind a replacement.
-// (I1) Only successful attachments are kept: names that lead nowhere cost their request, never memory.
+// (I1) Only successful attachments are kept, each once however requests spell its name: names that lead nowhere, and
+//      many names of one segment, cost their request, never memory.
+// (I2) Who asks over TCP may be anybody on this machine. What nobody has named to be served is served only while
+//      everybody may read it. Who asks over a unix socket is known, and sees what it may read itself.
 #pragma once
 
 #include <memory>
@@ -12,24 +15,31 @@
 #include <unordered_map>
 #include <vector>
 
+#include "serve/rights.hpp"
 #include "serve/sources.hpp"
 
 namespace holdfast::serve {
 
 class catalog {
  public:
-    /// `served`: what may be asked for; empty: whatever is registered. Throws: invalid_name.
-    explicit catalog(const std::vector<std::string>& served);
+    /// `served`: what may be asked for; empty: whatever is registered and everybody may read, or with `private_too`
+    /// whatever is registered. Throws: invalid_name.
+    explicit catalog(const std::vector<std::string>& served, bool private_too = false);
 
-    /// Throws: not_found (also for what is not served), kind_mismatch, and whatever else keeps a segment from being
-    /// attached.
-    [[nodiscard]] index_source& index(std::string_view name) { return find(indexes_, name); }
-    [[nodiscard]] table_source& table(std::string_view name) { return find(tables_, name); }
+    /// Throws: not_found (also for what is not served, or not to this client), kind_mismatch, and whatever else keeps a
+    /// segment from being attached.
+    [[nodiscard]] index_source& index(std::string_view name, viewer who = {}) { return find(indexes_, name, who); }
+    [[nodiscard]] table_source& table(std::string_view name, viewer who = {}) { return find(tables_, name, who); }
 
-    /// URIs of what is served, sorted. They may not exist at this moment. Throws: io where nobody can tell for now.
-    [[nodiscard]] std::vector<std::string> list() const;
+    /// URIs of what is served to a client, sorted. They may not exist at this moment. Throws: io where nobody can tell
+    /// for now.
+    [[nodiscard]] std::vector<std::string> list(viewer who = {}) const;
 
-    /// Lets go of segments that were removed, replaced or found damaged. Call it some times a second.
+    /// URIs of what is registered and withheld, since not everybody may read it; sorted. Throws: as list().
+    [[nodiscard]] std::vector<std::string> withheld() const;
+
+    /// Lets go of segments that were removed, replaced or found damaged, and looks at the rights of the others anew.
+    /// Call it some times a second.
     void refresh();
 
     /// The name by which a segment stands in URLs: posix: segments by their bare name, others by their URI.
@@ -41,18 +51,45 @@ class catalog {
         std::size_t operator()(std::string_view text) const noexcept { return std::hash<std::string_view>{}(text); }
     };
     template <class Source>
-    using sources = std::unordered_map<std::string, std::unique_ptr<Source>, by_text, std::equal_to<>>;
+    struct attached {
+        std::unique_ptr<Source> source;
+        segment_rights rights;
+    };
+    template <class Source>
+    using sources = std::unordered_map<std::string, attached<Source>, by_text, std::equal_to<>>;
 
     template <class Source>
-    Source& find(sources<Source>& attached, std::string_view name) {
-        const auto at = attached.find(name);
-        if (at != attached.end()) return *at->second;
-        return *attached.emplace(std::string(name), Source::attach(checked_uri(name))).first->second;
+    Source& find(sources<Source>& all, std::string_view name, viewer who) {
+        if (const auto at = all.find(name); at != all.end()) return shown(at->second, name, who);
+        const std::string uri = checked_uri(name, who);
+        const std::string plain = name_of(uri);
+        if (const auto other = all.find(plain); other != all.end()) return shown(other->second, name, who);
+        attached<Source> fresh{Source::attach(uri), segment_rights::of(memory::uri::parse(uri))};
+        require_same(fresh.source->memory());
+        Source& found = shown(fresh, name, who);
+        all.emplace(plain, std::move(fresh));
+        return found;
+    }
+    template <class Source>
+    Source& shown(const attached<Source>& one, std::string_view name, viewer who) const {
+        if (!may_show(one.rights, who)) throw_not_served(name);
+        return *one.source;
     }
 
-    [[nodiscard]] std::string checked_uri(std::string_view name) const;
+    /// The canonical URI of what may be served. Throws: not_found, invalid_name.
+    [[nodiscard]] std::string checked_uri(std::string_view name, viewer who) const;
+    /// Whether a client may be shown what has these rights. (I2)
+    [[nodiscard]] bool may_show(const segment_rights& rights, viewer who) const;
+    /// Whether it needs no look at the rights.
+    [[nodiscard]] bool shows_all(viewer who) const noexcept {
+        return !who.known() && (private_too_ || !served_.empty());
+    }
+    [[noreturn]] static void throw_not_served(std::string_view name);
+    /// Throws: contended where the name leads to another segment by now: the rights that were looked at may be its.
+    static void require_same(const segment& attached);
 
     std::vector<std::string> served_;  // canonical URIs; empty: the registry
+    bool private_too_;
     sources<index_source> indexes_;
     sources<table_source> tables_;
 };

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "holdfast/net/request.hpp"
+
 namespace holdfast::serve {
 
 namespace {
@@ -45,6 +47,18 @@ std::string_view host_without_port(std::string_view authority) noexcept {
         if (port.size() > 5 || !std::ranges::all_of(port, [](char c) { return c >= '0' && c <= '9'; })) return {};
     }
     return host;
+}
+
+bool is_own_origin(std::string_view origin, std::string_view authority) {
+    const auto is_page_of = [&](std::string_view scheme, std::string_view port) {
+        if (!origin.starts_with(scheme)) return false;
+        std::string_view page = origin.substr(scheme.size());
+        std::string_view ours = authority;
+        for (std::string_view* const each : {&page, &ours})
+            if (each->ends_with(port)) each->remove_suffix(port.size());
+        return !host_without_port(page).empty() && net::equal_ignoring_case(page, ours);
+    };
+    return is_page_of("http://", ":80") || is_page_of("https://", ":443");
 }
 
 host_check::host_check(std::vector<std::string> allowed) : allowed_(std::move(allowed)) {

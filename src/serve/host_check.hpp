@@ -3,7 +3,8 @@
 //
 // A page of another site can make a browser send requests here by letting its own name resolve to our address. Such a
 // request carries that name in Host, so only names that cannot be foreign are answered: literal addresses, localhost,
-// and what the operator allowed. Source: RFC 9110 section 7.2 (Host), RFC 6761 section 6.3 (localhost).
+// and what the operator allowed. Source: RFC 9110 section 7.2 (Host), RFC 6761 section 6.3 (localhost). A page that
+// calls us by our right name says so in Origin: what may change something is not answered to a foreign one.
 #pragma once
 
 #include <string>
@@ -14,6 +15,10 @@ namespace holdfast::serve {
 
 /// The host part of "host:port" without brackets; empty where the text is not well formed.
 [[nodiscard]] std::string_view host_without_port(std::string_view authority) noexcept;
+
+/// Whether a request that calls us `authority` may come from a page of `origin`: from one that we sent under that very
+/// name and port. A browser says in Origin which page makes it write. Source: RFC 6454 section 7; the fetch standard.
+[[nodiscard]] bool is_own_origin(std::string_view origin, std::string_view authority);
 
 class host_check {
  public:

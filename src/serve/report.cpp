@@ -41,6 +41,20 @@ std::string_view help_of(std::string_view family) noexcept {
     if (family == restarts_family) return "Times a worker process died and was started again.";
     if (family == pid_family) return "Process of a worker, 0 while there is none.";
     if (family == started_family) return "When a worker was started, in seconds since the Unix epoch.";
+    if (family == accepted_family) return "Connections taken, by worker.";
+    if (family == open_family) return "Connections that are open now, by worker.";
+    if (family == turned_away_family) return "Connections told 503 or cut, by the limit that they met.";
+    if (family == lost_family) return "Connections that the client left in the middle of an exchange.";
+    if (family == pauses_family) return "Times a worker stopped accepting, or reading from a connection, for a while.";
+    if (family == timeouts_family) return "Connections ended because what was waited for did not come in time.";
+    if (family == malformed_family) return "Requests refused as malformed, ambiguous or beyond a limit.";
+    if (family == exceptions_family) return "Requests that ended in an unexpected exception, answered 500.";
+    if (family == received_family) return "Bytes received from clients.";
+    if (family == sent_family) return "Bytes sent to clients.";
+    if (family == shortages_family)
+        return "Turns of a worker's io_uring that brought more than it has room for, which costs time, by what it "
+               "lacked.";
+    if (family == engine_family) return "1 for what carries a worker's connections: epoll or io_uring.";
     return "A count that a program keeps in this set.";
 }
 
@@ -181,9 +195,9 @@ void append_latency(json_out& json, const histogram_counts& merged) {
     json.end_array().end_object();
 }
 
-std::vector<inspect::description> describe_all(const catalog& segments) {
+std::vector<inspect::description> describe_all(const catalog& segments, viewer who) {
     std::vector<inspect::description> all;
-    for (const std::string& uri : segments.list()) {
+    for (const std::string& uri : segments.list(who)) {
         inspect::description one = inspect::describe(uri);
         // What the registry still names but is gone is no segment.
         if (one.problem && one.problem->code == errc::not_found) continue;
@@ -194,23 +208,23 @@ std::vector<inspect::description> describe_all(const catalog& segments) {
 
 }  // namespace
 
-std::string render_metrics(const shared_counts& counts, const catalog& segments, exposition_format format) {
+std::string render_metrics(const shared_counts& counts, const catalog& segments, exposition_format format, viewer who) {
     const std::unique_ptr<exposition> writer = make_exposition(format);
     exposition& out = *writer;
     out.info("holdfast_build_info", "Version of the server.", metric_label("version", version_text));
     render_counts(out, counts.counters);
     render_latency(out, counts.latency);
-    const std::vector<inspect::description> all = describe_all(segments);
+    const std::vector<inspect::description> all = describe_all(segments, who);
     render_gauges(out, all);
     render_recorded(out, all);
     return out.finish();
 }
 
-std::string render_segments(const catalog& segments) {
+std::string render_segments(const catalog& segments, viewer who) {
     std::string text;
     json_out json(text);
     json.begin_object().key("segments").begin_array();
-    for (const inspect::description& one : describe_all(segments)) {
+    for (const inspect::description& one : describe_all(segments, who)) {
         std::string object;
         json_out inner(object);
         inspect::append_json(inner, one);

@@ -10,12 +10,12 @@
 
 namespace holdfast::serve {
 
-/// All counts and the gauges of the served segments, for GET /metrics.
-[[nodiscard]] std::string render_metrics(const shared_counts& counts, const catalog& segments,
-                                         exposition_format format);
+/// All counts, and the gauges of the segments that this client is served, for GET /metrics.
+[[nodiscard]] std::string render_metrics(const shared_counts& counts, const catalog& segments, exposition_format format,
+                                         viewer who);
 
 /// {"segments": [...]}, for GET /v1/segments: what inspect knows of each.
-[[nodiscard]] std::string render_segments(const catalog& segments);
+[[nodiscard]] std::string render_segments(const catalog& segments, viewer who);
 
 /// Counts, latency buckets and workers as JSON, for GET /v1/stats. Counts only grow: whoever wants rates subtracts.
 [[nodiscard]] std::string render_stats(const shared_counts& counts);

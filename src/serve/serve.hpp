@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "holdfast/net/limits.hpp"
+#include "holdfast/net/server.hpp"
 
 namespace holdfast::serve {
 
@@ -28,13 +29,28 @@ struct count_by {
 
 struct serve_options {
     std::string listen = "127.0.0.1:8080";   ///< ADDRESS:PORT; port 0 takes a free one
+    std::string unix_path;                   ///< also a unix socket there; empty: none
     unsigned workers = 0;                    ///< 0: one for each core this process may use
-    std::vector<std::string> segments;       ///< what is served; empty: whatever is registered
+    std::vector<std::string> segments;       ///< what is served; empty: what is registered and everybody may read
+    bool private_too = false;                ///< without `segments`: also what not everybody may read
+    bool write = false;                      ///< entries may be changed, by who may: docs/design/0031-serving-writes.md
+    std::string audit_log;                   ///< a line for each change goes there; empty: nowhere
+    std::uint64_t rate_of_one = 0;           ///< requests a second of one client and each worker; 0: no limit
+    std::uint64_t rate_of_all = 0;           ///< the same of all clients together
+    std::string token_file;                  ///< holds what lets clients of TCP write; empty: they may not
     std::vector<std::string> allowed_hosts;  ///< names beside addresses and localhost by which requests may call us
     std::vector<count_by> counts;
-    std::string name;  ///< segment of the counts; empty: holdfast-serve-PORT
+    std::string name;              ///< segment of the counts; empty: holdfast-serve-PORT
+    std::string engine = "epoll";  ///< or io_uring, or auto: io_uring where it is to be had
     net::limits limits{};
+
+    /// Throws: invalid_argument for another word.
+    [[nodiscard]] net::engine_choice engine_choice() const;
 };
+
+/// Sets the limit that "NAME=VALUE" names; NAME is a member of net::limits with - for _, as in header-timeout-ms=5000.
+/// Throws: invalid_argument that lists the names; also for a value of 0.
+void set_limit(net::limits& limits, std::string_view text);
 
 /// The hidden first argument of a worker process.
 inline constexpr std::string_view worker_command = "serve-worker";

@@ -2,6 +2,8 @@
 #include "serve/shared_counts.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "holdfast/error.hpp"
 
@@ -26,6 +28,35 @@ Container attach_or_create(const std::string& name, const Options& options) {
     }
 }
 
+/// A number that a loop counts, as it stands in the set: family{label="value",worker="N"}.
+struct loop_count {
+    std::string_view family;
+    std::string_view label;
+    std::string_view value;
+    std::uint64_t net::server_counters::* member;
+};
+
+using loop = net::server_counters;
+constexpr loop_count loop_counts[] = {
+    {accepted_family, "", "", &loop::accepted},
+    {turned_away_family, "reason", "connections", &loop::over_connections_max},
+    {turned_away_family, "reason", "descriptors", &loop::over_descriptors},
+    {turned_away_family, "reason", "held_bytes", &loop::over_held_bytes},
+    {lost_family, "", "", &loop::lost},
+    {pauses_family, "of", "accept", &loop::accept_pauses},
+    {pauses_family, "of", "read", &loop::read_pauses},
+    {shortages_family, "of", "buffers", &loop::out_of_buffers},
+    {shortages_family, "of", "completions", &loop::out_of_completions},
+    {timeouts_family, "waiting_for", "head", &loop::header_timeouts},
+    {timeouts_family, "waiting_for", "body", &loop::body_timeouts},
+    {timeouts_family, "waiting_for", "request", &loop::idle_timeouts},
+    {timeouts_family, "waiting_for", "reader", &loop::write_timeouts},
+    {malformed_family, "", "", &loop::refused},
+    {exceptions_family, "", "", &loop::handler_exceptions},
+    {received_family, "", "", &loop::bytes_received},
+    {sent_family, "", "", &loop::bytes_sent},
+};
+
 }  // namespace
 
 std::string_view route_text(route which) noexcept {
@@ -38,6 +69,9 @@ std::string_view route_text(route which) noexcept {
         case route::table_get: return "/v1/tables/{segment}/{key}";
         case route::table_scan: return "/v1/tables/{segment}";
         case route::table_batch: return "/v1/tables/{segment}:batchGet";
+        case route::table_put: return "PUT /v1/tables/{segment}/{key}";
+        case route::table_delete: return "DELETE /v1/tables/{segment}/{key}";
+        case route::table_increment: return "/v1/tables/{segment}/{key}:increment";
         case route::index_get: return "/v1/indexes/{segment}/{key}";
         case route::none: return "none";
     }
@@ -73,6 +107,28 @@ void request_counters::count(route which, int status) {
         mine = *found;
     }
     mine.add();
+}
+
+loop_counters::loop_counters(const counter_set& counters, unsigned worker) {
+    static_assert(std::size(loop_counts) == places);
+    const std::string number = std::to_string(worker);
+    for (std::size_t i = 0; i < places; ++i) {
+        const loop_count& one = loop_counts[i];
+        std::string labels;
+        if (!one.label.empty()) append_metric_label(labels, one.label, one.value);
+        append_metric_label(labels, "worker", number);
+        counters_[i] = counters.try_get(one.family, labels).value_or(counter());  // full: serving goes on uncounted
+    }
+    open_ = counters.try_get(open_family, metric_label("worker", number)).value_or(counter());
+}
+
+void loop_counters::publish(const net::server_counters& now) noexcept {
+    for (std::size_t i = 0; i < places; ++i) {
+        const std::uint64_t counted = now.*loop_counts[i].member;
+        const std::uint64_t fresh = counted - std::exchange(published_[i], counted);
+        if (fresh != 0 && counters_[i]) counters_[i].add(fresh);
+    }
+    if (open_) open_.set(now.open);
 }
 
 lookup_counters::lookup_counters(const counter_set& counters, std::string segment, std::string field)

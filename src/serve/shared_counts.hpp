@@ -4,7 +4,7 @@
 //
 //   NAME           counter_set        requests by route, status class and worker; lookups by result and by a field's
 //   value;
-//                                     restarts, pids and start times of workers
+//                                     connections, time-outs and refusals; restarts, pids and start times of workers
 //   NAME-latency   latency_histogram  how long requests for data took, a shard a worker
 // A request is counted before its answer leaves, so that whoever has an answer finds it counted, whatever is killed
 // next.
@@ -20,6 +20,7 @@
 
 #include "holdfast/metrics/counter_set.hpp"
 #include "holdfast/metrics/latency_histogram.hpp"
+#include "holdfast/net/server.hpp"
 
 namespace holdfast::serve {
 
@@ -29,6 +30,18 @@ inline constexpr std::string_view values_family = "holdfast_index_lookups_by_val
 inline constexpr std::string_view restarts_family = "holdfast_worker_restarts_total";
 inline constexpr std::string_view pid_family = "holdfast_worker_pid";
 inline constexpr std::string_view started_family = "holdfast_worker_start_time_seconds";
+inline constexpr std::string_view accepted_family = "holdfast_connections_accepted_total";
+inline constexpr std::string_view open_family = "holdfast_connections_open";
+inline constexpr std::string_view turned_away_family = "holdfast_connections_refused_total";
+inline constexpr std::string_view lost_family = "holdfast_connections_lost_total";
+inline constexpr std::string_view pauses_family = "holdfast_connections_pauses_total";
+inline constexpr std::string_view timeouts_family = "holdfast_http_timeouts_total";
+inline constexpr std::string_view malformed_family = "holdfast_http_malformed_requests_total";
+inline constexpr std::string_view exceptions_family = "holdfast_http_handler_exceptions_total";
+inline constexpr std::string_view received_family = "holdfast_http_received_bytes_total";
+inline constexpr std::string_view sent_family = "holdfast_http_sent_bytes_total";
+inline constexpr std::string_view shortages_family = "holdfast_io_uring_shortages_total";
+inline constexpr std::string_view engine_family = "holdfast_worker_engine";
 inline constexpr std::string_view latency_family = "holdfast_http_request_duration_seconds";
 
 /// The routes, as they are counted.
@@ -41,6 +54,9 @@ enum class route : std::uint8_t {
     table_get,
     table_scan,
     table_batch,
+    table_put,
+    table_delete,
+    table_increment,
     index_get,
     none
 };
@@ -72,6 +88,21 @@ class request_counters {
     const counter_set& counters_;
     std::string worker_;
     std::array<std::array<counter, 6>, route_count> by_route_{};
+};
+
+/// What one worker's loop counts by itself: connections, time-outs, refusals. All are there from the start, as zeros:
+/// an alarm needs a series to compare with.
+class loop_counters {
+ public:
+    loop_counters(const counter_set& counters, unsigned worker);
+    /// Adds what is new since the last call. A worker that is killed loses what it counted since then.
+    void publish(const net::server_counters& now) noexcept;
+
+ private:
+    static constexpr std::size_t places = 17;
+    counter open_;
+    std::array<counter, places> counters_{};
+    std::array<std::uint64_t, places> published_{};
 };
 
 /// Counters of the lookups in one index, one for each value of a field that turns up.

@@ -81,8 +81,9 @@ class table_source : public source {
  public:
     /// Requires: key.size() == schema().key->bytes().
     [[nodiscard]] virtual lookup find(std::span<const std::byte> key, const visitor& visit) = 0;
-    /// Visits up to `limit` entries from position `cursor` on. Returns: where to go on; nothing at the end, which is
-    /// the table's only where broken() is false afterwards.
+    /// Visits up to `limit` entries from position `cursor` on, fewer where entries are large or far between: the work
+    /// of one call is bounded. Returns: where to go on; nothing at the end, which is the table's only where broken() is
+    /// false afterwards.
     [[nodiscard]] virtual std::optional<std::uint64_t> scan(std::uint64_t cursor, std::size_t limit,
                                                             const visitor& visit) = 0;
 

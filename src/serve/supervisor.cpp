@@ -2,7 +2,9 @@
 #include "serve/supervisor.hpp"
 
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,13 +15,16 @@
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
+#include <utility>
 
 #include "holdfast/error.hpp"
 #include "holdfast/memory/uri.hpp"
 #include "holdfast/net/listener.hpp"
 #include "holdfast/record/schema.hpp"
+#include "serve/audit_log.hpp"
 #include "serve/catalog.hpp"
 #include "serve/worker_arguments.hpp"
+#include "serve/write_token.hpp"
 
 namespace holdfast::serve {
 
@@ -67,7 +72,8 @@ void require_free_port(const std::string& address) {
     sigset_t none;
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    for (const int fd : inherited) ::fcntl(fd, F_SETFD, 0);
+    for (const int fd : inherited)
+        if (fd >= 0) ::fcntl(fd, F_SETFD, 0);
     ::execv("/proc/self/exe", words);
     ::_exit(127);
 }
@@ -109,6 +115,26 @@ void check_names(const serve_options& options) {
     }
 }
 
+/// What the workers will have, in words for people; with the reason where that is not what was wished most.
+std::string engine_text(const serve_options& options) {
+    const net::engine_choice wanted = options.engine_choice();
+    if (wanted == net::engine_choice::epoll) return "epoll";
+    const std::string lack = net::io_uring_lack();
+    if (lack.empty()) return "io_uring";
+    if (wanted == net::engine_choice::io_uring)
+        throw error(errc::unsupported, "--engine io_uring", lack + "; --engine auto takes epoll then");
+    return "epoll (" + lack + ")";
+}
+
+/// Raises this process's bound on open descriptors, which workers inherit, as far as it may. Returns: what it is then.
+std::uint64_t raise_descriptor_limit() {
+    struct rlimit now{};
+    if (::getrlimit(RLIMIT_NOFILE, &now) != 0) memory::throw_errno(errno, "supervisor", "getrlimit");
+    const rlim_t before = std::exchange(now.rlim_cur, now.rlim_max);
+    if (before != now.rlim_max && ::setrlimit(RLIMIT_NOFILE, &now) != 0) now.rlim_cur = before;
+    return now.rlim_cur;
+}
+
 std::string describe_end(int status) {
     if (WIFSIGNALED(status)) return "was killed by signal " + std::to_string(WTERMSIG(status));
     return "ended with code " + std::to_string(WEXITSTATUS(status));
@@ -122,31 +148,63 @@ supervisor::supervisor(serve_options options) : options_(std::move(options)) {
         throw error(errc::invalid_argument, std::to_string(options_.workers),
                     "that many workers help nobody; 1 to 1024, or auto");
     check_names(options_);
+    if (!options_.write && !options_.token_file.empty())
+        throw error(errc::invalid_argument, "--token-file", "lets clients write, which only --write allows");
+    if (!options_.token_file.empty()) (void)write_token(options_.token_file);
+    if (!options_.write && !options_.audit_log.empty())
+        throw error(errc::invalid_argument, "--audit-log", "is told of changes, which only --write allows");
+    if (!options_.audit_log.empty()) (void)audit_log(options_.audit_log, 0);
+    engine_ = engine_text(options_);
+    descriptors_ = raise_descriptor_limit();
     workers_.resize(options_.workers);
     signals_ = watch_signals();
     make_listeners();
     if (options_.name.empty()) options_.name = "holdfast-serve-" + std::to_string(port_);
     make_counts();
+    make_unix_listener();
     std::tie(lifeline_read_, lifeline_write_) = make_pipe();
     std::tie(ready_read_, ready_write_) = make_pipe();
 }
 
-supervisor::~supervisor() = default;
+supervisor::~supervisor() { remove_unix_path(); }
 
 void supervisor::make_listeners() {
     net::listen_options shared;
     shared.reuse_port = true;
-    const bool any_port = options_.listen.ends_with(":0");
+    const std::size_t digits = options_.listen.rfind(':') + 1;  // 0 where there is no port: listen_tcp says so
+    const bool any_port =
+        digits < options_.listen.size() && options_.listen.find_first_not_of('0', digits) == std::string::npos;
     if (!any_port) require_free_port(options_.listen);
     for (worker& each : workers_) {
         each.listener = memory::descriptor(net::listen_tcp(options_.listen, shared));
         port_ = net::bound_port(each.listener.get());
-        // The others join the port that the first one got.
-        if (any_port && options_.listen.ends_with(":0")) {
-            options_.listen.pop_back();
-            options_.listen += std::to_string(port_);
-        }
+        // The others join the port that the first one got, and its number is what is announced.
+        options_.listen.replace(digits, std::string::npos, std::to_string(port_));
     }
+}
+
+// Anybody may connect: what a client may see and do is asked of each segment, and who is to be kept out altogether is
+// kept out of the folder. One queue and one worker that takes from it: an io_uring that accepts has the socket block,
+// so that no second process may call accept on it.
+void supervisor::make_unix_listener() {
+    if (options_.unix_path.empty()) return;
+    const mode_t before = ::umask(0);  // it would take rights from the mode; there is one thread here
+    try {
+        unix_listener_ = memory::descriptor(net::listen_unix(options_.unix_path, 0666));
+    } catch (...) {
+        ::umask(before);
+        throw;
+    }
+    ::umask(before);
+    struct stat status{};
+    if (::lstat(options_.unix_path.c_str(), &status) == 0) unix_inode_ = status.st_ino;
+}
+
+// While the listener is open nobody else takes the name (net::listen_unix), so it is ours unless somebody removed it.
+void supervisor::remove_unix_path() const {
+    struct stat status{};
+    if (unix_listener_ && ::lstat(options_.unix_path.c_str(), &status) == 0 && status.st_ino == unix_inode_)
+        ::unlink(options_.unix_path.c_str());
 }
 
 void supervisor::make_counts() {
@@ -158,7 +216,8 @@ void supervisor::make_counts() {
             throw error(errc::already_exists, options_.name,
                         "process " + std::to_string(value) +
                             " is a worker of another server that counts there; name another segment with --counters");
-        if (family == pid_family || family == started_family) gauges.emplace_back(family, labels);
+        if (family == pid_family || family == started_family || family == open_family || family == engine_family)
+            gauges.emplace_back(family, labels);
     });
     for (const auto& [family, labels] : gauges) counts_->counters.get(family, labels).set(0);
     bind_gauges();
@@ -180,6 +239,7 @@ void supervisor::bind_gauges() {
         workers_[i].restarts = counts_->counters.get(restarts_family, labels);
         workers_[i].pid_gauge = counts_->counters.get(pid_family, labels);
         workers_[i].started_gauge = counts_->counters.get(started_family, labels);
+        workers_[i].open_gauge = counts_->counters.get(open_family, labels);
     }
 }
 
@@ -195,6 +255,7 @@ void supervisor::start(std::size_t index) {
     worker_arguments arguments;
     arguments.index = static_cast<unsigned>(index);
     arguments.listener = it.listener.get();
+    if (index == 0) arguments.unix_listener = unix_listener_.get();
     arguments.lifeline = lifeline_read_.get();
     arguments.ready = ready_write_.get();
     arguments.options = options_;
@@ -207,7 +268,8 @@ void supervisor::start(std::size_t index) {
     it.start_again_ns = 0;
     it.answered = false;
     const pid_t pid = ::fork();
-    if (pid == 0) become(pointers.data(), {arguments.listener, arguments.lifeline, arguments.ready});
+    if (pid == 0)
+        become(pointers.data(), {arguments.listener, arguments.unix_listener, arguments.lifeline, arguments.ready});
     if (pid < 0) {  // out of processes or memory: try again in a while
         it.start_again_ns = monotonic_ns() + restart_delay_ns;
         return;
@@ -256,6 +318,8 @@ void supervisor::begin_stop(int exit_code) {
     kill_at_ns_ = monotonic_ns() + (std::uint64_t{options_.limits.drain_timeout_ms} + 1000) * 1'000'000;
     // Our copies first: a worker that drains must be the last one to hold its listener.
     for (worker& each : workers_) each.listener.reset();
+    remove_unix_path();
+    unix_listener_.reset();
     lifeline_write_.reset();
 }
 
@@ -273,9 +337,32 @@ void supervisor::on_ready() {
     }
 }
 
+/// Says what a registry holds that strangers will not be shown: silence would look like segments that are lost.
+void supervisor::tell_withheld() const {
+    try {
+        std::vector<std::string> names = catalog(options_.segments, options_.private_too).withheld();
+        std::erase_if(names, [&](const std::string& uri) {
+            return uri == counts_->counters.segment().uri() || uri == counts_->latency.segment().uri();
+        });
+        if (names.empty()) return;
+        std::fprintf(
+            stderr,
+            "holdfast serve: %s%s not served: not everybody may read %s, and anybody here may call this server; "
+            "name what is to be served, or give --private\n",
+            names.front().c_str(),
+            names.size() == 1 ? " is" : (" and " + std::to_string(names.size() - 1) + " more are").c_str(),
+            names.size() == 1 ? "it" : "them");
+    } catch (const error&) {  // nobody can tell for now
+    }
+}
+
 void supervisor::announce() const {
-    std::printf("serving http://%s with %zu worker%s; counts in %s\n", options_.listen.c_str(), workers_.size(),
-                workers_.size() == 1 ? "" : "s", options_.name.c_str());
+    tell_withheld();
+    const std::string path = options_.unix_path.empty() ? "" : " and unix:" + options_.unix_path;
+    std::printf("serving http://%s%s with %zu worker%s by %s; %llu descriptors each; counts in %s\n",
+                options_.listen.c_str(), detail::printable(path).c_str(), workers_.size(),
+                workers_.size() == 1 ? "" : "s", engine_.c_str(), static_cast<unsigned long long>(descriptors_),
+                options_.name.c_str());
     std::fflush(stdout);
 }
 
@@ -291,6 +378,7 @@ void supervisor::on_death(std::size_t index, int status) {
     worker& it = workers_[index];
     it.pid = -1;
     it.pid_gauge.set(0);
+    it.open_gauge.set(0);
     if (stopping_) return;
     if (!it.ever_answered && WIFEXITED(status)) {  // it has said why; trying again would say the same
         std::fprintf(stderr, "holdfast serve: worker %zu cannot start (%s)\n", index, describe_end(status).c_str());

@@ -46,10 +46,12 @@ class supervisor {
         bool ever_answered = false;
         std::uint64_t start_again_ns = 0;  // monotonic; 0: not waiting
         std::deque<std::uint64_t> deaths;  // of the last restart_window_ns
-        counter restarts, pid_gauge, started_gauge;
+        counter restarts, pid_gauge, started_gauge, open_gauge;
     };
 
     void make_listeners();
+    void make_unix_listener();
+    void remove_unix_path() const;
     void make_counts();
     void renew_counts();
     void bind_gauges();
@@ -64,10 +66,15 @@ class supervisor {
     [[nodiscard]] int wait_ms() const;
     [[nodiscard]] bool any_alive() const;
     void announce() const;
+    void tell_withheld() const;
 
     serve_options options_;
+    std::uint64_t descriptors_ = 0;  // that each worker may have open
+    std::string engine_;             // what the workers will have, and why where that is not plain
     std::uint16_t port_ = 0;
     std::vector<worker> workers_;
+    memory::descriptor unix_listener_;  // the first worker's
+    std::uint64_t unix_inode_ = 0;      // of its file
     std::unique_ptr<shared_counts> counts_;
     memory::descriptor signals_;
     memory::descriptor lifeline_read_, lifeline_write_;

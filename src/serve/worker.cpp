@@ -12,6 +12,8 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <utility>
+#include <vector>
 
 #include "holdfast/error.hpp"
 #include "holdfast/memory/descriptor.hpp"
@@ -30,6 +32,7 @@ memory::descriptor watch_termination() {
     ::signal(SIGINT, SIG_IGN);
     ::signal(SIGHUP, SIG_IGN);
     ::signal(SIGPIPE, SIG_IGN);
+    ::signal(SIGXFSZ, SIG_IGN);  // an audit log that may grow no further is an error of write(2)
     sigset_t wanted;
     ::sigemptyset(&wanted);
     ::sigaddset(&wanted, SIGTERM);
@@ -45,6 +48,16 @@ void report_ready(memory::descriptor& pipe, unsigned index) {
     while (::write(pipe.get(), &number, sizeof number) < 0 && errno == EINTR) {
     }
     pipe.reset();
+}
+
+/// 1 for the engine that this worker has; the other one may have been its predecessor's.
+void publish_engine(const counter_set& counters, unsigned index, std::string_view engine) {
+    for (const std::string_view each : {"epoll", "io_uring"}) {
+        std::string labels;
+        append_metric_label(labels, "engine", each);
+        append_metric_label(labels, "worker", std::to_string(index));
+        if (auto gauge = counters.try_get(engine_family, labels)) gauge->set(each == engine ? 1 : 0);
+    }
 }
 
 /// Pages and reports for people and collectors are few, slow and would blur what clients of the data see.
@@ -76,7 +89,10 @@ class memory_trimmer {
 };
 
 int serve_requests(const worker_arguments& arguments) {
-    for (const int fd : {arguments.listener, arguments.lifeline, arguments.ready}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+    std::vector<int> listeners{arguments.listener};
+    if (arguments.unix_listener >= 0) listeners.push_back(arguments.unix_listener);
+    for (const int fd : listeners) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+    for (const int fd : {arguments.lifeline, arguments.ready}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
     const memory::descriptor lifeline(arguments.lifeline);
     memory::descriptor ready(arguments.ready);
     const memory::descriptor termination = watch_termination();
@@ -85,14 +101,20 @@ int serve_requests(const worker_arguments& arguments) {
     const shared_counts counts = shared_counts::attach(arguments.options.name);
     latency_recorder latency = counts.latency.make_recorder();
     request_counters refused(counts.counters, arguments.index);
+    loop_counters of_loop(counts.counters, arguments.index);
     api routes(arguments.options, arguments.index, counts);
 
     net::server_options options;
     options.limits = arguments.options.limits;
+    options.engine = arguments.options.engine_choice();
+    const serve_options& wanted = arguments.options;
+    options.identify_peers = arguments.unix_listener >= 0 || !wanted.audit_log.empty() || wanted.rate_of_one != 0;
     options.tick_interval = refresh_interval;
     memory_trimmer trimmer;
+    net::server* running = nullptr;  // ticks come from within its run()
     options.on_tick = [&] {
         routes.refresh();
+        of_loop.publish(running->counters());
         trimmer.tick();
     };
     options.on_response = [&](const net::response_event& event) {
@@ -100,8 +122,10 @@ int serve_requests(const worker_arguments& arguments) {
         if (!event.parsed) refused.count(route::none, event.status);
         if (is_data(static_cast<route>(event.route))) latency.record(event.latency_ns);
     };
-    net::server server({arguments.listener}, options,
+    net::server server(std::move(listeners), options,
                        [&](const net::request& from, net::response& to) { routes.answer(from, to); });
+    running = &server;
+    publish_engine(counts.counters, arguments.index, server.engine());
     server.watch(lifeline.get(), [&] {
         server.unwatch(lifeline.get());
         server.drain();
@@ -112,6 +136,7 @@ int serve_requests(const worker_arguments& arguments) {
     });
     report_ready(ready, arguments.index);
     server.run();
+    of_loop.publish(server.counters());
     return 0;
 }
 

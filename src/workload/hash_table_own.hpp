@@ -39,12 +39,7 @@ class own_table {
         : table_(table::create("memfd:", table_options_for(request.entries, request.pages))),
           reader_(table_.make_reader()) {}
 
-    bool find(std::uint64_t key, Value& out) const {
-        const std::optional<Value> found = reader_.find(key);
-        if (!found) return false;
-        out = *found;
-        return true;
-    }
+    [[gnu::always_inline]] bool find(std::uint64_t key, Value& out) const { return reader_.find(key, out); }
     std::uint64_t find_many(std::span<const std::uint64_t> keys, std::span<std::optional<Value>> out) const {
         return reader_.find_many(keys, out);
     }

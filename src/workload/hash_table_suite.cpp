@@ -10,6 +10,7 @@
 
 #include "holdfast/memory/page_policy.hpp"
 #include "workload/background_writer.hpp"
+#include "workload/hash_table_targets.hpp"
 #include "workload/hash_table_writers.hpp"
 #include "workload/keys.hpp"
 #include "workload/memory_chase.hpp"
@@ -67,7 +68,7 @@ using slice_loop = std::uint64_t (hash_table_subject::*)(keys);
 class data_set {
  public:
     data_set(const std::vector<hash_table_kind>& kinds, const set_size& size, recorder& to)
-        : kinds_(kinds), size_(size), to_(to) {}
+        : kinds_(kinds), size_(size), to_(to), targets_(size.entries, size.pages, to) {}
 
     void run();
 
@@ -96,6 +97,7 @@ class data_set {
     const std::vector<hash_table_kind>& kinds_;
     const set_size size_;
     recorder& to_;
+    const hash_table_targets targets_;
     std::vector<std::uint64_t> all_;  // present ones, then as many absent ones
     std::vector<std::uint64_t> hits_, misses_;
     std::vector<contender> contenders_;
@@ -227,8 +229,13 @@ void data_set::measure_find(const char* what, bool hit, slice_loop loop) {
             e.subjects.back().name += ", one at a time";
         }
     }
-    if (loop == &hash_table_subject::find) e.published = published_find(hit);
-    to_.run(e);
+    const bool single = loop == &hash_table_subject::find;
+    if (single) e.published = published_find(hit);
+    const sampled found = run_sampled(to_, e);
+    if (single)
+        targets_.note_find(e.name, hit, found);
+    else
+        targets_.note_batches(e.name, found);
 }
 
 void data_set::measure_chain() {
@@ -240,11 +247,11 @@ void data_set::measure_chain() {
     const std::uint64_t bytes = std::max<std::uint64_t>(contenders_.front().table->memory().bytes, 1024);
     auto chase = std::make_shared<memory_chase>(bytes, size_.pages);
     perf_test::subject s;
-    s.name = "one memory access";
+    s.name = memory_chase::name;
     s.run = [chase](std::uint64_t steps) { chase->run(steps); };
     if (!large()) s.prepare = [chase] { chase->run(chase->lines()); };
     e.subjects.push_back(std::move(s));
-    to_.run(e);
+    targets_.note_chain(e.name, run_sampled(to_, e));
 }
 
 void data_set::measure_fill(const std::string& title) {
@@ -262,14 +269,13 @@ void data_set::measure_fill(const std::string& title) {
         };
         e.subjects.push_back(std::move(s));
     }
-    to_.run(e);
+    targets_.note_insert(e.name, run_sampled(to_, e));
 }
 
 void data_set::time_fills(const std::string& title, std::size_t rounds) {
-    std::vector<std::string> names;
-    std::vector<std::vector<double>> samples;
-    for (const contender& c : contenders_) names.push_back(c.name);
-    samples.resize(contenders_.size());
+    sampled found;
+    for (const contender& c : contenders_) found.names.push_back(c.name);
+    found.samples.resize(contenders_.size());
     for (std::size_t round = 0; round < rounds; ++round) {
         for (std::size_t i = 0; i < contenders_.size(); ++i) {
             hash_table_subject& table = *contenders_[i].table;
@@ -280,10 +286,11 @@ void data_set::time_fills(const std::string& title, std::size_t rounds) {
             if (done != size_.entries)
                 throw std::runtime_error(contenders_[i].name +
                                          " refused an insert before it held what it was made for");
-            samples[i].push_back(took.count() / static_cast<double>(done));
+            found.samples[i].push_back(took.count() / static_cast<double>(done));
         }
     }
-    to_.add(title, "ns", names, samples, false);
+    to_.add(title, "ns", found.names, found.samples, false);
+    targets_.note_insert(title, found);
 }
 
 void data_set::measure_update() {
@@ -291,7 +298,7 @@ void data_set::measure_update() {
     e.name = name(titles[6]);
     if (!to_.wants(e.name)) return;
     for (const contender& c : contenders_) e.subjects.push_back(walking(c, hits_, &hash_table_subject::update, true));
-    to_.run(e);
+    targets_.note_ahead(e.name, run_sampled(to_, e));
 }
 
 void data_set::measure_erase() {
@@ -315,7 +322,7 @@ void data_set::measure_erase() {
         };
         e.subjects.push_back(std::move(s));
     }
-    to_.run(e);
+    targets_.note_ahead(e.name, run_sampled(to_, e));
     for (const contender& c : contenders_) c.table->insert(part);
 }
 
@@ -346,7 +353,7 @@ void data_set::measure_churn() {
         };
         e.subjects.push_back(std::move(s));
     }
-    to_.run(e);
+    targets_.note_ahead(e.name, run_sampled(to_, e));
     for (std::size_t i = 0; i < contenders_.size(); ++i) {
         const progress& p = *all_progress[i];
         if (p.refused == 0) continue;
@@ -391,7 +398,7 @@ void data_set::measure_beside_writer() {
             if (before) before();
         };
     }
-    to_.run(e);
+    targets_.note_beside_writer(e.name, run_sampled(to_, e));
     writer.rest();
 }
 
@@ -407,6 +414,8 @@ void data_set::note_memory() {
         samples.push_back({static_cast<double>(bytes) / static_cast<double>(size_.entries)});
     }
     to_.add(title, "bytes", names, samples, false);
+    if (size_.entry_bytes == 16 && !names.empty() && names[0] == contenders_[0].name)
+        targets_.note_memory(title, samples[0][0]);
 }
 
 }  // namespace

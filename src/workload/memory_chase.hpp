@@ -18,6 +18,9 @@ namespace holdfast::workload {
 
 class memory_chase {
  public:
+    /// As a subject. It is measured whoever else was asked for (runner.cpp).
+    static constexpr const char* name = "one memory access";
+
     /// Requires: bytes is at least two cache lines. Throws: std::bad_alloc.
     memory_chase(std::uint64_t bytes, page_choice pages) : pool_(pages), lines_(bytes / line_bytes) {
         data_ = static_cast<std::byte*>(pool_.allocate(lines_ * line_bytes));

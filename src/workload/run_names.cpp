@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -88,13 +89,15 @@ void sweep(const fs::path& folder) {
     }
 }
 
-/// The helper: everything of the run goes once the other end of the pipe is closed.
+/// The helper: says so once no signal to the run's group reaches it; everything of the run goes once the other end is
+/// closed.
 [[noreturn]] void follow(int end_of_run, const fs::path& folder, const std::string& prefix) {
     ::setsid();
     ::prctl(PR_SET_NAME, "bench-names");
     // Nobody has to wait for an output that we inherited, and our copy of the lock would count as the run's.
     if (::dup2(end_of_run, 0) != 0 || ::close_range(1, ~0U, 0) != 0 || ::chdir("/") != 0) ::_exit(1);
     char nothing = 0;
+    (void)::send(0, &nothing, 1, MSG_NOSIGNAL);  // nobody hears it where the run has ended already
     while (::read(0, &nothing, 1) < 0 && errno == EINTR) {
     }
     for (int look = 0; look < looks; ++look) {
@@ -118,16 +121,26 @@ run_names::run_names(std::string_view suite) : folder_(shared_folder()) {
         prefix_ = fs::path(path).stem().string();
     } while (!take(lock_) || ::fstat(lock_.get(), &about) != 0 || about.st_nlink == 0);
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) == 0) {
-        const memory::descriptor reading(ends[0]);
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0) {
+        const memory::descriptor of_helper(ends[0]);
         end_of_run_ = memory::descriptor(ends[1]);
         helper_ = ::fork();
-        if (helper_ == 0) follow(reading.get(), folder_, prefix_);
+        if (helper_ == 0) follow(of_helper.get(), folder_, prefix_);
     }
-    if (helper_ > 0) return;
+    if (helper_ > 0 && is_ready()) return;
     const int reason = errno;
     remove_run(folder_, prefix_);
     throw std::system_error(reason, std::generic_category(), "a helper process for " + pattern);
+}
+
+/// Waits for the helper to say so. Before that, what kills the run's whole group would kill it, too.
+bool run_names::is_ready() const noexcept {
+    char nothing = 0;
+    ssize_t got = 0;
+    while ((got = ::read(end_of_run_.get(), &nothing, 1)) < 0 && errno == EINTR) {
+    }
+    if (got == 0) errno = ECHILD;
+    return got == 1;
 }
 
 run_names::~run_names() {

@@ -3,8 +3,9 @@
 //
 // (I1) Whatever the run makes is called prefix() and something behind it, in folder().
 // (I2) The destructor removes all of it. A process that ends without (Ctrl-C, SIGKILL) is followed by a helper process
-//      that does: it waits at a pipe which the kernel closes with the process, in a session of its own, where no signal
-//      to the group or the terminal reaches it. It looks for two seconds: servers of the run may still be ending.
+//      that does: it waits at a socket which the kernel closes with the process, in a session of its own, where no
+//      signal to the group or the terminal reaches it; nothing is made before it is there. It looks for two seconds:
+//      servers of the run may still be ending.
 // (I3) Where the helper was killed as well (a container stopped as a whole), the next run does it: it removes the names
 //      of each run whose file PREFIX.bench-run nobody holds locked. The kernel drops such a lock with its process;
 //      pids, which are given out again and differ between containers, decide nothing.
@@ -36,10 +37,12 @@ class run_names {
     [[nodiscard]] const std::filesystem::path& folder() const noexcept { return folder_; }
 
  private:
+    [[nodiscard]] bool is_ready() const noexcept;
+
     std::filesystem::path folder_;
     std::string prefix_;
     memory::descriptor lock_;        // of PREFIX.bench-run
-    memory::descriptor end_of_run_;  // the helper's pipe; closed by the kernel if by nobody else
+    memory::descriptor end_of_run_;  // of the helper's socket; closed by the kernel if by nobody else
     pid_t helper_ = -1;
 };
 

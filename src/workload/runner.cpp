@@ -11,6 +11,7 @@
 #include "holdfast/error.hpp"
 #include "holdfast/perf_test/environment.hpp"
 #include "holdfast/perf_test/statistics.hpp"
+#include "workload/memory_chase.hpp"
 
 namespace holdfast::workload {
 
@@ -158,7 +159,7 @@ class timing_recorder final : public recorder {
     }
     [[nodiscard]] bool is_chosen(const std::string& name, const std::string& ours) const {
         const std::vector<std::string>& only = all_.options.only;
-        return only.empty() || is_form_of(name, ours) ||
+        return only.empty() || is_form_of(name, ours) || name == memory_chase::name ||
                std::any_of(only.begin(), only.end(), [&](const std::string& one) { return is_form_of(name, one); });
     }
     [[nodiscard]] std::vector<perf_test::subject> chosen(const std::vector<perf_test::subject>& all) const {

@@ -12,6 +12,7 @@
 #include "workload/segment_suite.hpp"
 #include "workload/snapshot_suite.hpp"
 #include "workload/sorted_index_suite.hpp"
+#include "workload/udp_suite.hpp"
 
 namespace holdfast::workload {
 
@@ -22,7 +23,7 @@ const std::vector<suite>& suites() {
         metrics_suite(own_metrics_kinds()),           queue_suite(own_queue_kinds()),
         broadcast_suite(own_broadcast_kinds()),       array_suite(own_array_kinds()),
         block_store_suite(own_block_store_kinds()),   hash_map_suite(own_hash_map_kinds()),
-        executor_suite(own_executor_kinds()),
+        executor_suite(own_executor_kinds()),         udp_suite(),
     };
     return all;
 }

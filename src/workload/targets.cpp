@@ -16,6 +16,12 @@ namespace {
     return fixed_text(median, median < 100 ? 2 : 0) + " ns";
 }
 
+// Two digits where one would say another number.
+[[nodiscard]] std::string asked_text(double times) {
+    const std::string text = fixed_text(times, 2);
+    return text.ends_with('0') ? text.substr(0, text.size() - 1) : text;
+}
+
 }  // namespace
 
 std::string verdict(bool met) { return met ? " (met)" : " (missed)"; }
@@ -58,15 +64,15 @@ std::string at_most_text(const std::string& what, const sampled& found, std::str
     const auto other = found.find(peer);
     if (!other || !found.timed(0)) return {};
     const double ratio = times_faster(found.samples[*other], found.samples[0]);
-    return "target: " + what + " in at most " + fixed_text(times, 1) + " times the time of " + std::string(peer) +
-           ": " + fixed_text(ratio, 2) + " times, " + nanoseconds(found.samples[0]) + verdict(ratio <= times);
+    return "target: " + what + " in at most " + asked_text(times) + " times the time of " + std::string(peer) + ": " +
+           fixed_text(ratio, 2) + " times, " + nanoseconds(found.samples[0]) + verdict(ratio <= times);
 }
 
 std::string at_least_text(const std::string& what, const sampled& found, std::string_view peer, double times) {
     const auto other = found.find(peer);
     if (!other || !found.timed(0)) return {};
     const double ratio = times_faster(found.samples[0], found.samples[*other]);
-    return "target: " + what + " at least " + fixed_text(times, 1) + " times as fast as " + std::string(peer) + ": " +
+    return "target: " + what + " at least " + asked_text(times) + " times as fast as " + std::string(peer) + ": " +
            fixed_text(ratio, 2) + " times, " + nanoseconds(found.samples[0]) + verdict(ratio >= times);
 }
 

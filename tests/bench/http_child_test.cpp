@@ -10,7 +10,7 @@
 #include <string>
 
 #include "http/child_process.hpp"
-#include "http/interruption.hpp"
+#include "http/load.hpp"
 #include "http/scratch.hpp"
 
 namespace {

@@ -1,31 +1,91 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a turn of the http suite makes of its requests.
+// What a turn of the http suite makes of its requests, and what it says of its targets.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "http/http_targets.hpp"
 #include "http/rounds.hpp"
+#include "support/trial_recorder.hpp"
 
 namespace {
 
 using namespace holdfast::bench::http;
+using testing::ElementsAre;
+using testing::IsEmpty;
 
-TEST(HttpPercentile, IsTheNearestRank) {
-    std::vector<std::uint32_t> values;
-    for (std::uint32_t i = 10'000; i > 0; --i) values.push_back(i);
-    EXPECT_EQ(percentile_of(values, 0.5), 5000);
-    EXPECT_EQ(percentile_of(values, 0.99), 9900);
-    EXPECT_EQ(percentile_of(values, 0.999), 9990);
-    std::vector<std::uint32_t> one{7}, none;
+/// What is said of these server times, each the same in every round.
+std::vector<std::string> said(void (*note)(const std::string&, const server_times&, holdfast::workload::recorder&),
+                              const std::vector<std::pair<std::string, double>>& all) {
+    server_times found;
+    for (const auto& [name, us] : all) {
+        found.names.push_back(name);
+        found.us.emplace_back(7, us);
+    }
+    holdfast::test::trial_recorder to({});
+    note("fixed answer, 64 clients", found, to);
+    return to.notes;
+}
+
+TEST(HttpPercentile, IsThatOfTheHistogram) {
+    holdfast::histogram_counts values, one;
+    for (std::uint64_t i = 10'000; i > 0; --i) values.record(i);
+    for (const double level : {0.5, 0.99, 0.999})
+        EXPECT_NEAR(percentile_of(values, level), 10'000 * level, 10'000 * level / 64);
+    one.record(7);
     EXPECT_EQ(percentile_of(one, 0.999), 7);
-    EXPECT_THROW((void)percentile_of(none, 0.5), server_failed);
+    EXPECT_THROW((void)percentile_of({}, 0.5), server_failed);
 }
 
 TEST(HttpPercentile, IsMarkedOnceTheTimeHeldUpCouldBeAllThatIsAboveIt) {
     EXPECT_DOUBLE_EQ(held_up_limit(0.5), 0.02);
     EXPECT_DOUBLE_EQ(held_up_limit(0.99), 1 - 0.99);
     EXPECT_DOUBLE_EQ(held_up_limit(0.999), 1 - 0.999);
+}
+
+TEST(HttpTargets, AreMetJustAtTheirBound) {
+    EXPECT_THAT(said(note_fixed_targets, {{net_epoll_name, 4.24},
+                                          {net_io_uring_name, 4.0},
+                                          {serve_name, 4.876},
+                                          {floor_name, 4.6},
+                                          {"nginx", 7.0},
+                                          {"hyper", 5.3}}),
+                ElementsAre("target: fixed answer, 64 clients, holdfast::net, io_uring at least 1.15 times as fast as "
+                            "bare epoll loop: 1.15 times, 4000 ns (met)",
+                            "target: fixed answer, 64 clients, holdfast::net, epoll in at most 1.06 times the time of "
+                            "bare epoll loop: 0.92 times, 4240 ns (met)",
+                            "target: fixed answer, 64 clients, holdfast::net, epoll, beside the best peer, at least "
+                            "1.25 times as fast as hyper: 1.25 times, 4240 ns (met)",
+                            "target: fixed answer, 64 clients, holdfast::net, io_uring, beside the best peer, at least "
+                            "1.25 times as fast as hyper: 1.32 times, 4000 ns (met)",
+                            "target: fixed answer, 64 clients, holdfast serve in at most 1.15 times the time of "
+                            "holdfast::net, epoll: 1.15 times, 4876 ns (met)"));
+    EXPECT_THAT(
+        said(note_pipeline_targets, {{net_epoll_name, 0.35}}),
+        ElementsAre("target: fixed answer, 64 clients, holdfast::net, epoll in at most 0.35 us: 0.35 us (met)"));
+}
+
+TEST(HttpTargets, AreMissedBehindIt) {
+    EXPECT_THAT(said(note_fixed_targets, {{net_epoll_name, 4.29}, {floor_name, 4.0}, {serve_name, 4.98}, {"h2o", 5.3}}),
+                ElementsAre("target: fixed answer, 64 clients, holdfast::net, epoll in at most 1.06 times the time of "
+                            "bare epoll loop: 1.07 times, 4290 ns (missed)",
+                            "target: fixed answer, 64 clients, holdfast::net, epoll, beside the best peer, at least "
+                            "1.25 times as fast as h2o: 1.24 times, 4290 ns (missed)",
+                            "target: fixed answer, 64 clients, holdfast serve in at most 1.15 times the time of "
+                            "holdfast::net, epoll: 1.16 times, 4980 ns (missed)"));
+    EXPECT_THAT(
+        said(note_pipeline_targets, {{net_epoll_name, 0.4}, {net_io_uring_name, 0.3}, {floor_name, 0.1}}),
+        ElementsAre("target: fixed answer, 64 clients, holdfast::net, epoll in at most 0.35 us: 0.40 us (missed)",
+                    "target: fixed answer, 64 clients, holdfast::net, io_uring in at most 0.35 us: 0.30 us (met)"));
+}
+
+TEST(HttpTargets, SayNothingOfSubjectsThatWereNotTimed) {
+    EXPECT_THAT(said(note_fixed_targets, {{net_epoll_name, 4.0}}), IsEmpty());
+    EXPECT_THAT(said(note_fixed_targets, {{floor_name, 4.0}, {"nginx", 5.0}}), IsEmpty());
+    EXPECT_THAT(said(note_pipeline_targets, {{floor_name, 4.0}}), IsEmpty());
 }
 
 }  // namespace

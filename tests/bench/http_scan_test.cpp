@@ -5,15 +5,16 @@
 #include <string_view>
 #include <vector>
 
-#include "http/answer_scanner.hpp"
 #include "http/exchange.hpp"
-#include "http/rate_schedule.hpp"
 #include "http/rounds.hpp"
 #include "http/wrk.hpp"
+#include "workload/http_load/answer_scanner.hpp"
+#include "workload/http_load/rate_schedule.hpp"
 
 namespace {
 
 using namespace holdfast::bench::http;
+using namespace holdfast::workload::http;
 
 const std::string whole = "HTTP/1.1 200 OK\r\nDate: today\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi";
 
@@ -38,6 +39,16 @@ TEST(AnswerScanner, NeedsMoreOfEveryBeginning) {
     }
 }
 
+TEST(AnswerScanner, KnowsAnswersThatHaveNoBody) {
+    for (const std::string& head : {std::string("HTTP/1.1 204 No Content\r\n"),
+                                    std::string("HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n")}) {
+        answer got;
+        ASSERT_EQ(scan_answer(head + "\r\nHTTP/1.1", got), scan_status::complete) << head;
+        EXPECT_EQ(got.body, "");
+        EXPECT_EQ(got.bytes, head.size() + 2);
+    }
+}
+
 // Attacks I1: each of these would make subjects answer differently, or leave the end of an answer in doubt.
 TEST(AnswerScanner, RefusesWhatItDoesNotKnow) {
     const std::vector<std::string> all{
@@ -45,6 +56,7 @@ TEST(AnswerScanner, RefusesWhatItDoesNotKnow) {
         "HTTP/1.1 2x0 OK\r\nContent-Length: 0\r\n\r\n",
         "HTTP/1.1 100 Continue\r\nContent-Length: 0\r\n\r\n",
         "HTTP/1.1 200 OK\r\n\r\n",
+        "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx",
         "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 1x\r\n\r\nx",
@@ -90,15 +102,6 @@ TEST(Exchanges, AskForEachRecordAndExpectItsJson) {
         EXPECT_LE(r.name.size(), 8U);
     }
     EXPECT_EQ(csv_of(make_records(500)), csv_of(records));
-}
-
-TEST(Percentile, IsTheNearestRank) {
-    std::vector<std::uint32_t> values{50, 10, 40, 20, 30};
-    EXPECT_EQ(percentile_of(values, 0.5), 30);
-    EXPECT_EQ(percentile_of(values, 0.99), 50);
-    EXPECT_EQ(percentile_of(values, 0.2), 10);
-    values.clear();
-    EXPECT_THROW((void)percentile_of(values, 0.5), server_failed);
 }
 
 TEST(WrkOutput, GivesItsRateOrSaysWhyNot) {

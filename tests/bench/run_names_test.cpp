@@ -37,6 +37,14 @@ void make_things(const run_names& names) {
     holdfast::registry::add(holdfast::memory::uri::parse("posix:/" + names.prefix() + "-1"));
 }
 
+/// Of that process's first thread; 0 if it has none.
+[[nodiscard]] pid_t only_child_of(pid_t parent) {
+    std::ifstream list("/proc/" + std::to_string(parent) + "/task/" + std::to_string(parent) + "/children");
+    pid_t child = 0;
+    list >> child;
+    return child;
+}
+
 class RunNames : public testing::Test {
  protected:
     [[nodiscard]] static std::vector<std::string> left(const std::string& prefix) {
@@ -86,9 +94,8 @@ class other_run {
         child_ = -1;
     }
     void kill_helper() const {
-        std::ifstream list("/proc/" + std::to_string(child_) + "/task/" + std::to_string(child_) + "/children");
-        pid_t helper = 0;
-        ASSERT_TRUE(list >> helper);
+        const pid_t helper = only_child_of(child_);
+        ASSERT_GT(helper, 0);
         ASSERT_EQ(::kill(helper, SIGKILL), 0);
     }
     [[nodiscard]] const std::string& prefix() const { return prefix_; }
@@ -121,6 +128,16 @@ TEST_F(RunNames, GoWithAProcessThatASignalEnds) {
         run.end(number);
         EXPECT_TRUE(soon_empty(run.prefix())) << number;
         EXPECT_THAT(registry_.entries(), IsEmpty()) << number;
+    }
+}
+
+// Else what kills the whole group of a run that has just begun, as Ctrl-C does, would kill the helper as well.
+TEST_F(RunNames, AreThereOnceTheHelperIsOutOfReach) {
+    for (int turn = 0; turn < 20; ++turn) {
+        const run_names names("test");
+        const pid_t helper = only_child_of(::getpid());
+        ASSERT_GT(helper, 0);
+        ASSERT_EQ(::getsid(helper), helper) << turn;
     }
 }
 

@@ -98,6 +98,25 @@ TEST(BenchRunner, OnlyKeepsOtherFormsOfOursAndOfThePeersNamed) {
     EXPECT_THAT(names, ElementsAre("ours", "ours, one at a time", "peer", "peer + lock"));
 }
 
+// Ratios to it are targets, which say nothing without it.
+TEST(BenchRunner, OnlyKeepsTheFloor) {
+    std::vector<std::vector<double>> samples;
+    const suite one{"floors", "a floor beside peers", [&](recorder& to) {
+                        samples = to.run({.name = "dependent",
+                                          .subjects = {spinning("ours", 20), spinning("peer", 30),
+                                                       spinning("other", 30), spinning("one memory access", 10)},
+                                          .published = {}});
+                    }};
+    run_options options;
+    options.only = {"peer"};
+    const report all = run(one, options);
+    std::vector<std::string> names;
+    for (const subject_report& subject : all.experiments.front().subjects) names.push_back(subject.name);
+    EXPECT_THAT(names, ElementsAre("ours", "peer", "one memory access"));
+    EXPECT_TRUE(samples.at(2).empty());
+    EXPECT_FALSE(samples.at(3).empty());
+}
+
 TEST(BenchRunner, NamesAreAskedWithoutRunningAnything) {
     EXPECT_THAT(experiment_names(two_experiments(), {}), ElementsAre("short", "long"));
     run_options options;

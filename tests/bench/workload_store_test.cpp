@@ -196,6 +196,7 @@ TEST_F(Stores, TargetsAreComputedFromTheSamplesThatTheTableShows) {
               "target: read in at most 1.3 times the time of peer: 2.00 times, 22.00 ns (missed)");
     EXPECT_EQ(at_least_text("read", found, "peer", 0.4),
               "target: read at least 0.4 times as fast as peer: 0.50 times, 22.00 ns (met)");
+    EXPECT_THAT(at_most_text("read", found, "peer", 1.05), HasSubstr("at most 1.05 times"));
     EXPECT_EQ(at_least_text("read", found, "other", 1), "");  // was not timed
     EXPECT_EQ(at_least_text("read", found, "nobody", 1), "");
     EXPECT_EQ(beside_published_text("read", found.samples[0], {"theirs", 20e6, "reads/s", "somewhere"}),

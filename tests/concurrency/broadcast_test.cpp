@@ -3,15 +3,22 @@
 // each number is given once, as a message or as one of a count, and who blocks loses nothing.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <random>
+#include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "holdfast/broadcast.hpp"
 #include "support/broadcast_bench.hpp"
+#include "support/patient_sleeps.hpp"
 #include "support/scale.hpp"
+#include "support/seed.hpp"
 
 namespace {
 
@@ -25,6 +32,7 @@ using holdfast::layout::broadcast_read_core;
 using holdfast::layout::broadcast_write_core;
 using holdfast::layout::no_broadcast_slots;
 using holdfast::test::broadcast_bench;
+using holdfast::test::choose_seed;
 using holdfast::test::fill_message;
 using holdfast::test::is_message;
 using holdfast::test::message_length;
@@ -367,6 +375,59 @@ TEST(BroadcastConcurrency, AWorkingWriterIsNoDamage) {
     EXPECT_TRUE(damage.empty()) << damage[0];
     EXPECT_GT(quiet, 0U) << busy << " looks, none of them to the end";
     RecordProperty("looks", std::to_string(quiet) + " quiet, " + std::to_string(busy) + " overrun");
+}
+
+// Two sides that take turns: `first` goes on at about the moment at which `second` goes to sleep: a little earlier when
+// that slept the last time, and a little later when it did not.
+template <class First, class Second>
+void meet_at_the_brink(std::uint64_t rounds, First first, Second second) {
+    std::atomic<std::uint64_t> taken{0};
+    std::atomic<bool> failed{false};
+    std::thread other([&] {
+        for (std::uint64_t i = 0; i < rounds && !failed; ++i) {
+            if (!second()) failed = true;
+            taken.store(i + 1, std::memory_order_release);
+        }
+    });
+    const auto& sleeps = holdfast::test::patient_sleeps::sleeps;
+    unsigned long slept = sleeps.load();
+    std::mt19937_64 random(choose_seed());
+    for (std::uint64_t i = 0, delay = 0; i < rounds && !failed; ++i) {
+        while (taken.load(std::memory_order_acquire) < i && !failed) holdfast::memory::detail::spin_pause();
+        delay = std::exchange(slept, sleeps.load()) == sleeps.load() ? delay + 4
+                                                                     : delay - std::min<std::uint64_t>(delay, 4);
+        for (std::uint64_t pauses = delay + random() % 8; pauses > 0; --pauses) holdfast::memory::detail::spin_pause();
+        if (!first()) failed = true;
+    }
+    other.join();
+    EXPECT_FALSE(failed);
+}
+
+// Nobody is woken by a cap: one wake lost would cost half a minute. The handles as they are.
+TEST(BroadcastWaiting, NoWakeIsLost) {
+    constexpr std::size_t message_bytes = 56;  // a stride of this ring with its word
+    constexpr auto for_ever = std::chrono::nanoseconds::max();
+    const auto begin = std::chrono::steady_clock::now();
+    holdfast::broadcast_options options;
+    options.capacity_bytes = 2048;
+    options.registered_readers = 1;
+    auto writer = holdfast::broadcast_writer::create("anon:", options);
+    auto reader = writer.make_reliable_reader();
+    const std::vector<std::byte> message(message_bytes);
+    const auto publish = [&] { return static_cast<bool>(writer.publish(message)); };
+    std::vector<std::byte> out(message_bytes);
+    const auto read = [&] { return reader.read(std::span<std::byte>(out)).status == outcome::ok; };
+    const holdfast::test::patient_sleeps without_caps;
+    meet_at_the_brink(scaled(60'000), publish, [&] { return reader.wait(for_ever) && read(); });
+    const unsigned long of_readers = holdfast::test::patient_sleeps::sleeps.load();
+    while (publish()) continue;
+    meet_at_the_brink(scaled(20'000), read, [&] { return writer.wait_room(message_bytes, for_ever) && publish(); });
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(25)) << "a sleeper was not woken";
+    EXPECT_GT(of_readers, 0U);
+    EXPECT_GT(holdfast::test::patient_sleeps::sleeps.load(), of_readers);
+    RecordProperty("sleeps", std::to_string(of_readers) + " for messages, " +
+                                 std::to_string(holdfast::test::patient_sleeps::sleeps.load() - of_readers) +
+                                 " for room");
 }
 
 }  // namespace

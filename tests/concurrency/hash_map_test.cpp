@@ -196,7 +196,7 @@ TEST_P(HashMapConcurrency, VerifyBesideAWorkingWriterFindsNothing) {
 TEST(HashMapOfManyConcurrency, WritersLoseNothingOfEachOthers) {
     constexpr unsigned writers_max = 3;
     constexpr std::uint64_t own = 8, shared = 4;
-    const layout::hash_map_geometry geometry = small_map_of_many(160, 200);
+    const layout::hash_map_geometry geometry = small_map_of_many(160, 2000);  // of eight stripes
     shared_image image(static_cast<std::size_t>(geometry.body_bytes()));
     const writable_map view(image.bytes(), geometry);
     writer_roll roll;

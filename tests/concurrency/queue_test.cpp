@@ -34,7 +34,6 @@ using holdfast::memory::wait_policy;
 using holdfast::test::is_message;
 using holdfast::test::message_of;
 using holdfast::test::push_message;
-using holdfast::test::queue_bench;
 using holdfast::test::scaled;
 using holdfast::test::type_of;
 
@@ -138,11 +137,54 @@ TEST_P(QueueConcurrency, RecordsArriveInOrderAndWhole) {
 INSTANTIATE_TEST_SUITE_P(Queue, QueueConcurrency, ::testing::Bool(),
                          [](const auto& kind) { return kind.param ? "WithRings" : "Polled"; });
 
+// One side each of the two forms: what is sent, what is taken, and what a producer without room waits for.
+struct of_bytes {
+    static holdfast::layout::queue_geometry geometry() {
+        return holdfast::layout::queue_geometry::of_bytes(64, true, "bench");
+    }
+    using writer = holdfast::layout::queue_write_core;
+    using reader = holdfast::layout::queue_read_core;
+    static bool send(writer& to, std::uint64_t i) { return static_cast<bool>(push_message(to, i, i % 20)); }
+    static std::uint64_t needed(writer& from, std::uint64_t i) { return from.head_needed(i % 20); }
+    static bool is_there(reader& in) { return in.front().status != outcome::empty; }
+    static bool take(reader& from, std::uint64_t i) {
+        const bool whole = is_message(from.front(), i, i % 20);
+        from.next();
+        from.release();
+        return whole;
+    }
+};
+struct of_elements {
+    static holdfast::layout::queue_geometry geometry() {
+        return holdfast::layout::queue_geometry::of_elements(4, 8, true, "bench");
+    }
+    using writer = holdfast::layout::queue_element_write_core;
+    using reader = holdfast::layout::queue_element_read_core;
+    static bool send(writer& to, std::uint64_t i) {
+        if (to.room(1) != outcome::ok) return false;
+        std::memcpy(to.slot(0), &i, sizeof i);
+        to.publish(1);
+        return true;
+    }
+    static std::uint64_t needed(writer& from, std::uint64_t) { return from.head_needed(1); }
+    static bool is_there(reader& in) { return in.ready(1).status != outcome::empty; }
+    static bool take(reader& from, std::uint64_t i) {
+        std::uint64_t found = 0;
+        std::memcpy(&found, from.slot(0), sizeof found);
+        from.pass(1);
+        from.release();
+        return found == i;
+    }
+};
+
 // No spinning and a cap of half a minute: one wake lost would cost just that.
-TEST(QueueWaiting, NoWakeIsLost) {
-    queue_bench bench(64);
-    auto writer = bench.writer();
-    auto reader = bench.reader();
+template <class Form>
+void lose_no_wake() {
+    const auto geometry = Form::geometry();
+    holdfast::test::shared_image image(static_cast<std::size_t>(geometry.body_bytes()));
+    auto& consumers = holdfast::test::consumer_side_in(image.bytes());
+    typename Form::writer writer(image.bytes(), geometry, consumers, "bench");
+    typename Form::reader reader(image.bytes(), geometry, consumers, "bench");
     const std::uint64_t messages = scaled(30'000);
     wait_policy patient;
     patient.spins = 0;
@@ -159,8 +201,8 @@ TEST(QueueWaiting, NoWakeIsLost) {
     const auto disarm = [](holdfast::layout::queue_side& own) { return [&own] { own.waiting.store(0); }; };
     std::thread putting([&] {
         for (std::uint64_t i = 0; i < messages; ++i) {
-            while (!push_message(writer, i, i % 20)) {
-                const std::uint64_t needed = writer.head_needed(i % 20);
+            while (!Form::send(writer, i)) {
+                const std::uint64_t needed = Form::needed(writer, i);
                 if (needed == 0) continue;
                 EXPECT_EQ(wait_until(
                               writer.consumer().bell, until, patient,
@@ -173,18 +215,18 @@ TEST(QueueWaiting, NoWakeIsLost) {
     });
     for (std::uint64_t i = 0; i < messages; ++i) {
         ASSERT_EQ(wait_until(
-                      reader.producer().bell, until, patient, [&] { return reader.front().status != outcome::empty; },
+                      reader.producer().bell, until, patient, [&] { return Form::is_there(reader); },
                       arm(reader.side(), 1), disarm(reader.side()), lives),
                   wait_answer::ready);
-        ASSERT_TRUE(is_message(reader.front(), i, i % 20));
-        reader.next();
-        reader.release();
+        ASSERT_TRUE(Form::take(reader, i));
         holdfast::detail::ring_if_asleep(reader, true);
     }
     putting.join();
     EXPECT_LT(std::chrono::steady_clock::now() - begin, 25s) << "a sleeper was not woken";
     EXPECT_GT(writer.side().rung.load() + reader.side().rung.load(), 0U);
 }
+TEST(QueueWaiting, NoWakeIsLost) { lose_no_wake<of_bytes>(); }
+TEST(QueueWaiting, NoWakeIsLostWithRecords) { lose_no_wake<of_elements>(); }
 
 TEST(QueueWaiting, ASleeperIsWokenByThePushNotByItsCap) {
     auto producer = queue_producer::create("heap:", ring_of(1024, true));

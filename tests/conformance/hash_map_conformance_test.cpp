@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a hash map must do alike in every kind of memory: one writer, readers on read-only mappings, successors, typed
-// keys, refusals.
+// What a hash map must do alike in every kind of memory: one writer, or one of many, readers on read-only mappings,
+// successors, typed keys, refusals.
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "holdfast/hash_map.hpp"
+#include "holdfast/hash_map/many.hpp"
 #include "support/memory_kinds.hpp"
 #include "support/process.hpp"
+#include "support/seed.hpp"
 #include "support/segment_tools.hpp"
 #include "support/snapshot_bench.hpp"
 
@@ -83,6 +86,91 @@ TEST_P(HashMapEverywhere, ValuesComeBackByTheirKeys) {
     }
     EXPECT_EQ(reader.usage().units_used, 0U);
     EXPECT_TRUE(map.empty());
+}
+
+// Random operations against a model, each condition held or not. Returns: what each of them answered, but for handles.
+template <class Map>
+std::vector<std::uint64_t> speak(Map& map, std::uint64_t seed) {
+    struct entry {
+        std::vector<std::byte> value;
+        std::uint64_t handle = 0;
+    };
+    std::vector<std::uint64_t> answers;
+    const text_reader reader = map.make_reader();
+    std::map<std::string, entry> model;
+    std::vector<std::byte> out;
+    const auto expected_of = [&](const std::string& key, bool right) {
+        const std::uint64_t now = model.contains(key) ? model.at(key).handle : 0;
+        return right ? now : now + 1;
+    };
+    for (std::uint64_t i = 0; i < 3000; ++i) {
+        const std::uint64_t random = holdfast::test::random_at(seed, 1, i);
+        const std::string key = std::to_string((random >> 8) % 40) + std::string((random >> 8) % 3 * 40, 'k');
+        const auto value = whole_object(i, 8 + (random >> 20) % 200);
+        const bool right = (random >> 40) % 2 == 0;
+        const auto expected = expected_of(key, right);
+        hash_map_result done;
+        switch (random % 8) {
+            case 0: done = map.set(key, value); break;
+            case 1: done = map.insert(key, value); break;
+            case 2: done = map.update(key, value); break;
+            case 3: done = map.compare_and_set(key, expected, value); break;
+            case 4: done = map.erase(key); break;
+            case 5: done = map.compare_and_erase(key, expected); break;
+            case 6: done = map.set(key, "a text of some length"); break;
+            default: {
+                const auto added = map.template fetch_add<std::uint64_t>(key, 0, random);
+                answers.push_back(static_cast<std::uint64_t>(added.status));
+                if (!added) break;
+                std::uint64_t count = 0;
+                entry& known = model.at(key);
+                std::memcpy(&count, known.value.data(), sizeof count);
+                EXPECT_EQ(added.before, count);
+                count += random;
+                std::memcpy(known.value.data(), &count, sizeof count);
+                known.handle = added.handle;
+            }
+        }
+        answers.push_back(static_cast<std::uint64_t>(done.status) << 8U | static_cast<std::uint64_t>(done.what));
+        if (done && done.what == entry_change::erased) model.erase(key);
+        if (done && (done.what == entry_change::inserted || done.what == entry_change::updated)) {
+            const auto text = std::as_bytes(std::span("a text of some length", 21));
+            model[key] = {random % 8 == 6 ? std::vector<std::byte>(text.begin(), text.end()) : value, done.handle};
+        }
+        const hash_map_found got = reader.find(key, out);
+        EXPECT_EQ(got.status, model.contains(key) ? outcome::ok : outcome::not_found);
+        if (got) {
+            EXPECT_EQ(out, model.at(key).value);
+            EXPECT_EQ(got.handle, model.at(key).handle);
+        }
+        if (::testing::Test::HasFailure()) return answers;
+    }
+    EXPECT_EQ(reader.size(), model.size());
+    std::size_t met = 0;
+    for (const hash_map_entry& each : reader) {
+        EXPECT_TRUE(model.contains(std::string(reinterpret_cast<const char*>(each.key.data()), each.key.size())));
+        ++met;
+    }
+    EXPECT_EQ(met, model.size());
+    EXPECT_EQ(map.set("too large", std::vector<std::byte>(1'000'000)).status, outcome::too_large);
+    EXPECT_TRUE(reader.verify([](const hash_map_finding&) { return true; }).intact());
+    for (const auto& [key, known] : model) EXPECT_TRUE(map.compare_and_erase(key, known.handle));
+    EXPECT_EQ(reader.usage().units_used, 0U);
+    EXPECT_EQ(map.fault(), std::nullopt);
+    return answers;
+}
+
+TEST_P(HashMapEverywhere, BothPoliciesSpeakAlike) {
+    const std::uint64_t seed = holdfast::test::choose_seed();
+    SCOPED_TRACE("repeat with HOLDFAST_TEST_SEED=" + std::to_string(seed));
+    std::vector<std::uint64_t> of_one;
+    {
+        text_map one = make();
+        of_one = speak(one, seed);
+    }
+    const memory_place other{GetParam()};
+    auto many = hash_map<std::string_view, writers::many>::create(other.uri(), {.capacity = 200, .bytes = 100'000});
+    EXPECT_EQ(speak(many, seed), of_one);
 }
 
 TEST_P(HashMapEverywhere, TextsCountersAndVersions) {

@@ -20,11 +20,13 @@
 #include <string_view>
 #include <vector>
 
+#include "holdfast/array.hpp"
 #include "holdfast/block_store/many.hpp"
 #include "holdfast/broadcast.hpp"
 #include "holdfast/hash_map.hpp"
 #include "holdfast/hash_map/registered_reader.hpp"
 #include "holdfast/hash_table.hpp"
+#include "holdfast/holdfast.hpp"
 #include "holdfast/queue.hpp"
 #include "holdfast/snapshot.hpp"
 #include "support/capability.hpp"
@@ -309,6 +311,109 @@ TEST_P(RestoreFaults, OfABlockStoreOfManyWritersLeaveNothingOrAllWithItsSlots) {
     leaves_nothing_or_all({"restore of a block store of many writers", make_blocks, fault_of_blocks});
 }
 
+// ---- of every kind, by what the program itself says of a restored one: it is sound, and saved once more as long
+
+struct saved_kind {
+    const char* name;
+    void (*make)(const std::string& uri);  // and fills it
+};
+
+void make_array(const std::string& uri) {
+    auto writer = array<u64>::create(uri, {.size = 100});
+    for (u64 n = 0; n < 100; ++n) writer.store(n, n * n);
+}
+struct range_end {
+    std::uint32_t last;
+    std::uint32_t where;
+};
+using ranges_builder = sorted_index_builder<std::uint32_t, range_end, &range_end::last>;
+void fill_ranges(ranges_builder& builder) {
+    for (std::uint32_t n = 0; n < 50; ++n) builder.add(n * 8, {n * 8 + 5, n});
+}
+void make_index(const std::string& uri) {
+    ranges_builder builder;
+    fill_ranges(builder);
+    (void)create_sorted_index(uri, builder);
+}
+void make_published_index(const std::string& uri) {
+    auto publisher = sorted_index_publisher<std::uint32_t, range_end, &range_end::last>::create(
+        uri, {.records_max = 60, .slots = 2});
+    ranges_builder builder;
+    fill_ranges(builder);
+    require(static_cast<bool>(publisher.publish(builder)));
+}
+void make_counters(const std::string& uri) {
+    const counter_set set = counter_set::create(uri, {.capacity = 12});
+    for (u64 n = 0; n < 8; ++n) set.get("requests_total", "zone=\"" + std::to_string(n) + "\"").add(n + 1);
+}
+void make_histogram(const std::string& uri) {
+    const latency_histogram histogram = latency_histogram::create(uri, {.shards = 2});
+    latency_recorder recorder = histogram.make_recorder();
+    for (u64 n = 1; n < 60; ++n) recorder.record(n * n * n);
+}
+constexpr saved_kind saved_kinds[] = {
+    {"array", make_array},       {"sorted index", make_index},  {"published index", make_published_index},
+    {"counters", make_counters}, {"histogram", make_histogram}, {"ring", make_ring},
+    {"queue", make_queue},       {"hash map", make_map},        {"snapshot", make_snapshot},
+    {"block store", make_blocks}};
+
+class KindFaults : public ProgramFaults {
+ protected:
+    [[nodiscard]] std::string made() const { return disk_.file_uri("m"); }
+    void make(const saved_kind& kind) {
+        for (const std::string& entry : disk_.entries()) ::unlink(disk_.file(entry).c_str());
+        kind.make(made());
+        const std::string first = disk_.file("first");
+        ASSERT_TRUE(run_program({"save", "-q", made(), first}).end.success());
+        bytes_ = content_of(first).size();
+    }
+    [[nodiscard]] bool holds_all(const std::string& name) const {
+        const std::string uri = disk_.file_uri(name), again = disk_.file("again");
+        const bool all = run_program({"verify", uri}).end.success() &&
+                         run_program({"save", "-q", uri, again}).end.success() && content_of(again).size() == bytes_;
+        ::unlink(again.c_str());
+        return all;
+    }
+    const std::vector<std::string> known_{"first", "m", "m.lease", "m.peers", "saved", "r", "r.lease", "r.peers"};
+
+ private:
+    std::size_t bytes_ = 0;
+};
+
+TEST_P(KindFaults, InSaveLeaveTheOldFileOrTheNew) {
+    for (const saved_kind& kind : saved_kinds) {
+        make(kind);
+        const std::string saved = disk_.file("saved"), old = "the old contents";
+        fail_each_call(
+            kind.name, [&] { std::ofstream(saved, std::ios::binary | std::ios::trunc) << old; },
+            [&] { become_program({"save", "-q", made(), saved}, {}); },
+            [&](const faulted_run& run) -> std::string {
+                const bool replaced = content_of(saved) != old;
+                if (run.result == 0 && !replaced) return "exit code 0, and the file is the old one";
+                remove_restored();
+                if (replaced &&
+                    (!run_program({"restore", "-q", saved, disk_.file_uri("r")}).end.success() || !holds_all("r")))
+                    return "the file is neither the old one nor all of the new one";
+                return left_over(run, known_);
+            });
+    }
+}
+
+TEST_P(KindFaults, InRestoreLeaveNothingOrAWholeSegment) {
+    for (const saved_kind& kind : std::span(saved_kinds).first(5)) {  // the others: RestoreFaults
+        make(kind);
+        fail_each_call(
+            kind.name, [&] { remove_restored(); },
+            [&] { become_program({"restore", "-q", disk_.file("first"), disk_.file_uri("r")}, {}); },
+            [&](const faulted_run& run) -> std::string {
+                const bool there = ::access(disk_.file("r").c_str(), F_OK) == 0;
+                if (run.result == 0 && !there) return "exit code 0, and there is no segment";
+                if (there && !holds_all("r")) return "the segment is not what was saved";
+                return left_over(run, known_);
+            });
+    }
+}
+
 class RepairFaults : public ProgramFaults {
  protected:
     void SetUp() override {
@@ -381,6 +486,9 @@ const auto fault_name = [](const auto& value) {
            (value.param.span == fault_span::once ? "_once" : "_for_good");
 };
 INSTANTIATE_TEST_SUITE_P(Errno, ProgramFaults, ::testing::ValuesIn(of_both_spans), fault_name);
+INSTANTIATE_TEST_SUITE_P(Errno, KindFaults,
+                         ::testing::Values(fault{EIO, fault_span::once}, fault{ENOMEM, fault_span::for_good}),
+                         fault_name);
 INSTANTIATE_TEST_SUITE_P(Errno, RestoreFaults, ::testing::ValuesIn(of_both_spans), fault_name);
 
 }  // namespace

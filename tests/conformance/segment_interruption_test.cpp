@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -83,36 +82,6 @@ TEST_F(SegmentInterruption, AStormOfSignalsDoesNotKeepALargeReservationFromEndin
         return made.writable() ? "" : "not writable";
     });
     EXPECT_TRUE(end.success()) << end.text();
-}
-
-// What a child that runs an operation returns: 0 = it succeeded, 1 = an error of the library that names `subject`, 2 =
-// out of memory, 3 = an error that does not.
-template <class Operation>
-int outcome_of(Operation&& operation, const std::string& subject) {
-    try {
-        operation();
-    } catch (const error& e) {
-        return std::string_view(e.what()).find(subject) != std::string_view::npos ? 1 : 3;
-    } catch (const std::bad_alloc&) {
-        return 2;
-    }
-    return 0;
-}
-
-// Calls whose failure no program survives or that cannot fail: ending, unmapping, closing, waking, signal masks.
-// A sanitizer's allocator gives up the process when it gets no memory, so there its calls are left alone.
-bool may_fail(long number) {
-    if (sanitized && (number == SYS_mmap || number == SYS_madvise)) return false;
-    switch (number) {
-        case SYS_exit_group:
-        case SYS_munmap:
-        case SYS_shmdt:
-        case SYS_close:
-        case SYS_futex:
-        case SYS_rt_sigprocmask:
-        case SYS_brk: return false;
-        default: return true;
-    }
 }
 
 struct fault {

@@ -153,6 +153,73 @@ TEST_P(NameAttack, InTheRegistryIsInNobodysWay) {
     }
 }
 
+// A folder that all may write to, as /tmp is. Who plants is a stranger; who meets it is root, or a third user; and what
+// the kernel itself keeps from being opened there (fs.protected_*) is on or off.
+class StrangersTrap : public NameAttack {
+ protected:
+    static constexpr uid_t third = 65533;
+
+    void SetUp() override {
+        NameAttack::SetUp();
+        if (!is_root() || !can_change_user()) GTEST_SKIP() << "needs: root, to play three users";
+        ASSERT_EQ(::chmod(place_.path().c_str(), 01777), 0);
+        ASSERT_EQ(::chmod(elsewhere_.path().c_str(), 0755), 0);
+        ASSERT_EQ(::chmod(registry_.path().c_str(), 01777), 0);
+    }
+    // A failure text, or "".
+    template <class Act>
+    [[nodiscard]] static std::string as(uid_t user, Act&& act) {
+        const ended end = in_child([&]() -> std::string {
+            if (user != 0 && (::setresgid(user, user, user) != 0 || ::setresuid(user, user, user) != 0))
+                return "cannot become another user";
+            return act();
+        });
+        return end.success() ? "" : end.text();
+    }
+    [[nodiscard]] std::string plant_as_stranger(const char* name) const {
+        return as(stranger, [&] {
+            ::umask(0);  // open to all
+            return std::string(plant(place_.file(name)) ? "" : "it cannot be planted");
+        });
+    }
+    // "" where each verb is refused as unsafe.
+    [[nodiscard]] std::string refused_by_every_verb() const {
+        const std::function<void()> verbs[] = {
+            [&] { (void)create_pattern(uri_, 1); }, [&] { (void)segment::attach(uri_, access::read_only); },
+            [&] { (void)segment::attach(uri_, access::read_write); }, [&] { segment::remove(uri_); }};
+        for (const auto& verb : verbs)
+            if (std::string wrong = expect_refusal(errc::unsafe_file, verb); !wrong.empty()) return wrong;
+        return {};
+    }
+    [[nodiscard]] bool is_strangers(const char* name) const {
+        struct stat status{};
+        return ::lstat(place_.file(name).c_str(), &status) == 0 && status.st_uid == stranger;
+    }
+};
+
+TEST_P(StrangersTrap, InAFolderOfAllIsRefusedByEveryVerbAndLeftAlone) {
+    for (const char* const setting : {"0", "1"}) {
+        const scoped_setting links("/proc/sys/fs/protected_symlinks", setting);
+        const scoped_setting fifos("/proc/sys/fs/protected_fifos", setting);
+        for (const uid_t user : {uid_t{0}, third}) {
+            ASSERT_EQ(plant_as_stranger("s"), "");
+            EXPECT_EQ(as(user, [&] { return refused_by_every_verb(); }), "") << "user " << user << ", " << setting;
+            EXPECT_EQ(place_.entries(), std::vector<std::string>{"s"});
+            EXPECT_TRUE(is_strangers("s"));
+            ::remove(place_.file("s").c_str());
+
+            ASSERT_EQ(plant_as_stranger("s.lease"), "");
+            EXPECT_EQ(
+                as(user, [&] { return expect_refusal(errc::unsafe_file, [&] { (void)create_pattern(uri_, 1); }); }), "")
+                << "user " << user << ", " << setting;
+            EXPECT_EQ(place_.entries(), std::vector<std::string>{"s.lease"});
+            EXPECT_TRUE(is_strangers("s.lease"));
+            ::remove(place_.file("s.lease").c_str());
+        }
+    }
+    EXPECT_FALSE(entries_containing(elsewhere_.path(), ".none").size()) << "a dangling link was followed";
+}
+
 // ---- the program
 
 constexpr std::uint64_t entries = 50;
@@ -293,6 +360,10 @@ TEST_F(RegistryRace, ADirectoryThatTakesThePlaceOfTheRegistryKeepsItsMode) {
 INSTANTIATE_TEST_SUITE_P(Traps, NameAttack, ::testing::ValuesIn(traps),
                          [](const auto& trap) { return std::string(trap.param.name); });
 
+INSTANTIATE_TEST_SUITE_P(Traps, StrangersTrap,
+                         ::testing::ValuesIn(std::begin(traps), std::prev(std::end(traps))),  // root makes a device
+                         [](const auto& trap) { return std::string(trap.param.name); });
+
 class ForeignFile : public segment_test {
  protected:
     unique_directory place_{"foreign"};
@@ -307,6 +378,30 @@ TEST_F(ForeignFile, AHardLinkIsRefused) {
     EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { (void)segment::attach(uri_, access::read_only); }), "");
     EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { (void)segment::attach(uri_, access::read_write); }), "");
     ASSERT_EQ(::unlink(place_.file("second").c_str()), 0);
+    EXPECT_EQ(pattern_fault(segment::attach(uri_, access::read_write)), "");
+}
+
+// A stranger's name for our file, in a folder that all may write to, where the kernel lets him
+// (fs.protected_hardlinks).
+TEST_F(ForeignFile, AStrangersHardLinkToOurSegmentIsRefusedUnderBothNames) {
+    if (!is_root() || !can_change_user()) GTEST_SKIP() << "needs: root, to play two users";
+    const scoped_setting unprotected("/proc/sys/fs/protected_hardlinks", "0");
+    if (!unprotected.changed()) GTEST_SKIP() << "needs: setting fs.protected_hardlinks";
+    const unique_directory shared("foreign");
+    for (const std::string& folder : {place_.path(), shared.path()}) ASSERT_EQ(::chmod(folder.c_str(), 01777), 0);
+    {
+        const segment made = create_pattern(uri_, 1);
+    }
+    const ended linker = in_child([&]() -> std::string {
+        if (::setresgid(stranger, stranger, stranger) != 0 || ::setresuid(stranger, stranger, stranger) != 0)
+            return "cannot drop";
+        return ::link(path_.c_str(), shared.file("s").c_str()) == 0 ? "" : "cannot link";
+    });
+    ASSERT_TRUE(linker.success()) << linker.text();
+    for (const std::string& uri : {uri_, shared.file_uri("s")})
+        for (const auto mode : {access::read_only, access::read_write})
+            EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { (void)segment::attach(uri, mode); }), "") << uri;
+    ASSERT_EQ(::unlink(shared.file("s").c_str()), 0);
     EXPECT_EQ(pattern_fault(segment::attach(uri_, access::read_write)), "");
 }
 

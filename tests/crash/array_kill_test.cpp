@@ -231,7 +231,7 @@ TEST_P(ArraySegmentKill, TheSuccessorFindsBeforeOrAfterAndGoesOn) {
     const auto view = array_reader<value>::attach(uri());  // one mapping through all of it
     array_model model(size, 0);
     const kill_report report = run_kill_rounds(
-        {.rounds = scaled(700), .delay_ns_max = 400'000, .seed = seed},
+        {.rounds = scaled(3400), .delay_ns_max = 400'000, .seed = seed},
         [&](kill_progress& progress, u64 round) {
             progress.ready();
             auto writer = array<value>::attach(uri());

@@ -8,7 +8,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -210,6 +212,56 @@ TYPED_TEST(ArrayStep, EveryImageOfEveryStoreIsBeforeOrAfter) {
                 TypeParam::name, static_cast<unsigned long long>(total.steps),
                 static_cast<unsigned long long>(total.images), static_cast<unsigned long long>(recovery.steps),
                 static_cast<unsigned long long>(recovery.images), total.seconds);
+}
+
+// array::fill(): range after range of the same value. A death leaves the first ranges replaced, each wholly or not at
+// all.
+TEST(ArrayFillStep, ADeathLeavesTheFirstRangesReplaced) {
+    if (!can_step()) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
+    using value = std::array<u64, 65>;
+    using image_type = array_image<value>;
+    const auto geometry = layout::plan_array(20, sizeof(value));
+    const u64 piece = geometry.range_max - geometry.range_max % geometry.group_elements;
+    ASSERT_LT(piece, geometry.size) << "a fill is more than one range";
+    shared_image image(geometry.body_bytes());
+    image_type array(image.bytes(), geometry);
+    value whole{};
+    whole.fill(0x5a5a);
+    // How many are replaced, all in front and in whole ranges; nothing for another mix.
+    const auto replaced = [&](const image_type& in) -> std::optional<u64> {
+        const auto is = [&](u64 index, const value& wanted) {
+            value found{};
+            return in.reader().load(index, reinterpret_cast<std::byte*>(&found)) == outcome::ok && found == wanted;
+        };
+        u64 count = 0;
+        while (count < geometry.size && is(count, whole)) ++count;
+        for (u64 i = count; i < geometry.size; ++i)
+            if (!is(i, value{})) return std::nullopt;
+        return count == geometry.size || count % piece == 0 ? std::optional(count) : std::nullopt;
+    };
+    const auto check = [&](std::span<std::byte> copy) -> std::string {
+        const typename image_type::const_view view(copy, geometry, {});
+        if (std::string text = image_type::damage_of(view); !text.empty()) return "verify: " + text;
+        const image_type next(copy, geometry);
+        const auto after = replaced(next);
+        if (!after) return "recovered: a mix, or a range in part";
+        const std::string text = next.damage();
+        return text.empty() ? text : "recovered: " + text;
+    };
+    holdfast::detail::array_mutator<typename image_type::element> writer(array.bytes_view());
+    const step_report report = single_step(
+        image,
+        [&] {
+            for (u64 first = 0; first < geometry.size; first += piece)
+                writer.store(first, std::min(piece, geometry.size - first), reinterpret_cast<const std::byte*>(&whole),
+                             0);
+        },
+        check);
+    EXPECT_EQ(report.failure, "");
+    EXPECT_GT(report.images, geometry.size * 65) << "each word is stored";
+    EXPECT_EQ(replaced(array), geometry.size);
+    tell_more("steps", report.steps);
+    tell_more("images", report.images);
 }
 
 // The test's own teeth: sabotaged writers must be found.

@@ -54,15 +54,30 @@ using namespace holdfast;
 using namespace holdfast::test;
 using u64 = std::uint64_t;
 
+constexpr int no_room = 6;  // the exit code
+
+[[nodiscard]] bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+[[nodiscard]] ino_t inode_of(const std::string& path) {
+    struct stat status{};
+    return ::stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
 class Attacked : public segment_test, public ::testing::WithParamInterface<golden_subject> {
  protected:
     void SetUp() override {
         const still_world then(golden_moment_ns, golden_seed);
         GetParam().make(uri_);
-        paths_.push_back(name_.path());
+        paths_ = {name_.path()};
         if (const std::string peers = name_.path() + ".peers"; ::access(peers.c_str(), F_OK) == 0)
             paths_.push_back(peers);
         bytes_ = read_file(name_.path()).size();
+    }
+    // What the program needs for itself, with buffers of a MiB or two for what it reads and saves, and the segment.
+    [[nodiscard]] program_limits limits_of_program() const {
+        program_limits limits;
+        limits.memory_bytes = (u64{16} << 20) + bytes_;
+        limits.seconds = 20;
+        return limits;
     }
     // Of a turn: one value or object at a time, and the text of what was read (report::text_bytes_max, thrice).
     [[nodiscard]] u64 allocation_max() const { return bytes_ + (64 << 10); }
@@ -208,16 +223,13 @@ TEST_P(Attacked, TheProgramAnswersOrRefuses) {
                                                            {"put", uri_, "key 25", "--ttl", "5", "text"},
                                                            {"del", uri_, "150"},
                                                            {"load", uri_, write_record(folder), "--merge"}};
-    program_limits limits;
-    limits.memory_bytes = u64{256} << 20;
-    limits.seconds = 20;
+    program_limits limits = limits_of_program();
     const auto ends = [&](const std::vector<std::string>& words) {
         const program_run run = run_program(words, limits);
         EXPECT_FALSE(run.timed_out) << words[0] << " does not end";
         EXPECT_TRUE(run.timed_out || (run.end.exited && run.end.code <= 8)) << words[0] << ": " << run.end.text();
         return run.end.code;
     };
-    constexpr int no_room = 6;
     if (std::string(GetParam().name) == "hash_table") {  // these commands do their work where nobody attacks
         for (const auto& words : readers)
             if (words[0] != "tail" && words.back() != "key 25") {
@@ -238,22 +250,66 @@ TEST_P(Attacked, TheProgramAnswersOrRefuses) {
     EXPECT_TRUE(tail.timed_out || (tail.end.exited && tail.end.code <= 8)) << "tail: " << tail.end.text();
 }
 
+// Commands that take the name, the messages or the damaged bytes away: each finds a segment of its own under attack.
+TEST_P(Attacked, TheProgramRepairsMovesConsumesAndRemovesOrRefuses) {
+    if (program_path().empty()) GTEST_SKIP() << "needs: the program";
+    const unique_directory folder("attacked");
+    const std::string sound = folder.file_uri("sound");
+    const std::vector<std::vector<std::string>> commands = {{"repair", "-q", uri_},
+                                                            {"repair", "-q", "--dry-run", uri_},
+                                                            {"repair", "-q", "--keep-doubtful", "--to", sound, uri_},
+                                                            {"grow", "-q", uri_, "--capacity", "70"},
+                                                            {"tail", uri_, "--consume", "--now"},
+                                                            {"rm", uri_}};
+    const program_limits limits = limits_of_program();
+    const u64 seed = choose_seed();
+    SCOPED_TRACE("repeat with HOLDFAST_TEST_SEED=" + std::to_string(seed));
+    u64 done = 0;
+    for (u64 round = 0; round < scaled(2); ++round)
+        for (std::size_t n = 0; n < commands.size(); ++n) {
+            const auto& words = commands[n];
+            name_.remove();
+            SetUp();
+            const ino_t attacked = inode_of(paths_[0]);
+            child_process attacker([&](channel& parent) {
+                scribble(paths_, header_bytes, random_at(seed, n, round), [&] { parent.signal(); });
+            });
+            ASSERT_TRUE(attacker.talk().wait());
+            const program_run run = run_program(words, limits);
+            attacker.kill();
+            const std::string what = words[0] + " " + words[words.size() == 2 ? 1 : 2];
+            ASSERT_FALSE(run.timed_out) << what << " does not end";
+            ASSERT_TRUE(run.end.exited && run.end.code <= 8) << what << ": " << run.end.text();
+            if (words[0] != "grow") {  // to whom a count of entries says that there is no room for them
+                ASSERT_NE(run.end.code, no_room) << what << " ran out of memory";
+            }
+            done += run.end.success() ? 1 : 0;
+            // What took the place, or was made, nobody has attacked.
+            const bool made = exists(folder.file("sound"));
+            const bool taken = words[0] == "repair" && inode_of(paths_[0]) != attacked;
+            for (const auto& [is, where] : {std::pair(made, sound), std::pair(taken, uri_)})
+                if (is) {
+                    EXPECT_TRUE(run_program({"verify", where}, limits).end.success()) << what << " made no sound one";
+                }
+            EXPECT_TRUE(words[0] != "rm" || !run.end.success() || !exists(paths_[0])) << "removed, and still there";
+            for (const std::string& entry : folder.entries()) ::unlink(folder.file(entry).c_str());
+        }
+    std::printf("%s: %llu done\n", GetParam().name, static_cast<unsigned long long>(done));
+}
+
 // A saved file that somebody writes to meanwhile.
 TEST_P(Attacked, RestoringAnswersOrRefuses) {
     if (program_path().empty()) GTEST_SKIP() << "needs: the program";
     const unique_directory folder("attacked");
     const std::string saved = folder.file("saved"), restored = folder.file_uri("restored");
-    program_limits limits;
-    limits.memory_bytes = u64{256} << 20;
-    limits.seconds = 20;
+    const program_limits limits = limits_of_program();
     const program_run save = run_program({"save", "-q", uri_, saved}, limits);
-    if (std::string(GetParam().name) == "raw") return;  // nothing is known of what it holds
+    if (!GetParam().can_be_saved) return;
     ASSERT_TRUE(save.end.success()) << save.end.text();
     const u64 seed = choose_seed();
     SCOPED_TRACE("repeat with HOLDFAST_TEST_SEED=" + std::to_string(seed));
     child_process attacker([&] { scribble({saved}, 0, seed); });
     u64 made = 0;
-    constexpr int no_room = 6;
     for (u64 round = 0; round < scaled(20); ++round) {
         const program_run run = run_program({"restore", "-q", saved, restored}, limits);
         ASSERT_FALSE(run.timed_out) << "restore does not end";
@@ -316,9 +372,7 @@ TEST_P(Attacked, ALengthOf3GBAllocatesNoMoreThanTheSegment) {
     const auto struck = reader.talk().receive<std::array<struck_word, struck_max>>();
     ASSERT_TRUE(reader.wait().success()) << reader.wait().text();
     if (program_path().empty() || !struck) return;
-    program_limits limits;
-    limits.memory_bytes = u64{256} << 20;
-    limits.seconds = 20;
+    const program_limits limits = limits_of_program();
     for (const struck_word& word : *struck) {
         open_wound file(paths_[word.path]);
         file.put(word.at, lie, word.width);
@@ -327,7 +381,6 @@ TEST_P(Attacked, ALengthOf3GBAllocatesNoMoreThanTheSegment) {
                                                       {"dump", uri_},
                                                       {"tail", uri_, "--now"}}) {
             const program_run run = run_program(words, limits);
-            constexpr int no_room = 6;
             EXPECT_TRUE(run.end.exited && run.end.code <= 8 && run.end.code != no_room)
                 << words[0] << " by the word at " << word.at << ": " << run.end.text();
         }

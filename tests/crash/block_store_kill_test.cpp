@@ -283,7 +283,7 @@ TEST_F(BlockStoreSegmentKill, SuccessorsGoOnWhereTheDeadStopped) {
         return block_reader({reader.segment().bytes(), reader.geometry()});
     };
     const kill_report report = run_kill_rounds(
-        {.rounds = scaled(2'000), .delay_ns_max = 60'000, .seed = random.seed()},
+        {.rounds = scaled(10'000), .delay_ns_max = 60'000, .seed = random.seed()},
         [&](kill_progress& progress, std::uint64_t round) {
             block_store store = block_store::attach(name.uri(), patient);
             std::map<std::uint64_t, std::uint64_t> handles;

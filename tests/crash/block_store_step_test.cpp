@@ -154,8 +154,8 @@ class BlockStoreStep : public ::testing::Test {
         if (!can_step()) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
     }
     static void record(const step_report& total) {
-        ::testing::Test::RecordProperty("steps", std::to_string(total.steps));
-        ::testing::Test::RecordProperty("images", std::to_string(total.images));
+        tell_more("steps", total.steps);
+        tell_more("images", total.images);
     }
 };
 

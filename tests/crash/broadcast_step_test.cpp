@@ -38,6 +38,7 @@ using holdfast::test::shared_image;
 using holdfast::test::single_step;
 using holdfast::test::slot_bench;
 using holdfast::test::step_report;
+using holdfast::test::tell_more;
 
 constexpr std::uint64_t capacity = 2048;
 constexpr std::size_t bytes_max = 120;
@@ -106,8 +107,8 @@ class BroadcastStep : public ::testing::Test {
     }
     static void report(const step_report& r) {
         EXPECT_TRUE(r.passed()) << r.failure;
-        ::testing::Test::RecordProperty("steps", std::to_string(r.steps));
-        ::testing::Test::RecordProperty("images", std::to_string(r.images));
+        tell_more("steps", r.steps);
+        tell_more("images", r.images);
     }
     /// Steps operate(writer), which publishes `count` messages at once, after `published` others.
     static step_report step_at(std::uint64_t published, std::uint64_t count,

@@ -84,8 +84,8 @@ TEST(HashMapFeedStep, TheFeedIsTheMapAfterEveryInstruction) {
     for (int i = 0; i < 12; ++i) (void)put(writer, "fill " + std::to_string(i), {1, 20});
     step("makes room", 200, false);
     EXPECT_GT(told_late, 5U) << "no image needed its change told by the successor";
-    ::testing::Test::RecordProperty("steps", std::to_string(total.steps));
-    ::testing::Test::RecordProperty("images", std::to_string(total.images));
+    tell_more("steps", total.steps);
+    tell_more("images", total.images);
 }
 
 class HashMapFeed : public segment_test {};

@@ -256,7 +256,7 @@ TEST_F(HashMapSegmentKill, SuccessorsGoOnWhereTheDeadStopped) {
     states model;
     std::uint64_t evicted = 0, found_in_all = 0;
     const kill_report report = run_kill_rounds(
-        {.rounds = scaled(2'000), .delay_ns_max = 60'000, .seed = random.seed()},
+        {.rounds = scaled(10'000), .delay_ns_max = 60'000, .seed = random.seed()},
         [&](kill_progress& progress, std::uint64_t round) {
             auto map = hash_map<std::string_view>::attach(name.uri(), patient);
             progress.ready();

@@ -214,8 +214,8 @@ class HashMapStep : public ::testing::Test {
         fake_boot_seconds = 1000;
     }
     static void record(const step_report& total) {
-        ::testing::Test::RecordProperty("steps", std::to_string(total.steps));
-        ::testing::Test::RecordProperty("images", std::to_string(total.images));
+        tell_more("steps", total.steps);
+        tell_more("images", total.images);
     }
 };
 

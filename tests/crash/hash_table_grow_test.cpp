@@ -5,9 +5,11 @@
 // shrink by name are killed at random instants beside a reader that follows.
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <fstream>
 #include <new>
 #include <optional>
 #include <string>
@@ -196,7 +198,7 @@ INSTANTIATE_TEST_SUITE_P(Files, GrowthDeath, ::testing::Values(true, false),
 class ManyGrowthDeath : public segment_test {
  protected:
     using many = hash_table<key, value, writers::many>;
-    static constexpr u64 entries = 60, old_capacity = 60, new_capacity = 200;
+    static constexpr u64 entries = 60, old_capacity = 4'000, new_capacity = 6'000;  // of several stripes
 
     void make() {
         other_.reset();
@@ -338,6 +340,27 @@ TEST_F(ManyGrowthDeath, AnySystemCallThatFailsLosesNothing) {
                     span == fault_span::once ? "once" : "for good", static_cast<unsigned long long>(report.steps),
                     static_cast<unsigned long long>(given_up));
     }
+}
+
+// Without the table's own file a second removal would find nothing to remove, and a next generation would stay for
+// ever.
+TEST_F(ManyGrowthDeath, InARemovalLeavesNoNextGenerationByItself) {
+    if (!can_trace()) GTEST_SKIP() << "needs: ptrace";
+    const auto make_with_a_next_generation = [&] {
+        make();
+        other_.reset();
+        reader_.reset();
+        std::ofstream(disk_.file("t.growing")) << "left";
+    };
+    const auto is_there = [&](const char* name) { return ::access(disk_.file(name).c_str(), F_OK) == 0; };
+    const step_report report = kill_at_every_system_call(
+        make_with_a_next_generation, [&] { segment::remove(uri()); }, [] { return std::string(); },
+        [&]() -> std::string {
+            if (is_there("t")) segment::remove(uri());
+            return is_there("t.growing") ? "t.growing is there without t" : "";
+        });
+    EXPECT_EQ(report.failure, "");
+    EXPECT_GT(report.steps, 10U);
 }
 
 class HashTableGrowth : public segment_test {

@@ -75,7 +75,7 @@ TEST_P(HashTableSegmentKill, TheSuccessorFindsBeforeOrAfterAndGoesOn) {
     hash_table_model model;
     std::uint64_t takeovers = 0;
     const kill_report report = run_kill_rounds(
-        {.rounds = scaled(700), .delay_ns_max = 500'000, .seed = seed},
+        {.rounds = scaled(3400), .delay_ns_max = 500'000, .seed = seed},
         [&](kill_progress& progress, std::uint64_t round) {
             progress.ready();
             auto writer = table::attach(uri());

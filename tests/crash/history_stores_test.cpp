@@ -15,6 +15,7 @@
 
 #include "holdfast/array.hpp"
 #include "holdfast/block_store.hpp"
+#include "holdfast/block_store/many.hpp"
 #include "holdfast/hash_table.hpp"
 #include "holdfast/metrics/counter_set.hpp"
 #include "holdfast/metrics/latency_histogram.hpp"
@@ -209,33 +210,64 @@ struct block_slot_model {
 
 constexpr u64 places = 16;
 
-class BlockStoreHistory : public history_test {};
+class BlockStoreHistory : public history_test {
+ protected:
+    // Values of one to five units that show whether they are whole.
+    static std::vector<std::byte> bytes_of(u64 stamp) {
+        std::vector<std::byte> value(sizeof(wide) + stamp % 5 * 64);
+        const wide first = wide_of(stamp);
+        std::memcpy(value.data(), &first, sizeof first);
+        for (std::size_t i = sizeof first; i < value.size(); ++i) value[i] = static_cast<std::byte>(stamp + i);
+        return value;
+    }
+    static std::optional<u64> stamp_in(const std::vector<std::byte>& value) {
+        wide first;
+        if (value.size() < sizeof first) return std::nullopt;
+        std::memcpy(&first, value.data(), sizeof first);
+        const auto stamp = stamp_of(first);
+        return stamp && value == bytes_of(*stamp) ? stamp : std::nullopt;
+    }
+    static std::string read(history_worker& me, const std::string& uri, const std::atomic<u64>* handles, u64 count) {
+        me.mortal();
+        const block_store_reader reader = block_store_reader::attach(uri);
+        me.attached();
+        std::vector<std::byte> out;
+        while (me.go_on()) {
+            const u64 handle = handles[me.below(count)].load();
+            if (handle == 0) continue;
+            me.log().call(fetch_kind, handle, 0);
+            const result got = reader.read(handle, out);
+            if (got.status == outcome::stale) {
+                me.log().done(0);
+                continue;
+            }
+            if (!got) return "a read answers " + std::string(outcome_name(got.status));
+            const auto stamp = stamp_in(out);
+            if (!stamp) return "a torn value";
+            me.log().done(*stamp);
+        }
+        return {};
+    }
+    static history_report judge(const history_run& run) {
+        history all = run.all();
+        // An allocation that never came to a handle is nobody's; the successor has freed what there was of it.
+        std::erase_if(all, [](const operation& op) { return op.kind == allocate_kind && op.killed; });
+        // A kill in a replacement may free the old value after it happened; its handle is still in the table.
+        return check_by_key<block_slot_model>(all);
+    }
+};
 
 // The handles lie where all roles see them. A value whose allocation was killed is known to nobody: the successor frees
 // what is under no handle of the table. A replacement is an allocation and a freeing at once.
 TEST_F(BlockStoreHistory, ValuesAreLinearizable) {
     shared_image page(4096);
     auto* const handles = reinterpret_cast<std::atomic<u64>*>(page.bytes().data());
-    const auto bytes_of = [](u64 stamp) {
-        std::vector<std::byte> value(sizeof(wide) + stamp % 5 * 64);
-        const wide first = wide_of(stamp);
-        std::memcpy(value.data(), &first, sizeof first);
-        for (std::size_t i = sizeof first; i < value.size(); ++i) value[i] = static_cast<std::byte>(stamp + i);
-        return value;
-    };
-    const auto stamp_in = [bytes_of](const std::vector<std::byte>& value) -> std::optional<u64> {
-        wide first;
-        if (value.size() < sizeof first) return std::nullopt;
-        std::memcpy(&first, value.data(), sizeof first);
-        const auto stamp = stamp_of(first);
-        return stamp && value == bytes_of(*stamp) ? stamp : std::nullopt;
-    };
     check_rounds(
         8,
         [&](const std::string& uri) {
             for (u64 p = 0; p < places; ++p) handles[p].store(0);
             (void)block_store::create(uri, {.bytes = 40'000, .unit_bytes = 64});
-            const auto write = [uri, handles, bytes_of](history_worker& me) -> std::string {
+            const auto write = [uri, handles](history_worker& me) -> std::string {
                 me.mortal();
                 block_store store = block_store::attach(uri, patient());
                 me.attached();
@@ -269,57 +301,147 @@ TEST_F(BlockStoreHistory, ValuesAreLinearizable) {
                 }
                 return {};
             };
-            const auto read = [uri, handles, stamp_in](history_worker& me) -> std::string {
-                me.mortal();
-                const block_store_reader reader = block_store_reader::attach(uri);
-                me.attached();
-                std::vector<std::byte> out;
-                while (me.go_on()) {
-                    const u64 handle = handles[me.below(places)].load();
-                    if (handle == 0) continue;
-                    me.log().call(fetch_kind, handle, 0);
-                    const result got = reader.read(handle, out);
-                    if (got.status == outcome::stale) {
-                        me.log().done(0);
-                        continue;
-                    }
-                    if (!got) return "a read answers " + std::string(outcome_name(got.status));
-                    const auto stamp = stamp_in(out);
-                    if (!stamp) return "a torn value";
-                    me.log().done(*stamp);
-                }
-                return {};
-            };
-            return std::vector<history_role>{{write, true}, {read, true}, {read}, {read}};
+            const auto look = [uri, handles](history_worker& me) { return read(me, uri, handles, places); };
+            return std::vector<history_role>{{write, true}, {look, true}, {look}, {look}};
         },
-        [](const std::string& uri) { (void)block_store::attach(uri, patient()); },
-        [](const history_run& run) {
-            history all = run.all();
-            // An allocation that never came to a handle is nobody's; the successor has freed what there was of it.
-            std::erase_if(all, [](const operation& op) { return op.kind == allocate_kind && op.killed; });
-            // A kill in a replacement may free the old value after it happened; its handle is still in the table.
-            return check_by_key<block_slot_model>(all);
-        });
+        [](const std::string& uri) { (void)block_store::attach(uri, patient()); }, judge);
+}
+
+// The same of two writers, which free and replace each other's values. Each notes what it is about to give up, and what
+// only it knows: who comes behind it gives up the one, so that nothing of it happens later, and frees the other.
+class ManyBlocksHistory : public BlockStoreHistory {
+ protected:
+    using store = basic_block_store<writers::many>;
+    struct note {
+        std::atomic<u64> leaving{0}, unknown{0};
+    };
+    static constexpr u64 contested = 3;  // few, so that both are often at one value
+    struct page {
+        std::array<std::atomic<u64>, contested> handles{};
+        std::array<note, 2> notes{};
+    };
+
+    static std::string write(history_worker& me, const std::string& uri, page& all, u64 role) {
+        me.mortal();
+        store blocks = store::attach(uri, patient());
+        blocks.set_patience(std::chrono::seconds(60));
+        note& mine = all.notes[role];
+        (void)blocks.free(mine.leaving.load());
+        (void)blocks.free(mine.unknown.load());
+        me.attached();
+        for (u64 i = 0; me.go_on(); ++i) {
+            std::atomic<u64>& place = all.handles[me.below(contested)];
+            const u64 former = place.load(), choice = me.below(3);
+            const bool frees = former != 0 && (choice != 0 || !blocks.contains(former));
+            if (std::string wrong = frees
+                                        ? free(me, blocks, mine, former)
+                                        : store_anew(me, blocks, mine, place, former, (role << 56) + stamp_for(me, i));
+                !wrong.empty())
+                return wrong;
+            u64 known = former;  // in two of three cases others may go on asking for it
+            if (frees && choice != 2) (void)place.compare_exchange_strong(known, 0);
+        }
+        return {};
+    }
+    static std::string free(history_worker& me, store& blocks, note& mine, u64 handle) {
+        me.log().call(free_kind, handle, 0);
+        mine.leaving.store(handle);  // behind the call: what a successor does by it is this call's
+        const outcome done = blocks.free(handle);
+        if (done != outcome::ok && done != outcome::stale) return "a free answers " + std::string(outcome_name(done));
+        me.log().done(done == outcome::ok ? 1 : 0);
+        mine.leaving.store(0);
+        return {};
+    }
+    // A value that goes to a place, instead of the one under `former` if that is not 0.
+    static std::string store_anew(history_worker& me, store& blocks, note& mine, std::atomic<u64>& place, u64 former,
+                                  u64 stamp) {
+        const auto value = bytes_of(stamp);
+        if (blocks.prepare(value.size()) != outcome::ok) return "an allocation was refused";
+        const u64 handle = blocks.pending();
+        if (blocks.write(0, value) != outcome::ok) return "a claim is not there any more";
+        mine.unknown.store(handle);
+        me.log().call(former == 0 ? allocate_kind : free_kind, former, former == 0 ? stamp : 0);
+        mine.leaving.store(former);
+        const u64 called = me.log().called();
+        const block_result kept = blocks.commit(former);
+        if (!kept && kept.status != outcome::stale) return "a commit answers " + std::string(outcome_name(kept.status));
+        if (!kept) {
+            blocks.discard();
+            me.log().done(0);
+        } else if (former == 0) {
+            me.log().done(1, handle);
+        } else {
+            me.log().done(1);
+            me.log().also({called, me.log().last_returned(), allocate_kind, false, handle, stamp, 1});
+        }
+        mine.leaving.store(0);
+        mine.unknown.store(0);
+        if (!kept) return {};
+        const u64 displaced = place.exchange(handle);
+        return displaced == 0 || displaced == former ? "" : free(me, blocks, mine, displaced);
+    }
+};
+
+TEST_F(ManyBlocksHistory, ValuesOfTwoWritersAreLinearizable) {
+    shared_image bytes(sizeof(page));
+    page* shared = nullptr;
+    std::string damage;
+    check_rounds(
+        8,
+        [&](const std::string& uri) {
+            shared = new (bytes.bytes().data()) page;
+            (void)store::create(uri, {.bytes = 80'000, .unit_bytes = 64, .writer_slots = 8});
+            const auto one = [uri, shared](history_worker& me) { return write(me, uri, *shared, 0); };
+            const auto other = [uri, shared](history_worker& me) { return write(me, uri, *shared, 1); };
+            const auto look = [uri, shared](history_worker& me) {
+                return read(me, uri, shared->handles.data(), contested);
+            };
+            return std::vector<history_role>{{one, true}, {other, true}, {look, true}, {look}};
+        },
+        [&](const std::string& uri) {
+            const store last = store::attach(uri, patient());
+            const auto seen = last.verify([&](const block_finding& f) {
+                damage += std::string(describe(f.what)) + "; ";
+                return true;
+            });
+            if (seen.busy) damage += "busy; ";
+        },
+        judge);
+    EXPECT_EQ(damage, "");
 }
 
 // ---- hash_map ----------------------------------------------------------------------------------------------------
 
 class HashMapHistory : public history_test {
  protected:
+    template <writers Policy = writers::one>
     void check(const map_load& load) {
-        const map_history in(load);
+        const map_history<Policy> in(load);
+        std::string damage;
         check_rounds(
             8,
             [&](const std::string& uri) {
                 in.make(uri);
                 return in.roles(uri);
             },
-            [](const std::string& uri) { (void)map_history::attach(uri); },
+            [&](const std::string& uri) {
+                const auto last = map_history<Policy>::attach(uri);
+                const auto seen = last.verify([&](const hash_map_finding& f) {
+                    damage += std::string(describe(f.what)) + "; ";
+                    return true;
+                });
+                if (seen.busy != 0) damage += "busy; ";
+            },
             [&](const history_run& run) { return in.judge(run); });
+        EXPECT_EQ(damage, "");
     }
 };
 
 TEST_F(HashMapHistory, EveryOperationIsLinearizable) { check({.made = {.capacity = 12, .bytes = 20'000}}); }
+
+TEST_F(HashMapHistory, EveryOperationOfTwoOfManyWritersIsLinearizable) {
+    check<writers::many>({.made = {.capacity = 12, .bytes = 40'000, .writer_slots = 8}});
+}
 
 TEST_F(HashMapHistory, WhatExpiresIsThereInItsTimeAndNotBehindIt) {
     check({.made = {.capacity = 12, .bytes = 20'000}, .expiring = true});

@@ -18,7 +18,6 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,6 +28,7 @@
 
 #include "golden/image_file.hpp"
 #include "golden/subjects.hpp"
+#include "image_kill_subjects.hpp"
 #include "support/capability.hpp"
 #include "support/scale.hpp"
 #include "support/single_step.hpp"
@@ -37,463 +37,7 @@ namespace {
 
 using namespace holdfast;
 using namespace holdfast::test;
-using golden::bytes_of;
-using golden::require;
-using golden::session;
-using golden::session_of;
-using golden::text_of;
-using u64 = std::uint64_t;
-
-/// What a container holds, as a reader finds it; "damage" is the name of what verify() finds.
-using contents = std::map<std::string, std::string>;
-
-struct operation {
-    const char* name = "";
-    /// Attaches as the writer, and returns what it then does.
-    std::function<std::function<void()>(const std::string& uri)> start;
-    std::function<void(contents&)> apply;
-    /// A reader may meet both what it replaces and what it brings, until the next writer comes.
-    bool both_between = false;
-};
-
-struct subject {
-    const char* name;
-    std::function<contents(const std::string& uri)> make;
-    std::function<contents(const std::string& uri)> read;
-    std::vector<operation> operations;
-    operation next;
-    bool reading_takes = false;  // what was read is gone
-    friend std::ostream& operator<<(std::ostream& out, const subject& s) { return out << s.name; }
-};
-
-template <class Handle, class Operate>
-std::function<void()> with(Handle handle, Operate operate) {
-    return [shared = std::make_shared<Handle>(std::move(handle)), operate] { operate(*shared); };
-}
-
-std::string name_of(u64 n) { return std::to_string(n); }
-std::string text_of_bytes(std::span<const std::byte> bytes) {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-std::string text_of_session(const session& s) {
-    const bool whole = s.user % 1000 == 7 && s.visits == s.user / 1000 && s.flags == ~s.visits;
-    return whole ? name_of(s.user / 1000) : "torn";
-}
-template <class Findings>
-void add_damage(contents& to, const Findings& found) {
-    if (!found.empty()) to["damage"] = found.list()[0].what;
-}
-
-// ---- stores ------------------------------------------------------------------------------------------------------
-
-using wide_array = array<session>;
-
-subject array_subject() {
-    constexpr u64 size = 12;
-    return {"array",
-            [](const std::string& uri) {
-                auto writer = wide_array::create(uri, {.size = size});
-                contents made;
-                for (u64 i = 0; i < size; ++i) writer.store(i, session_of(i)), made[name_of(i)] = name_of(i);
-                return made;
-            },
-            [](const std::string& uri) {
-                const auto reader = array_reader<session>::attach(uri);
-                contents found;
-                for (u64 i = 0; i < reader.size(); ++i) found[name_of(i)] = text_of_session(reader[i]);
-                if (!reader.verify([](const array_finding&) { return true; }).intact()) found["damage"] = "array";
-                return found;
-            },
-            {{"store",
-              [](const std::string& uri) {
-                  return with(wide_array::attach(uri), [](wide_array& a) { a.store(3, session_of(70)); });
-              },
-              [](contents& c) { c["3"] = "70"; }},
-             {"store_range",
-              [](const std::string& uri) {
-                  return with(wide_array::attach(uri), [](wide_array& a) {
-                      const session three[] = {session_of(80), session_of(81), session_of(82)};
-                      a.store_range(4, three);
-                  });
-              },
-              [](contents& c) { c["4"] = "80", c["5"] = "81", c["6"] = "82"; }}},
-            {"store",
-             [](const std::string& uri) {
-                 return with(wide_array::attach(uri), [](wide_array& a) { a.store(5, session_of(90)); });
-             },
-             [](contents& c) { c["5"] = "90"; }}};
-}
-
-using session_table = hash_table<u64, session>;
-
-subject table_subject() {
-    const auto table_operation = [](const char* name, auto operate, auto apply) {
-        return operation{name, [operate](const std::string& uri) { return with(session_table::attach(uri), operate); },
-                         apply};
-    };
-    return {"hash_table",
-            [](const std::string& uri) {
-                auto table = session_table::create(uri, {.capacity = 50, .seed = 7});
-                contents made;
-                for (u64 n = 0; n < 25; ++n) {
-                    require(static_cast<bool>(table.try_insert(n, session_of(n))), "an insert");
-                    made[name_of(n)] = name_of(n);
-                }
-                return made;
-            },
-            [](const std::string& uri) {
-                const auto table = hash_table_reader<u64, session>::attach(uri);
-                contents found;
-                for (const auto& entry : table) {
-                    const auto by_key = table.find(entry.key);
-                    found[name_of(entry.key)] = by_key ? text_of_session(*by_key) : "not found by its key";
-                }
-                if (!table.verify([](const hash_table_finding&) { return true; }).intact()) found["damage"] = "table";
-                return found;
-            },
-            {table_operation(
-                 "insert", [](session_table& t) { (void)t.try_insert(100, session_of(100)); },
-                 [](contents& c) { c["100"] = "100"; }),
-             table_operation(
-                 "update", [](session_table& t) { (void)t.update(8, session_of(200)); },
-                 [](contents& c) { c["8"] = "200"; }),
-             table_operation(
-                 "erase", [](session_table& t) { (void)t.erase(9); }, [](contents& c) { c.erase("9"); })},
-            table_operation(
-                "insert_or_assign", [](session_table& t) { (void)t.insert_or_assign(8, session_of(300)); },
-                [](contents& c) { c["8"] = "300"; })};
-}
-
-using text_map = golden::text_map;
-
-subject map_subject() {
-    const auto map_operation = [](const char* name, auto operate, auto apply) {
-        return operation{name,
-                         [operate](const std::string& uri) {
-                             return with(text_map::attach(uri, {}, golden::services_at(golden::made_at)), operate);
-                         },
-                         apply};
-    };
-    return {"hash_map",
-            [](const std::string& uri) {
-                hash_map_options options;
-                options.capacity = 30;
-                options.bytes = 4000;
-                options.unit_bytes = 64;
-                options.seed = 7;
-                text_map map = text_map::create(uri, options, golden::services_at(golden::made_at));
-                contents made;
-                for (u64 n = 1; n <= 15; ++n) {
-                    require(static_cast<bool>(map.insert(golden::key_of(n), golden::value_of(n))), "an insert");
-                    made[golden::key_of(n)] = golden::value_of(n);
-                }
-                return made;
-            },
-            [](const std::string& uri) {
-                const auto map = golden::text_map_reader::attach(uri, {}, golden::services_at(golden::made_at).clock);
-                contents found;
-                u64 cursor = 0, met = 0;
-                std::string value;
-                for (hash_map_entry entry; map.next_entry(cursor, entry) == outcome::ok && met < 100; ++met) {
-                    const std::string key = text_of_bytes(entry.key);
-                    const bool by_key = map.find(key, value) && value == text_of_bytes(entry.value);
-                    found[key] = by_key ? value : "not found by its key";
-                }
-                const auto usage = map.usage();
-                if (usage.status != outcome::ok || usage.units_used > usage.units) found["damage"] = "counts";
-                if (!map.verify([](const hash_map_finding&) { return true; }).intact()) found["damage"] = "map";
-                return found;
-            },
-            {map_operation(
-                 "insert", [](text_map& m) { (void)m.set("new", std::string(70, 'v')); },  // of two units
-                 [](contents& c) { c["new"] = std::string(70, 'v'); }),
-             map_operation(
-                 "update", [](text_map& m) { (void)m.set(golden::key_of(6), golden::value_of(2)); },
-                 [](contents& c) { c[golden::key_of(6)] = golden::value_of(2); }),
-             map_operation(
-                 "erase", [](text_map& m) { (void)m.erase(golden::key_of(12)); },
-                 [](contents& c) { c.erase(golden::key_of(12)); })},
-            map_operation(
-                "set", [](text_map& m) { (void)m.set(golden::key_of(6), "next"); },
-                [](contents& c) { c[golden::key_of(6)] = "next"; })};
-}
-
-// Values differ, so that each stands for its handle; the first one's handle is known before.
-subject block_subject() {
-    const auto first_of = [](block_store& store) {
-        u64 cursor = 0;
-        return store.next_value(cursor).value_or(0);
-    };
-    const auto store_operation = [](const char* name, auto operate, auto apply, bool both = false) {
-        return operation{name, [operate](const std::string& uri) { return with(block_store::attach(uri), operate); },
-                         apply, both};
-    };
-    const auto value = [](u64 n) { return name_of(n) + " " + std::string(n * 17 % 200, 'x'); };
-    return {"block_store",
-            [value](const std::string& uri) {
-                block_store store = block_store::create(uri, {.bytes = 3000, .unit_bytes = 64});
-                contents made;
-                for (u64 n = 1; n <= 8; ++n) {
-                    require(static_cast<bool>(store.allocate(bytes_of(value(n)))), "a value");
-                    made[value(n)] = "";
-                }
-                return made;
-            },
-            [](const std::string& uri) {
-                const auto reader = block_store_reader::attach(uri);
-                contents found;
-                u64 cursor = 0;
-                std::vector<std::byte> bytes;
-                while (const auto handle = reader.next_value(cursor)) {
-                    const bool whole = static_cast<bool>(reader.read(*handle, bytes));
-                    found[whole ? text_of_bytes(bytes) : "unreadable"] = "";
-                }
-                const auto usage = reader.usage();
-                if (usage.units_used > usage.units) found["damage"] = "counts";
-                if (!reader.verify([](const block_finding&) { return true; }).intact()) found["damage"] = "store";
-                return found;
-            },
-            {store_operation(
-                 "allocate", [value](block_store& s) { (void)s.allocate(bytes_of(value(20))); },
-                 [value](contents& c) { c[value(20)] = ""; }),
-             store_operation(
-                 "free", [first_of](block_store& s) { (void)s.free(first_of(s)); },
-                 [value](contents& c) { c.erase(value(1)); }),
-             store_operation(
-                 "replace", [first_of, value](block_store& s) { (void)s.replace(first_of(s), bytes_of(value(21))); },
-                 [value](contents& c) { c.erase(value(1)), c[value(21)] = ""; }, true)},
-            store_operation(
-                "allocate", [value](block_store& s) { (void)s.allocate(bytes_of(value(30))); },
-                [value](contents& c) { c[value(30)] = ""; })};
-}
-
-// ---- rings -------------------------------------------------------------------------------------------------------
-
-// Messages by number: one that a killed consumer had not released comes again under the number it had.
-subject queue_subject() {
-    const auto by_producer = [](const char* name, auto operate, auto apply) {
-        return operation{name, [operate](const std::string& uri) { return with(queue_producer::attach(uri), operate); },
-                         apply};
-    };
-    const auto put = [](queue_producer& p, u64 from, u64 to) {
-        for (u64 n = from; n < to; ++n) (void)p.try_push(bytes_of(text_of(n)));
-    };
-    return {"queue",
-            [put](const std::string& uri) {
-                queue_options options;
-                options.capacity_bytes = 512;
-                queue_producer producer = queue_producer::create(uri, options);
-                queue_consumer consumer = queue_consumer::attach(uri);
-                put(producer, 0, 6);
-                for (int i = 0; i < 3; ++i) require(consumer.front() && consumer.pop(), "a pop");
-                put(producer, 6, 8);
-                contents made;
-                for (u64 n = 3; n < 8; ++n) made[name_of(n)] = text_of(n);
-                return made;
-            },
-            [](const std::string& uri) {
-                contents found;
-                const auto seen = queue_observer::attach(uri).verify();
-                queue_consumer consumer = queue_consumer::attach(uri);
-                while (const queue_message m = consumer.front()) {
-                    found[name_of(consumer.stats().messages)] = text_of_bytes(m.bytes);
-                    require(consumer.pop(), "a pop");
-                }
-                add_damage(found, seen.found);
-                return found;
-            },
-            {by_producer(
-                 "push", [put](queue_producer& p) { put(p, 8, 9); }, [](contents& c) { c["8"] = text_of(8); }),
-             by_producer(
-                 "batch",
-                 [put](queue_producer& p) {
-                     (void)p.begin_batch();
-                     put(p, 8, 10);
-                     (void)p.commit_batch();
-                 },
-                 [](contents& c) { c["8"] = text_of(8), c["9"] = text_of(9); }),
-             {"pop",
-              [](const std::string& uri) {
-                  return with(queue_consumer::attach(uri), [](queue_consumer& c) { (void)c.front(), (void)c.pop(); });
-              },
-              [](contents& c) { c.erase("3"); }}},
-            {"push",
-             [](const std::string& uri) {
-                 return with(queue_producer::attach(uri), [](queue_producer& p) {
-                     (void)p.try_push(bytes_of("number " + name_of(p.stats().messages)));
-                 });
-             },
-             {}},
-            true};
-}
-
-subject record_queue_subject() {
-    using producer_of = queue<session>::producer;
-    using consumer_of = queue<session>::consumer;
-    return {"queue_of_records",
-            [](const std::string& uri) {
-                auto producer = producer_of::create(uri, {.capacity = 8});
-                auto consumer = consumer_of::attach(uri);
-                contents made;
-                for (u64 n = 0; n < 7; ++n) {
-                    require(static_cast<bool>(producer.try_push(session_of(n))), "a push");
-                    if (n < 3) require(consumer.front() && consumer.pop(), "a pop");
-                    if (n >= 3) made[name_of(n)] = name_of(n);
-                }
-                return made;
-            },
-            [](const std::string& uri) {
-                contents found;
-                const auto seen = queue_observer::attach(uri).verify();
-                auto consumer = consumer_of::attach(uri);
-                while (const auto e = consumer.front()) {
-                    found[name_of(consumer.stats().messages)] = text_of_session(e.value);
-                    require(consumer.pop(), "a pop");
-                }
-                add_damage(found, seen.found);
-                return found;
-            },
-            {{"push",
-              [](const std::string& uri) {
-                  return with(producer_of::attach(uri), [](producer_of& p) {
-                      const session three[] = {session_of(7), session_of(8), session_of(9)};  // round the end
-                      (void)p.try_push(three);
-                  });
-              },
-              [](contents& c) {
-                  for (const char* n : {"7", "8", "9"}) c[n] = n;
-              }},
-             {"pop",
-              [](const std::string& uri) {
-                  return with(consumer_of::attach(uri), [](consumer_of& c) { (void)c.front(), (void)c.pop(); });
-              },
-              [](contents& c) { c.erase("3"); }}},
-            {"push",
-             [](const std::string& uri) {
-                 return with(producer_of::attach(uri),
-                             [](producer_of& p) { (void)p.try_push(session_of(p.stats().messages)); });
-             },
-             {}},
-            true};
-}
-
-subject broadcast_subject() {
-    const auto by_writer = [](const char* name, auto operate, auto apply) {
-        return operation{
-            name, [operate](const std::string& uri) { return with(broadcast_writer::attach(uri), operate); }, apply};
-    };
-    return {"broadcast",
-            [](const std::string& uri) {
-                broadcast_options options;
-                options.capacity_bytes = 2048;
-                broadcast_writer writer = broadcast_writer::create(uri, options);
-                contents made;
-                for (u64 n = 0; n < 8; ++n) {
-                    require(static_cast<bool>(writer.publish(bytes_of(text_of(n)))), "a message");
-                    made[name_of(n + 1)] = text_of(n);
-                }
-                return made;
-            },
-            [](const std::string& uri) {
-                broadcast_reader reader = broadcast_reader::attach(uri);
-                contents found;
-                std::vector<std::byte> bytes;
-                while (const auto got = reader.read(bytes)) found[name_of(got.sequence)] = text_of_bytes(bytes);
-                add_damage(found, reader.verify());
-                return found;
-            },
-            {by_writer(
-                 "publish", [](broadcast_writer& w) { (void)w.publish(bytes_of("one")); },
-                 [](contents& c) { c["9"] = "one"; }),
-             by_writer(
-                 "batch",
-                 [](broadcast_writer& w) {
-                     (void)w.append(bytes_of("one"));
-                     (void)w.publish(bytes_of("two"));
-                 },
-                 [](contents& c) { c["9"] = "one", c["10"] = "two"; })},
-            by_writer(
-                "publish", [](broadcast_writer& w) { (void)w.publish(bytes_of("next")); },
-                [](contents& c) { c[name_of(c.size() + 1)] = "next"; })};
-}
-
-// ---- whole objects -----------------------------------------------------------------------------------------------
-
-subject snapshot_subject() {
-    const auto publish = [](u64 n) {
-        return operation{"publish",
-                         [n](const std::string& uri) {
-                             return with(snapshot_writer::attach(uri), [n](snapshot_writer& w) {
-                                 (void)w.publish(bytes_of(std::string(30 * n, 'a')));
-                             });
-                         },
-                         [n](contents& c) { c["object"] = std::string(30 * n, 'a'); }};
-    };
-    return {"snapshot",
-            [](const std::string& uri) {
-                snapshot_options options;
-                options.slot_bytes = 300;
-                options.slots = 3;
-                snapshot_writer writer = snapshot_writer::create(uri, options);
-                for (u64 n = 1; n < 5; ++n)
-                    require(static_cast<bool>(writer.publish(bytes_of(std::string(n, 'b')))), "a publish");
-                return contents{{"object", "bbbb"}};
-            },
-            [](const std::string& uri) {
-                snapshot_reader reader = snapshot_reader::attach(uri);
-                std::vector<std::byte> bytes;
-                contents found;
-                if (reader.read(bytes)) found["object"] = text_of_bytes(bytes);
-                add_damage(found, reader.verify());
-                return found;
-            },
-            {publish(4)},
-            publish(7)};
-}
-
-subject index_subject() {
-    const auto fill = [](golden::span_index_builder& builder, u64 n) {
-        golden::fill_index(builder, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(100 * n));
-    };
-    const auto holds = [](contents& c, u64 records) {
-        c.clear();
-        for (u64 n = 0; n < records; ++n) c[name_of(n * 10)] = name_of(100 * records + n);
-    };
-    const auto publish = [fill, holds](u64 n) {
-        return operation{"publish",
-                         [fill, n](const std::string& uri) {
-                             auto builder = std::make_shared<golden::span_index_builder>();
-                             fill(*builder, n);
-                             return with(golden::span_index_publisher::attach(uri),
-                                         [builder](auto& publisher) { (void)publisher.publish(*builder); });
-                         },
-                         [holds, n](contents& c) { holds(c, n); }};
-    };
-    return {"published_index",
-            [fill, holds](const std::string& uri) {
-                auto publisher = golden::span_index_publisher::create(uri, {.records_max = 10, .slots = 3});
-                golden::span_index_builder builder;
-                fill(builder, 6);
-                require(static_cast<bool>(publisher.publish(builder)), "a publish");
-                contents made;
-                holds(made, 6);
-                return made;
-            },
-            [](const std::string& uri) {
-                golden::span_index_reader reader = golden::span_index_reader::attach(uri);
-                contents found;
-                (void)reader.read([&](const golden::span_index_reader::view& index) {
-                    found.clear();
-                    for (const auto& entry : index) found[name_of(entry.key)] = name_of(entry.value.country);
-                });
-                add_damage(found, verify_sorted_index(reader.segment()));
-                return found;
-            },
-            {publish(4)},
-            publish(5)};
-}
-
-// ---- the deaths --------------------------------------------------------------------------------------------------
+using namespace holdfast::test::image_kill;
 
 /// A file that others write, as it is now.
 class watched_file {
@@ -520,6 +64,36 @@ class watched_file {
     std::size_t size_ = 0;
 };
 
+void look_at(const watched_file& data, const watched_file& peers, std::vector<std::byte>& image) {
+    data.add_to(image);
+    forget_owner(image);
+    peers.add_to(image);
+}
+
+/// The subject as its writer left it when it was killed at that image of an operation. What is stepped is `start`'s:
+/// the next writer recovers, or dies of it.
+subject killed_before(const subject& of, std::size_t which, u64 at, decltype(operation::start) start) {
+    const operation was = of.operations[which];
+    subject recovering = of;
+    recovering.make = [made = of.make, was, at](const std::string& uri) {
+        contents before = made(uri);
+        const std::string path = uri.substr(uri.find(':') + 1);
+        const watched_file data(path), peers(path + ".peers");
+        const auto begin = [&] { return was.start(uri); };
+        const auto image = [&] {
+            std::vector<std::byte> bytes;
+            look_at(data, peers, bytes);
+            return bytes;
+        };
+        rig::image_walk walk(begin, image);
+        for (u64 i = 0; i < at; ++i) require(walk.next(), "so long an operation");
+        require(walk.kill(), "a death");
+        return before;
+    };
+    recovering.operations.assign(1, operation{"attach", std::move(start), was.apply, was.both_between});
+    return recovering;
+}
+
 // A container in a segment of files, made anew for each death, byte by byte the same.
 class death_bench {
  public:
@@ -541,9 +115,7 @@ class death_bench {
     }
     [[nodiscard]] std::vector<std::byte> image() const {
         std::vector<std::byte> bytes;
-        data_->add_to(bytes);
-        forget_owner(bytes);
-        peers_->add_to(bytes);
+        look_at(*data_, *peers_, bytes);
         return bytes;
     }
 
@@ -553,12 +125,38 @@ class death_bench {
         both.insert(after.begin(), after.end());
 
         const contents seen = subject_.read(uri_);
+        if (what.evicted_max != 0) return goes_on_after_evicting(what, seen, after);
         const bool between = what.both_between && seen == both;
         if (seen != before_ && seen != after && !between) return "a reader finds " + text_of_contents(seen);
         if (subject_.reading_takes) return goes_on_after_taking();
         const auto next = subject_.next.start(uri_);  // recovers
         contents now = subject_.read(uri_);
         if (now != after && (now != before_ || seen != before_)) return "recovered: " + text_of_contents(now);
+        next();
+        subject_.next.apply(now);
+        const contents found = subject_.read(uri_);
+        return found == now ? "" : "after the next operation: " + text_of_contents(found);
+    }
+    // Others went for the new one, each whole or not at all, and not again where a reader had missed it.
+    std::string goes_on_after_evicting(const operation& what, const contents& seen, const contents& after) {
+        const auto fault = [&](const contents& found, const contents& from, const contents& or_from) -> std::string {
+            const auto has = [](const contents& of, const auto& entry) {
+                const auto at = of.find(entry.first);
+                return at != of.end() && at->second == entry.second;
+            };
+            for (const auto& entry : found)
+                if (!has(from, entry) && !has(or_from, entry)) return "finds " + text_of_contents(found);
+            u64 left = 1;  // the new one may be still to come
+            for (const auto& entry : after) left += found.contains(entry.first) ? 1 : 0;
+            return left + what.evicted_max >= after.size() ? "" : "misses too many: " + text_of_contents(found);
+        };
+        if (std::string wrong = fault(seen, before_, after); !wrong.empty()) return "a reader " + wrong;
+        contents brought = after;
+        for (const auto& entry : before_)
+            if (brought[entry.first] == entry.second) brought.erase(entry.first);
+        const auto next = subject_.next.start(uri_);  // recovers
+        contents now = subject_.read(uri_);
+        if (std::string wrong = fault(now, seen, brought); !wrong.empty()) return "recovered, a reader " + wrong;
         next();
         subject_.next.apply(now);
         const contents found = subject_.read(uri_);
@@ -606,10 +204,36 @@ TEST_P(ImageKill, AtEveryImageTheSegmentIsBeforeOrAfterAndGoesOn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Containers, ImageKill,
-                         ::testing::Values(array_subject(), table_subject(), map_subject(), block_subject(),
-                                           queue_subject(), record_queue_subject(), broadcast_subject(),
-                                           snapshot_subject(), index_subject()),
+                         ::testing::Values(array_subject(), table_subject(), map_subject(),
+                                           crowded_map_subject("hash_map_full", true),
+                                           crowded_map_subject("hash_map_of_what_is_over", false), block_subject(),
+                                           queue_subject("queue", 3), queue_subject("queue_round_its_end", 11),
+                                           record_queue_subject(), broadcast_subject(), registered_broadcast_subject(),
+                                           snapshot_subject(), pinned_snapshot_subject(), index_subject()),
                          [](const auto& s) { return std::string(s.param.name); });
+
+// The successor of a killed writer is itself killed, at every image of its attach. By name, from its first instruction:
+template <class Writer>
+std::function<void()> attach_to(const std::string& uri) {
+    return [uri] { (void)Writer::attach(uri); };
+}
+// Where the lease is taken, and the rest is to come:
+template <class Writer, class... More>
+auto take_over_with(const More&... more) {
+    return [=](const std::string& uri) -> std::function<void()> {
+        auto memory = std::make_shared<segment>(segment::attach(uri, access::read_write));
+        return [=] { (void)Writer(std::move(*memory), more...); };
+    };
+}
+// Those whose next writer has something to put right there.
+INSTANTIATE_TEST_SUITE_P(
+    Recovery, ImageKill,
+    ::testing::Values(killed_before(array_subject(), 1, 13, attach_to<wide_array>),
+                      killed_before(table_subject(), 1, 9, attach_to<session_table>),
+                      killed_before(map_subject(), 1, 21,
+                                    take_over_with<text_map>(golden::services_at(golden::gone_on_at))),
+                      killed_before(broadcast_subject(), 1, 5, take_over_with<broadcast_writer>())),
+    [](const auto& s) { return std::string(s.param.name); });
 
 // The test's own teeth: a writer that stores into the array past the library is found at the first image.
 TEST(ImageKillTeeth, AStoreThatBypassesTheContainerIsFound) {

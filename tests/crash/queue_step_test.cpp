@@ -389,6 +389,19 @@ TEST_F(QueueStep, ElementsAreAddedAndReleasedTogether) {
                 return bench.verify_in(image).found.empty() ? "" : "verify";
             };
             const std::uint64_t head = reader.head(), tail = writer.tail();
+            // Who attaches behind sides that died asleep.
+            writer.side().waiting.store(head + 1);
+            reader.side().waiting.store(1);
+            const step_report attaching = single_step(
+                bench.image(),
+                [&] {
+                    (void)queue_element_write_core(bench.body(), geometry, consumer, "bench");
+                    (void)queue_element_read_core(bench.body(), geometry, consumer, "bench");
+                },
+                [&](std::span<std::byte> image) { return check(image, head, head, tail, tail); });
+            ASSERT_TRUE(attaching.passed()) << attaching.failure;
+            EXPECT_EQ(attaching.images, 3U) << "as it was, the producer awake, both awake";
+            total_ += attaching;
             if (writer.room(count) == outcome::ok) {
                 const step_report r = single_step(
                     bench.image(),

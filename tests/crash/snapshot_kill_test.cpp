@@ -88,7 +88,7 @@ TEST_F(SnapshotKill, WritersKilledAtRandomInstantsLoseNothingPublished) {
         return {};
     };
     const auto report = holdfast::test::run_kill_rounds(
-        {.rounds = holdfast::test::scaled(2'000), .delay_ns_max = 60'000, .seed = random.seed()}, worker, verify);
+        {.rounds = holdfast::test::scaled(10'000), .delay_ns_max = 60'000, .seed = random.seed()}, worker, verify);
     EXPECT_TRUE(report.passed()) << report.text();
     RecordProperty("kills", report.text());
 }

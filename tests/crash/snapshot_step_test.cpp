@@ -30,6 +30,7 @@ using holdfast::test::shared_image;
 using holdfast::test::single_step;
 using holdfast::test::snapshot_bench;
 using holdfast::test::step_report;
+using holdfast::test::tell_more;
 using holdfast::test::whole_object;
 
 constexpr std::size_t object_bytes = 136;
@@ -86,8 +87,8 @@ class SnapshotStep : public ::testing::Test {
     static void report(const step_report& r) {
         EXPECT_TRUE(r.passed()) << r.failure;
         EXPECT_GT(r.images, 5U) << "the stores of a publish were not seen";
-        ::testing::Test::RecordProperty("steps", std::to_string(r.steps));
-        ::testing::Test::RecordProperty("images", std::to_string(r.images));
+        tell_more("steps", r.steps);
+        tell_more("images", r.images);
     }
 };
 
@@ -304,6 +305,39 @@ TEST_F(SnapshotStep, PublishBesidePinnedReaders) {
                                         << total.failure;
         }
     EXPECT_GT(reclaimed, 0U) << "no publish needed the slot of a dead reader";
+    report(total);
+}
+
+// Each image that such a publish leaves is recovered under the stepper, and each image of that again.
+TEST_F(SnapshotStep, RecoveryBesidePinnedReaders) {
+    step_report total;
+    std::uint64_t changed = 0;
+    for (const std::uint64_t slots : {2U, 3U, 4U})
+        for (const std::array<bool, 2> lives : {std::array{true, true}, {false, true}, {true, false}, {false, false}}) {
+            pinned_bench bench(slots, lives);
+            if (!bench.has_room(2)) continue;
+            std::vector<std::vector<std::byte>> states;
+            placed_hazards hazards = bench.hazards_in(bench.image.bytes());
+            const auto object = object_of(3);
+            total += single_step(
+                bench.image, [&] { (void)bench.writer.publish(object, hazards, 99); },
+                [&](std::span<std::byte> image) -> std::string {
+                    states.emplace_back(image.begin(), image.end());
+                    return {};
+                });
+            for (const auto& state : states) {
+                bench.image.assign(state);
+                const step_report recovery = single_step(
+                    bench.image,
+                    [&] { (void)snapshot_write_core(bench.body(bench.image.bytes()), bench.geometry, "successor"); },
+                    [&](std::span<std::byte> image) { return bench.check_and_go_on(image); });
+                ASSERT_TRUE(recovery.passed())
+                    << slots << " slots, readers live " << lives[0] << lives[1] << ": " << recovery.failure;
+                changed += recovery.images - 1;
+                total += recovery;
+            }
+        }
+    EXPECT_GT(changed, 0U) << "no recovery had anything to do";
     report(total);
 }
 

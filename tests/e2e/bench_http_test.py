@@ -17,7 +17,8 @@ from serve_support import BUILD, main, skip_all, wait_until  # noqa: E402
 
 BENCH = BUILD / "bin" / "http_bench"
 TOOLS = pathlib.Path(os.environ.get("HOLDFAST_SOURCE", ".")) / "build" / "bench_tools"
-OURS = ["holdfast::net", "holdfast serve"]
+OURS = ["holdfast::net, epoll", "holdfast serve"]
+IO_URING, FLOOR = "holdfast::net, io_uring", "bare epoll loop"
 # A server as the suite starts its peers, that answers all but every fifth request as it should.
 PEER = """#!{python}
 import socket, sys, threading
@@ -93,7 +94,7 @@ class BenchHttp(unittest.TestCase):
             self.assertLessEqual(result["median"], result["p95"])
             self.assertGreaterEqual(result["runs"], 7)
         measured = {result["subject"] for result in found["results"]}
-        self.assertLessEqual({*OURS, "Go net/http"}, measured)
+        self.assertLessEqual({*OURS, FLOOR, "Go net/http"}, measured)
         self.assertEqual({result["name"] for result in found["ratios"] if result["peer"] == "Go net/http"}, names)
         for ratio in found["ratios"]:
             self.assertEqual(ratio["subject"], OURS[0])
@@ -103,7 +104,15 @@ class BenchHttp(unittest.TestCase):
         # Whoever is not measured is named with the reason.
         skipped = {entry["subject"]: entry["text"] for entry in found["skipped"]}
         self.assertEqual(skipped["hyper"], "no Rust in this test")
-        self.assertEqual(measured | set(skipped), {*OURS, "nginx", "h2o", "Go net/http", "hyper"})
+        self.assertEqual(measured | set(skipped), {*OURS, IO_URING, FLOOR, "nginx", "h2o", "Go net/http", "hyper"})
+        # Targets are told of whoever is measured, by the same samples.
+        targets = [entry["text"] for entry in found["notes"] if entry["text"].startswith("target: fixed answer, 64 clients, ")]
+        rates = {result["subject"]: result["median"] for result in found["results"] if result["name"] == "http: fixed answer, 64 clients: server time a request"}
+        best = min(measured - {*OURS, IO_URING, FLOOR}, key=rates.get)  # which peers there are is the machine's
+        for told in (f"{OURS[0]} in at most 1.06 times the time of {FLOOR}: ", f"{OURS[0]}, beside the best peer, at least 1.25 times as fast as {best}: ",
+                     f"{OURS[1]} in at most 1.15 times the time of {OURS[0]}: "):
+            self.assertTrue(any(told in text for text in targets), (told, targets))
+        self.assertEqual(any(f"{IO_URING} at least 1.15 times as fast as {FLOOR}: " in text for text in targets), IO_URING in measured)
         self.assertEqual(found["versions"]["Go net/http"], "a peer of the test")
         self.assertEqual(left_behind(), before)
 
@@ -133,6 +142,17 @@ class BenchHttp(unittest.TestCase):
         self.assertIn('200 "{"id":1}" instead of 200', done.stdout + done.stderr)
         self.assertEqual(left_behind(), before)
 
+    def test_the_floor_answers_rightly_but_never_closes(self):
+        file = self.folder / "out.json"
+        done = self.bench("--only", FLOOR, "--filter", "64 clients: server time a request", "--json", str(file))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        found = json.loads(file.read_text())
+        self.assertEqual({result["name"] for result in found["results"] if result["subject"] == FLOOR},
+                         {f"http: fixed answer{pipeline}, 64 clients: server time a request" for pipeline in ("", ", pipeline 16")})
+        notes = [entry["text"] for entry in found["notes"]]
+        self.assertIn(f"{FLOOR}, lookup: not asked, it reads no request, so it has one answer and never closes", notes)
+        self.assertTrue(any(text.startswith(f"target: fixed answer, pipeline 16, 64 clients, {OURS[0]} in at most 0.35 us: ") for text in notes), notes)
+
     def test_a_peer_that_ends_at_once_is_skipped_by_name(self):
         self.peer("hyper_peer")
         file = self.peers / "hyper_peer"
@@ -158,7 +178,7 @@ class BenchHttp(unittest.TestCase):
                                        env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # tests may run where it is ignored
             try:
-                wait_until("three servers and the helper run", lambda: len(descendants(process.pid)) >= 5, 60)
+                wait_until("the servers and the helper run", lambda: len(descendants(process.pid)) >= 5, 60)
                 started = descendants(process.pid)
                 self.assertNotEqual(left_behind(), before)
                 process.send_signal(number)
@@ -175,11 +195,11 @@ class BenchHttp(unittest.TestCase):
         """Not a process that was given the same number since."""
         with contextlib.suppress(OSError):
             command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-            return any(word in command for word in (b"http_net_server", b"holdfast", b"hyper_peer"))
+            return any(word in command for word in (b"http_net_server", b"http_floor_server", b"holdfast", b"hyper_peer"))
         return False
 
 
 if __name__ == "__main__":
-    if not os.access(BENCH, os.X_OK) or not os.access(BENCH.parent / "http_net_server", os.X_OK):
-        skip_all("http_bench and http_net_server, which ./dev bench builds")
+    if not all(os.access(BENCH.parent / name, os.X_OK) for name in ("http_bench", "http_net_server", "http_floor_server")):
+        skip_all("http_bench, http_net_server and http_floor_server, which ./dev bench builds")
     main()

@@ -6,12 +6,15 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 
-from serve_support import BUILD, PROGRAM, main, wait_until
+from serve_support import BUILD, PROGRAM, Segments, Server, main, wait_until
 
 SOURCE = pathlib.Path(os.environ.get("HOLDFAST_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
 SMALL = ("hash_table", "--quick", "--time", "10", "--filter", "find miss, independent, 1e4 entries of 16 bytes")
@@ -135,6 +138,108 @@ class Bench(unittest.TestCase):
                 tab.screenshot(path=BUILD / f"bench-{name}.png", full_page=True)
             browser.close()
         self.assertEqual(complaints, [])
+
+
+class HttpLoad(unittest.TestCase):
+    """`holdfast bench http URL` against servers that behave, and that do not."""
+
+    def load(self, url, *options, code=0):
+        done = subprocess.run([PROGRAM, "bench", "http", url, "--duration", "1", *options], capture_output=True, text=True, timeout=100)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def found(self, url, *options, code=0):
+        found = json.loads(self.load(url, "--json", *options, code=code).stdout)
+        self.assertEqual(sum(found["statuses"].values()), found["answers"])
+        return found
+
+    def server(self, answer):
+        """A server that gives answer(number of the request) for each, and closes for None; its URL."""
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        count, lock = [0], threading.Lock()
+
+        def serve(client):
+            with client:
+                while client.recv(65536):
+                    with lock:
+                        count[0] += 1
+                        number = count[0]
+                    text = answer(number)
+                    if text is None:
+                        return
+                    client.sendall(text)
+
+        def accept():
+            while True:
+                try:
+                    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+                except OSError:
+                    return
+
+        threading.Thread(target=accept, daemon=True).start()
+        return f"http://127.0.0.1:{listener.getsockname()[1]}/"
+
+    def test_loads_the_server_of_this_program(self):
+        segments = Segments()
+        self.addCleanup(segments.close)
+        table = segments.load_table("load", [(1, 2, "three")])
+        server = Server(segments, table, workers=1)
+        self.addCleanup(server.close)
+        base = f"http://127.0.0.1:{server.port}/v1/tables/{table}/"
+        found = self.found(base + "1", "--connections", "4", "--pipeline", "4")
+        self.assertEqual(list(found["statuses"]), ["200"])
+        self.assertEqual(set(found["errors"].values()), {0})
+        self.assertGreater(found["client_cpu_us_per_request"], 0)
+        p50, p99 = found["latency_ns"]["p50"], found["latency_ns"]["p99"]
+        self.assertTrue(p50["lower"] <= p50["estimate"] <= p50["upper"] <= p99["upper"] <= found["latency_ns"]["max"] * 65 // 64, found)
+        found = self.found(base + "2", "--rate", "200")  # there is no such entry
+        self.assertEqual((list(found["statuses"]), found["latency_ns"]["count"]), (["404"], 200))
+        self.assertTrue(0 <= found["late_share"] <= 1)
+        text = self.load(base + "1", "--rate", "200").stdout
+        for line in (r"answers +\d+, [\d.]+ a second of 200 asked for", r"statuses +200: \d+", "errors +none", r"latency +p50 [\d.]+ us \(", "client ", "late starts "):
+            self.assertRegex(text, "(?m)^" + line)
+
+    def test_statuses_and_closed_connections_are_counted(self):
+        head = b"HTTP/1.1 %s\r\nContent-Length: 2\r\n\r\nok"
+        found = self.found(self.server(lambda number: None if number % 10 == 0 else head % (b"500 Oh" if number % 2 else b"200 OK")),
+                           "--connections", "2", "--rate", "100")
+        self.assertEqual(set(found["statuses"]), {"200", "500"})
+        lost = found["errors"]["closed"] + found["errors"]["reset"]
+        self.assertGreaterEqual(lost, 5)
+        self.assertGreaterEqual(found["latency_ns"]["count"] + lost, 100)  # each of the window; those lost in the warm-up count, too
+
+    def test_a_stall_is_charged_to_all_that_were_due_in_it(self):
+        def answer(number):
+            if number == 50:
+                time.sleep(0.4)
+            return b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+        found = self.found(self.server(answer), "--connections", "1", "--rate", "200")
+        self.assertGreater(found["latency_ns"]["max"], 400e6)
+        self.assertGreater(found["latency_ns"]["p90"]["estimate"], 50e6)  # 80 of 200 were due meanwhile
+
+    def test_answers_it_cannot_read_are_no_answers(self):
+        found = self.found(self.server(lambda number: b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), "--rate", "20", code=1)
+        self.assertEqual((found["answers"], "client_cpu_us_per_request" in found), (0, False))
+        self.assertGreater(found["errors"]["unreadable"], 10)
+
+    def test_nobody_there_and_what_cannot_be_asked_is_told_with_the_cure(self):
+        with socket.create_server(("127.0.0.1", 0)) as gone:
+            port = gone.getsockname()[1]
+        self.assertRegex(self.load(f"http://127.0.0.1:{port}/", code=8).stderr, r"\Aholdfast: http://127.0.0.1:\d+/: connecting: Connection refused; start the server, [^\n]*\n\Z")
+        for words, told in ((("https://127.0.0.1/",), "https cannot be asked yet"), (("http://example.org/",), "names are not looked up"),
+                            (("http://127.0.0.1/", "--pipeline", "0"), "--pipeline: is a number from 1 to 256"), (("a", "b"), "takes one URL")):
+            self.assertIn(told, self.load(*words, code=2).stderr)
+
+    def test_a_signal_ends_it(self):
+        process = subprocess.Popen([PROGRAM, "bench", "http", self.server(lambda number: b"HTTP/1.1 204 No Content\r\n\r\n"), "--rate", "10", "--duration", "600"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        caught = lambda: int(next(line for line in pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines() if line.startswith("SigCgt:")).split()[1], 16)
+        wait_until("it watches for signals", lambda: caught() & (1 << (signal.SIGINT - 1)))
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=30), -signal.SIGINT)
 
 
 class Script(unittest.TestCase):

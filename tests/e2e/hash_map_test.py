@@ -52,6 +52,25 @@ class HashMap(CommandLine):
         self.assertEqual(len(self.lines("scan", name, "--json")), 2)
         self.expect(OK, "verify", name)
 
+    def test_a_map_of_many_writers(self):
+        name = self.name("shared")
+        owner = self.owner("shared_map", name, 50)
+        self.assertEqual(owner("put", "1", "from its program"), "ok")
+        for writer_lives in (True, False):
+            self.assertEqual(self.told("put", name, "user:7", "seven")["result"], "inserted")
+            self.assertEqual(self.told("put", name, "user:7", "7")["result"], "updated")
+            self.assertEqual(self.told("put", name, "user:7", "x", "--new", code=NEGATIVE)["result"], "exists")
+            self.assertEqual((self.entry(name, "1")["value"], self.entry(name, "user:7")["value"]), ("from its program", "7"))
+            self.assertIn("leave --ttl out", self.expect(USAGE, "put", name, "user:7", "x", "--ttl", "9").stderr)
+            self.assertIn("no fields", self.expect(USAGE, "put", name, "1", "x", "--change").stderr)
+            self.assertIn("larger than the whole map", self.expect(NO_ROOM, "put", name, "large", "x" * 100_000).stderr)
+            self.assertEqual(self.told("del", name, "user:7"), {"uri": f"posix:/{name}", "result": "erased", "size": 1})
+            self.assertEqual(self.told("del", name, "user:7", code=NEGATIVE)["result"], "not_found")
+            if writer_lives:
+                self.assertEqual(owner("put", "1", "from its program"), "ok")
+                owner.kill()
+        self.expect(OK, "verify", name)
+
     def test_entries_expire(self):
         name = self.map()
         self.expect(OK, "put", name, "session", "x", "--ttl", "1000")

@@ -13,6 +13,8 @@
 //   segment_subject array NAME SIZE                put INDEX NUMBER
 //   segment_subject map NAME CAPACITY              put KEY TEXT                  (a hash map of texts)
 //   segment_subject users NAME CAPACITY            put NUMBER TEXT               (a hash map whose keys are numbers)
+//   segment_subject shared_map NAME CAPACITY       put KEY TEXT                  (a hash map of many writers)
+//   segment_subject any NAME 0                     nothing: holds the lease of whatever is there
 // A NAME that is there already is attached to: BYTES and the like are then not looked at.
 #include <cstdint>
 #include <exception>
@@ -28,6 +30,7 @@
 #include "holdfast/block_store/many.hpp"
 #include "holdfast/broadcast.hpp"
 #include "holdfast/hash_map.hpp"
+#include "holdfast/hash_map/many.hpp"
 #include "holdfast/metrics/counter_set.hpp"
 #include "holdfast/metrics/latency_histogram.hpp"
 #include "holdfast/queue.hpp"
@@ -79,6 +82,11 @@ template <class T>
     T value{};
     words >> value;
     return value;
+}
+
+void own_any(const std::string& name) {
+    const segment held = segment::attach(name, access::read_write);
+    talk([](const std::string&, std::istringstream&) { return std::string("held"); });
 }
 
 void own_ring(const std::string& name, std::uint64_t bytes, std::uint32_t readers) {
@@ -205,10 +213,11 @@ void own_array(const std::string& name, std::uint64_t size) {
     });
 }
 
-template <class Key, class Word>
+template <class Key, class Word, writers Policy = writers::one>
 void own_map(const std::string& name, std::uint64_t capacity) {
-    auto map = open([&] { return hash_map<Key>::create(name, {.capacity = capacity, .key_name = "user"}); },
-                    [&] { return hash_map<Key>::attach(name); });
+    using map_type = hash_map<Key, Policy>;
+    auto map = open([&] { return map_type::create(name, {.capacity = capacity, .key_name = "user"}); },
+                    [&] { return map_type::attach(name); });
     talk([&](const std::string&, std::istringstream& words) {
         const auto key = next<Word>(words);
         return name_of(map.set(Key(key), rest_of(words)).status);
@@ -233,6 +242,8 @@ int main(int argc, char** argv) {
         if (what == "counters") own_counters(words[1], size);
         if (what == "array") own_array(words[1], size);
         if (what == "map") own_map<std::string_view, std::string>(words[1], size);
+        if (what == "shared_map") own_map<std::string_view, std::string, writers::many>(words[1], size);
+        if (what == "any") own_any(words[1]);
         if (what == "users") own_map<std::uint32_t, std::uint32_t>(words[1], size);
         return 0;
     } catch (const std::exception& failure) {

@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -75,11 +76,11 @@ class Segments:
                       f"high:{key},country:char[2]", "--range-end", "high")
         return self.name(hint)
 
-    def load_table(self, hint, rows):
+    def load_table(self, hint, rows, *options):
         """Loads [(id, user, name)] into a hash table; the segment's name."""
         file = self.directory / f"{hint}.csv"
         file.write_text("".join(f"{number},{user},{name}\n" for number, user, name in rows))
-        self.holdfast("load", self.name(hint), file, "--into", "hash_table", "--key", "id:u64", "--value", "user:u64,name:char[8]")
+        self.holdfast("load", self.name(hint), file, "--into", "hash_table", "--key", "id:u64", "--value", "user:u64,name:char[8]", *options)
         return self.name(hint)
 
     def close(self):
@@ -92,9 +93,10 @@ class Segments:
 class Server:
     """A running `holdfast serve`."""
 
-    def __init__(self, segments, *options, workers=2, listen="127.0.0.1:0"):
+    def __init__(self, segments, *options, workers=2, listen="127.0.0.1:0", private=True):
         self.segments = segments
         self.log = open(segments.directory / f"server-{uuid.uuid4().hex[:6]}.log", "w+b")
+        options = (*(["--private"] if private else []), *options)
         self.process = subprocess.Popen(
             [PROGRAM, "serve", "--listen", listen, "--workers", str(workers), "--counters", segments.name("counts"), *map(str, options)],
             env=segments.environment, stdout=subprocess.PIPE, stderr=self.log, text=True)
@@ -112,9 +114,9 @@ class Server:
     def connect(self, timeout=20):
         return http.client.HTTPConnection(self.host, self.port, timeout=timeout)
 
-    def ask(self, path, method="GET", body=None, **headers):
-        """(status, headers, body as text) of one request on a connection of its own."""
-        connection = self.connect()
+    def ask(self, path, method="GET", body=None, by=None, **headers):
+        """(status, headers, body as text) of one request on a connection of its own; `by` the unix socket there."""
+        connection = UnixConnection(by) if by else self.connect()
         try:
             connection.request(method, path, body=body, headers={k.replace("_", "-"): v for k, v in headers.items()})
             answer = connection.getresponse()
@@ -152,6 +154,19 @@ class Server:
             self.kill_everything()
         self.process.stdout.close()
         self.log.close()
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path, timeout=20):
+        super().__init__("localhost", timeout=timeout)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
 
 
 class Load:

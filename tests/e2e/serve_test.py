@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server from outside: its routes, its processes, and what survives their deaths."""
 import contextlib
+import http.client
 import json
 import os
 import pathlib
+import re
 import resource
 import signal
 import socket
 import statistics
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
-from serve_support import Load, Segments, Server, main, wait_until
+from serve_support import Load, Segments, Server, UnixConnection, main, wait_until
 
 RANGES = [("1.0.0.0", "1.0.0.255", "AU"), ("6.0.0.0", "8.21.142.255", "US"), ("9.0.0.0", "9.0.0.0", "DE")]
 RANGES6 = [("2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "FR")]
@@ -111,6 +114,20 @@ class Routes(ServeCase):
         for body in ("", "[]", "{}", '{"keys":1}', '{"keys":[null]}', '{"keys":["x"]}', '{"keys":[1]', json.dumps({"keys": [1] * 1001}), "\xff"):
             self.problem(batch(body.encode("latin-1")), 400)
         self.problem(self.server.ask(base + ":batchGet"), 405)
+
+    def test_a_page_of_a_sparse_table_ends_early_and_says_where_to_go_on(self):
+        file = self.segments.directory / "sparse.csv"
+        file.write_text("7,8,u9\n")
+        name = self.segments.name("sparse")
+        self.segments.holdfast("load", name, file, "--into", "hash_table", "--key", "id:u64", "--value", "user:u64,name:char[8]", "--capacity", 1000000)
+        seen, cursors = [], [0]
+        while cursors[-1] is not None:
+            page = self.server.json(f"/v1/tables/{name}?limit=1&cursor={cursors[-1]}")
+            seen += page["entries"]
+            cursors.append(None if page["next"] is None else int(page["next"]))
+            self.assertTrue(cursors[-1] is None or cursors[-1] > cursors[-2], cursors)
+        self.assertEqual(seen, [{"id": 7, "user": 8, "name": "u9"}])
+        self.assertGreaterEqual(len(cursors), 4, "one request looked at a million slots")
 
     def test_segments_are_listed_with_kind_and_occupancy(self):
         listed = {one["name"]: one for one in self.server.json("/v1/segments")["segments"]}
@@ -343,13 +360,13 @@ class Hardship(ServeCase):
         def private_mib():
             text = pathlib.Path(f"/proc/{worker}/status").read_text()
             return int(text.split("RssAnon:")[1].split()[0]) / 1024
-        path = f"/v1/tables/{name}?limit=1000"
-        size = len(server.ask(path)[2])
+        path, keys = f"/v1/tables/{name}:batchGet", json.dumps({"keys": list(range(1000))})
+        size = len(server.ask(path, method="POST", body=keys)[2])
         clients = [server.connect() for _ in range(12)]
         for client in clients:
             self.addCleanup(client.close)
         for client in clients:
-            client.request("GET", path)
+            client.request("POST", path, body=keys)
         peak = wait_until("answers wait in the worker", lambda: (now := private_mib()) > 40 and now)
         for client in clients:
             self.assertEqual(len(client.getresponse().read()), size)
@@ -381,6 +398,429 @@ class Hardship(ServeCase):
         return file
 
 
+def ask_as(user, by, target, method="GET", body=None):
+    """The status that another user is answered by the unix socket `by`. Needs root."""
+    read, write = os.pipe()
+    child = os.fork()  # the interpreter's own files may be closed to that user
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            os.setgroups([])
+            os.setgid(user)
+            os.setuid(user)
+            connection = UnixConnection(by)
+            connection.request(method, target, body)
+            os.write(write, str(connection.getresponse().status).encode())
+        os._exit(0)
+    os.close(write)
+    with open(read) as answer:
+        status = answer.read()
+    os.waitpid(child, 0)
+    return int(status or 0)
+
+
+class UnixSocket(ServeCase):
+    """Who asks by a unix socket gets what it could open itself."""
+
+    def setUp(self):
+        super().setUp()
+        self.table = self.segments.load_table("table", [(1, 2, "x")])
+        self.file = pathlib.Path("/dev/shm") / self.table
+        self.folder = pathlib.Path(self.segments.directory) / "socket"
+        self.folder.mkdir()
+        self.path = self.folder / "s"
+
+    def test_it_answers_what_the_port_answers_and_more_to_who_may_read(self):
+        for engine in ("epoll", "auto"):
+            server = self.serve("--unix", self.path, "--engine", engine, private=False)
+            self.assertIn(f"unix:{self.path}", server.first_line)
+            target = f"/v1/tables/{self.table}/1"
+            self.problem(server.ask(target), 404)  # mode 0600, by a port
+            for _ in range(4):
+                self.assertEqual(json.loads(server.ask(target, by=self.path)[2]), {"id": 1, "user": 2, "name": "x"})
+            names = {one["name"] for one in json.loads(server.ask("/v1/segments", by=self.path)[2])["segments"]}
+            self.assertIn(self.table, names)
+            self.assertNotIn(self.table, server.ask("/v1/segments")[2])
+            self.assertIn(self.table, server.ask("/metrics", by=self.path)[2])
+            self.assertNotIn(f'segment="{self.table}"', server.ask("/metrics")[2])
+            self.assertEqual(server.stop(), 0)
+            self.assertFalse(self.path.exists(), "the name goes with the server")
+
+    def test_a_killed_worker_keeps_nobody_from_the_socket_and_a_killed_server_nobody_from_the_name(self):
+        server = self.serve("--unix", self.path)
+        for _ in range(3):
+            for pid in server.workers():
+                os.kill(pid, signal.SIGKILL)
+            self.assertEqual(server.ask("/healthz", by=self.path)[0], 200)
+        taken = self.segments.holdfast("serve", "--listen", "127.0.0.1:0", "--counters", self.segments.name("more"), "--unix", self.path, check=False)
+        self.assertNotEqual(taken.returncode, 0)
+        self.assertIn(str(self.path), taken.stderr)
+        server.kill_everything()
+        self.assertTrue(self.path.exists())
+        again = self.serve("--unix", self.path)
+        self.assertEqual(again.ask("/healthz", by=self.path)[0], 200)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, to ask as other users")
+    def test_another_user_sees_what_the_mode_lets_it_see(self):
+        os.chmod(self.segments.directory, 0o755)
+        os.chmod(self.folder, 0o755)
+        user, target = 65534, f"/v1/tables/{self.table}/1"
+        # Neither naming a segment nor --private is meant for who is known.
+        self.serve("--unix", self.path, self.table)
+        self.assertEqual(ask_as(user, self.path, target), 404)
+        for mode, status in ((0o604, 200), (0o640, 404), (0o644, 200), (0o600, 404)):
+            os.chmod(self.file, mode)
+            wait_until(f"mode {mode:o} counts", lambda: ask_as(user, self.path, target) == status)
+        os.chown(self.file, user, user)
+        wait_until("its own", lambda: ask_as(user, self.path, target) == 200)
+
+
+TOKEN = "a-token-of-these-tests"
+
+
+class WriteCase(ServeCase):
+    def setUp(self):
+        super().setUp()
+        self.path = pathlib.Path(self.segments.directory) / "s"
+        self.token = pathlib.Path(self.segments.directory) / "token"
+        self.token.write_text(TOKEN + "\n")
+        self.token.chmod(0o600)
+        self.one = self.segments.load_table("one", [(1, 2, "x")])
+        self.many = self.segments.load_table("many", [(1, 2, "x")], "--writer-slots", 8, "--capacity", 1000)
+
+    def start(self, *options, **more):
+        return self.serve("--unix", self.path, "--write", "--token-file", self.token, *options, **more)
+
+    def by_port(self, server, path, method, body=None, token=TOKEN, **headers):
+        if token:
+            headers["Authorization"] = "Bearer " + token
+        return server.ask(path, method=method, body=body, **headers)
+
+    def by_path(self, server, path, method, body=None, **headers):
+        return server.ask(path, method=method, body=body, by=self.path, **headers)
+
+
+class Writes(WriteCase):
+    """PUT, DELETE and increment, by the socket and, with the token, by the port; tables of one writer and of many."""
+
+    def test_entries_come_change_count_and_go(self):
+        server = self.start()
+        for table in (self.one, self.many):
+            for ask in (self.by_port, self.by_path):
+                with self.subTest(table=table, ask=ask.__name__):
+                    target = f"/v1/tables/{table}/7"
+                    status, headers, body = ask(server, target, "PUT", '{"user":49,"name":"u7"}')
+                    self.assertEqual((status, body), (201, ""))
+                    got = server.ask(target)
+                    self.assertEqual((json.loads(got[2]), got[1]["ETag"]), ({"id": 7, "user": 49, "name": "u7"}, headers["ETag"]))
+                    # What GET gives is what PUT takes.
+                    self.assertEqual(ask(server, target, "PUT", got[2], Content_Type="application/json")[0], 204)
+                    status, headers, body = ask(server, target + ":increment", "POST", '{"field":"user","by":-9}')
+                    self.assertEqual((status, json.loads(body)), (200, {"id": 7, "user": 40, "name": "u7"}))
+                    self.assertEqual(headers["ETag"], server.ask(target)[1]["ETag"])
+                    self.assertEqual(ask(server, target, "DELETE")[0], 204)
+                    self.problem(ask(server, target, "DELETE"), 404)
+                    self.problem(ask(server, target + ":increment", "POST", '{"field":"user","by":1}'), 404)
+                    self.problem(server.ask(target), 404)
+
+    def test_conditions_compare_and_change_at_once(self):
+        server = self.start()
+        for table in (self.one, self.many):
+            target = f"/v1/tables/{table}/1"
+            put = lambda user, **headers: self.by_path(server, target, "PUT", f'{{"user":{user},"name":"x"}}', **headers)
+            tag = server.ask(target)[1]["ETag"]
+            self.assertEqual(server.ask(target, If_None_Match=tag)[0], 304)
+            self.problem(put(3, If_None_Match="*"), 412)
+            self.problem(put(3, If_Match='"0000000000000000"'), 412)
+            self.problem(put(3, If_Match="W/" + tag), 412)
+            status, headers, _ = put(3, If_Match='"x", ' + tag)
+            self.assertEqual(status, 204)
+            self.problem(put(4, If_Match=tag), 412)
+            self.assertEqual(server.json(target)["user"], 3)
+            self.assertEqual(put(2, If_Match=headers["ETag"])[1]["ETag"], tag, "the same value, the same tag")
+            self.problem(self.by_path(server, f"/v1/tables/{table}/9", "PUT", '{"user":1,"name":"x"}', If_Match="*"), 412)
+            self.assertEqual(self.by_path(server, f"/v1/tables/{table}/9", "PUT", '{"user":1,"name":"x"}', If_None_Match="*")[0], 201)
+            increment = lambda **headers: self.by_path(server, target + ":increment", "POST", '{"field":"user","by":1}', **headers)
+            self.problem(increment(If_Match='"x"'), 412)
+            self.assertEqual(increment(If_Match=tag)[0], 200)
+            tag = server.ask(target)[1]["ETag"]
+            if table == self.many:
+                self.problem(self.by_path(server, target, "DELETE", If_Match=tag), 501)
+            else:
+                self.problem(self.by_path(server, target, "DELETE", If_Match='"x"'), 412)
+                self.assertEqual(self.by_path(server, target, "DELETE", If_Match=tag)[0], 204)
+            for headers in ({"If_None_Match": '"x"'}, {"If_None_Match": "*", "If_Match": "*"}, {"If_Match": ""}):
+                self.problem(put(3, **headers), 400)
+
+    def test_who_may_not_write_changes_nothing(self):
+        reading = self.serve("--unix", self.path)
+        target, body = f"/v1/tables/{self.one}/1", '{"user":3,"name":"x"}'
+        self.problem(self.by_path(reading, target, "PUT", body), 405)
+        reading.stop()
+        untold = self.serve("--unix", self.path, "--write")
+        self.problem(self.by_port(untold, target, "PUT", body), 403)
+        untold.stop()
+        server = self.start()
+        for token in (None, "wrong", TOKEN + "x", TOKEN[:-1]):
+            answer = self.by_port(server, target, "PUT", body, token=token)
+            self.problem(answer, 401)
+            self.assertIn("Bearer", answer[1]["WWW-Authenticate"])
+        self.assertIn("page", self.problem(self.by_port(server, target, "PUT", body, Origin="http://evil.example"), 403))
+        self.problem(self.by_path(server, target, "POST", body), 405)
+        self.problem(self.by_path(server, f"/v1/tables/{self.segments.name('none')}/1", "PUT", body), 404)
+        for bad in ("", "{", "[]", '{"user":3}', '{"user":3,"name":"x","more":1}', '{"user":-1,"name":"x"}', '{"id":2,"user":3,"name":"x"}',
+                    '{"user":3,"name":"123456789"}', "\xff"):
+            self.problem(self.by_path(server, target, "PUT", bad.encode("latin-1")), 400)
+        for bad in ('{"field":"user"}', '{"field":"name","by":1}', '{"field":"id","by":1}', '{"field":"user","by":1.5}', '{"field":"user","by":"x"}', "7"):
+            self.problem(self.by_path(server, target + ":increment", "POST", bad), 400)
+        self.problem(self.by_path(server, target + ":increment", "POST", '{"field":"user","by":-3}'), 409)
+        self.problem(self.by_path(server, target, "PUT", body, Content_Type="text/plain"), 415)
+        self.problem(self.by_path(server, f"/v1/tables/{self.one}/seven", "PUT", body), 400)
+        self.assertEqual(server.json(target), {"id": 1, "user": 2, "name": "x"})
+        for token in ("short", "0123456789 abcdef"):
+            self.token.write_text(token)
+            self.assertNotEqual(self.segments.holdfast("serve", "--listen", "127.0.0.1:0", "--write", "--token-file", self.token, check=False).returncode, 0)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, to ask as other users")
+    def test_the_mode_says_who_may_write_by_the_socket(self):
+        os.chmod(self.segments.directory, 0o755)
+        self.start()
+        target = f"/v1/tables/{self.one}/1"
+        file, body = pathlib.Path("/dev/shm") / self.one, '{"user":3,"name":"x"}'
+        for mode, reads, writes in ((0o600, 404, 404), (0o604, 200, 403), (0o606, 200, 204), (0o602, 404, 404), (0o644, 200, 403)):
+            os.chmod(file, mode)
+            wait_until(f"mode {mode:o} counts", lambda: ask_as(65534, self.path, target) == reads)
+            self.assertEqual(ask_as(65534, self.path, target, "PUT", body), writes, f"{mode:o}")
+
+    def test_a_table_that_a_process_owns_is_refused_and_its_owner_named(self):
+        server = self.start()
+        owner = subprocess.Popen([os.environ["HOLDFAST_SEGMENT_SUBJECT"], "any", self.one, "0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                 env=self.segments.environment)
+        self.addCleanup(owner.stdout.close)
+        self.addCleanup(owner.wait)
+        self.addCleanup(owner.stdin.close)
+        self.assertTrue(owner.stdout.readline())
+        detail = self.problem(self.by_path(server, f"/v1/tables/{self.one}/1", "PUT", '{"user":3,"name":"x"}'), 409)
+        self.assertIn("writer_alive", detail)
+        self.assertIn(str(owner.pid), detail)
+        owner.stdin.close()
+        owner.wait()
+        self.assertEqual(self.by_path(server, f"/v1/tables/{self.one}/1", "PUT", '{"user":3,"name":"x"}')[0], 204)
+
+    def test_a_full_table_answers_507(self):
+        server = self.start()
+        statuses = []
+        for number in range(2, 2000):
+            statuses.append(self.by_path(server, f"/v1/tables/{self.one}/{number}", "PUT", '{"user":3,"name":"x"}')[0])
+            if statuses[-1] != 201:
+                break
+        self.assertEqual(statuses[-1], 507)
+
+    def test_a_server_that_no_longer_writes_keeps_no_slot(self):
+        server = self.start()
+        for _ in range(8):  # each worker
+            self.assertEqual(self.by_port(server, f"/v1/tables/{self.many}/1", "PUT", '{"user":3,"name":"x"}')[0], 204)
+        wait_until("the table can be removed", lambda: self.segments.holdfast("rm", self.many, check=False).returncode == 0)
+
+    def test_every_put_that_was_answered_is_there_though_workers_are_killed(self):
+        for table in (self.one, self.many):
+            server = self.start(workers=2)
+            answered, turns = {}, 0
+            for kind in (UnixConnection, None):
+                connect = (lambda: UnixConnection(self.path)) if kind else server.connect
+                connection, end, killed = connect(), time.monotonic() + 2.5, 0
+                while time.monotonic() < end or killed < 3:
+                    number, turns = turns % 40, turns + 1
+                    try:
+                        connection.request("PUT", f"/v1/tables/{table}/{number}", f'{{"user":{turns},"name":"t"}}', {"Authorization": "Bearer " + TOKEN})
+                        answer = connection.getresponse()
+                        answer.read()
+                        if answer.status in (201, 204):
+                            answered[number] = {turns}
+                        else:
+                            self.assertEqual(answer.status, 503)
+                    except (OSError, http.client.HTTPException):  # it may be made, or not
+                        answered.setdefault(number, set()).add(turns)
+                        connection.close()
+                        connection = connect()
+                    if turns % 200 == 0:
+                        for pid in server.workers():
+                            os.kill(pid, signal.SIGKILL)
+                        killed += 1
+                connection.close()
+            for number, may in answered.items():
+                status, _, body = server.ask(f"/v1/tables/{table}/{number}")
+                if status == 200:
+                    self.assertIn(json.loads(body)["user"], may)
+                else:
+                    self.assertGreater(len(may), 1, f"{number} was answered and is gone")
+            self.assertEqual(self.segments.holdfast("verify", table, check=False).returncode, 0)
+            self.assertGreater(turns, 600)
+            server.stop()
+
+    def test_counts_of_many_clients_are_exact(self):
+        server = self.start(workers=2)
+        before = {table: server.json(f"/v1/tables/{table}/1")["user"] for table in (self.one, self.many)}
+        done = dict.fromkeys(before, 0)
+
+        def count(table):
+            connection = server.connect()
+            for _ in range(100):
+                connection.request("POST", f"/v1/tables/{table}/1:increment", '{"field":"user","by":1}', {"Authorization": "Bearer " + TOKEN})
+                answer = connection.getresponse()
+                answer.read()
+                with lock:
+                    done[table] += answer.status == 200
+                    others[answer.status] = others.get(answer.status, 0) + 1
+            connection.close()
+        lock, others = threading.Lock(), {}
+        threads = [threading.Thread(target=count, args=(table,)) for table in before for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertLessEqual(set(others), {200, 503}, others)
+        for table, user in before.items():
+            self.assertEqual(server.json(f"/v1/tables/{table}/1")["user"], user + done[table])
+        self.assertGreater(done[self.many], 150)
+
+
+class AuditAndRates(WriteCase):
+    """A server with a log of its writes, or with bounds on its rates."""
+
+    def start(self, *options, **more):
+        self.log = pathlib.Path(self.segments.directory) / "audit"
+        return super().start("--audit-log", self.log, *options, **more)
+
+    def lines(self):
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    def test_each_change_has_its_line_before_it_is_answered(self):
+        server = self.start(workers=1)  # each worker goes over to a new log by itself, at a time of its own
+        target = f"/v1/tables/{self.one}/1"
+        self.assertEqual(self.by_path(server, target, "PUT", '{"user":3,"name":"x"}')[0], 204)
+        (line,) = self.lines()
+        self.assertEqual((line["action"], line["segment"], line["key"], line["client"]["user"], line["body_bytes"]),
+                         ("put", "posix:/" + self.one, "1", os.geteuid(), 21))
+        self.problem(self.by_port(server, target, "PUT", '{"user":3,"name":"x"}', If_None_Match="*"), 412)
+        asked, refused = self.lines()[1:]
+        self.assertEqual((asked["client"], refused["action"], refused["status"], refused["change"], refused["process"]),
+                         ({"address": "127.0.0.1"}, "refused", 412, asked["change"], asked["process"]))
+        self.problem(self.by_port(server, target, "PUT", "{}", token=None), 401)
+        server.ask(target)
+        self.assertEqual(len(self.lines()), 3, "who may not, and who reads, is no change")
+        self.log.rename(str(self.log) + ".1")
+        wait_until("a new log", self.log.exists)
+        self.assertEqual(self.by_path(server, target, "DELETE")[0], 204)
+        self.assertEqual([line["action"] for line in self.lines()], ["delete"])
+
+    def test_what_cannot_be_logged_is_not_done(self):
+        server = self.start(workers=1)
+        target = f"/v1/tables/{self.one}/1"
+        (worker,) = server.workers()
+        resource.prlimit(worker, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        self.assertIn("audit", self.problem(self.by_path(server, target, "PUT", '{"user":3,"name":"x"}'), 507))
+        self.assertEqual(server.json(target)["user"], 2)
+        resource.prlimit(worker, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        self.assertEqual(self.by_path(server, target, "PUT", '{"user":3,"name":"x"}')[0], 204)
+
+    def test_more_than_the_rate_is_told_when_to_come_again(self):
+        server = self.start("--rate", 2, workers=1)
+        begin = time.monotonic()
+        answers = [server.ask("/v1/stats") for _ in range(30)]
+        refused = [answer for answer in answers if answer[0] != 200]
+        self.assertGreaterEqual(len(answers) - len(refused), 2)
+        self.assertLessEqual(len(answers) - len(refused), 2 * (time.monotonic() - begin) + 3)
+        self.assertTrue(refused)
+        for answer in refused:
+            self.problem(answer, 429)
+            self.assertEqual(answer[1]["Retry-After"], "1")
+        self.assertEqual(server.ask("/healthz")[0], 200)
+        self.assertEqual(server.ask("/v1/stats", by=self.path)[0], 200, "another client")
+        server.stop()
+        server = self.start("--rate-all", 2, workers=1)
+        self.assertIn(429, [server.ask("/v1/stats", by=by)[0] for _ in range(30) for by in (None, self.path)])
+        wait_until("it answers again", lambda: server.ask("/v1/stats")[0] == 200)
+
+
+class Origins(ServeCase):
+    def test_a_page_of_another_site_may_send_nothing_but_get(self):
+        table = self.segments.load_table("table", [(1, 2, "x")])
+        server = self.serve()
+        batch, keys = f"/v1/tables/{table}:batchGet", '{"keys":[1]}'
+        own = f"http://{server.host}:{server.port}"
+        for origin in ("http://evil.example", "null", f"http://{server.host}", f"http://localhost:{server.port}", own + "/", ""):
+            self.assertIn("page", self.problem(server.ask(batch, method="POST", body=keys, Origin=origin), 403))
+            self.assertEqual(server.ask("/healthz", Origin=origin)[0], 200)
+        self.assertEqual(server.ask(batch, method="POST", body=keys, Origin=own)[0], 200)
+        self.assertEqual(server.ask(batch, method="POST", body=keys)[0], 200)
+        with socket.create_connection((server.host, server.port), timeout=20) as client:
+            client.sendall(f"POST {batch} HTTP/1.1\r\nHost: {server.host}:{server.port}\r\nOrigin: {own}\r\nOrigin: {own}\r\nContent-Length: 0\r\n\r\n".encode())
+            self.assertIn(b" 403 ", client.recv(4096))
+
+
+class Bounds(ServeCase):
+    def test_limits_are_set_by_name_and_descriptors_raised(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, soft), hard))
+        try:
+            server = self.serve("--limit", "target-bytes-max=100", "--limit", "connections-max=2", workers=1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for worker in server.workers():
+            self.assertEqual(resource.prlimit(worker, resource.RLIMIT_NOFILE), (hard, hard))
+        self.assertIn(f"{hard} descriptors", server.first_line)
+        self.problem(server.ask("/v1/" + "x" * 100), 414)
+        with socket.create_connection((server.host, server.port)), socket.create_connection((server.host, server.port)):
+            wait_until("a third connection is refused", lambda: server.ask("/healthz")[0] == 503)
+        for wrong in ("connections-max=0", "connections=1"):
+            done = self.segments.holdfast("serve", "--listen", "127.0.0.1:0", "--limit", wrong, check=False)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+        self.assertIn("header-timeout-ms", done.stderr)
+
+
+class LoopCounts(ServeCase):
+    def value(self, server, family, **labels):
+        """The sum of a family's series that have these labels."""
+        lines = [line for line in server.ask("/metrics")[2].splitlines() if line.split("{")[0] == family]
+        self.assertTrue(lines, family)
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(f'{k}="{v}"' in line for k, v in labels.items()))
+
+    def test_what_the_loops_count_stands_in_the_metrics(self):
+        server = self.serve()
+        for _ in range(3):
+            with socket.create_connection((server.host, server.port), timeout=20) as client:
+                client.sendall(b"NO REQUEST\r\n\r\n")
+                self.assertIn(b" 400 ", client.recv(4096))
+        for _ in range(2):
+            with socket.create_connection((server.host, server.port), timeout=20) as client:
+                client.sendall(b"GET / HTTP/1.1\r\nHost: ")
+                client.shutdown(socket.SHUT_WR)
+                self.assertIn(b" 400 ", client.recv(4096))
+        wait_until("refused requests are counted", lambda: self.value(server, "holdfast_http_malformed_requests_total") == 3)
+        wait_until("lost connections are counted", lambda: self.value(server, "holdfast_connections_lost_total") == 2)
+        self.assertGreaterEqual(self.value(server, "holdfast_connections_accepted_total"), 5)
+        self.assertGreater(self.value(server, "holdfast_http_received_bytes_total"), 100)
+        self.assertEqual(self.value(server, "holdfast_http_timeouts_total", waiting_for="head"), 0)
+        with contextlib.ExitStack() as kept:
+            for _ in range(4):
+                client = kept.enter_context(socket.create_connection((server.host, server.port), timeout=20))
+                client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                self.assertIn(b" 200 ", client.recv(4096))
+            wait_until("open connections are shown", lambda: self.value(server, "holdfast_connections_open") >= 4)
+        # The connection that asks may be one of them.
+        wait_until("closed ones are not", lambda: self.value(server, "holdfast_connections_open") <= 1)
+
+    def test_open_connections_of_a_killed_worker_are_none(self):
+        server = self.serve(workers=1)
+        with socket.create_connection((server.host, server.port), timeout=20) as client:
+            client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            self.assertIn(b" 200 ", client.recv(4096))
+            wait_until("it is shown", lambda: self.value(server, "holdfast_connections_open") >= 1)
+            os.kill(server.workers()[0], signal.SIGKILL)
+            wait_until("it is gone", lambda: self.value(server, "holdfast_connections_open") <= 1)
+            self.assertGreaterEqual(self.value(server, "holdfast_connections_accepted_total"), 1)
+
+
 class Limits(ServeCase):
     def test_only_named_segments_are_served(self):
         one = self.segments.load_index("one", RANGES)
@@ -390,10 +830,93 @@ class Limits(ServeCase):
         self.problem(server.ask(f"/v1/indexes/{two}/8.8.8.8"), 404)
         self.assertEqual([s["name"] for s in server.json("/v1/segments")["segments"]], [one])
 
+    def test_what_not_everybody_may_read_is_served_by_name_alone(self):
+        table = self.segments.load_table("mine", [(1, 1, "x")])
+        open_table = self.segments.load_table("open", [(2, 2, "y")])
+        os.chmod(f"/dev/shm/{table}", 0o640)
+        os.chmod(f"/dev/shm/{open_table}", 0o644)
+        server = self.serve(private=False)
+        listed = lambda: [s["name"] for s in server.json("/v1/segments")["segments"]]
+        self.assertEqual(listed(), [open_table])
+        self.assertNotIn(table, server.ask("/metrics")[2])
+        self.assertIn(table, server.error_text())
+        self.assertIn("--private", server.error_text())
+        self.assertEqual(server.ask(f"/v1/tables/{open_table}/2")[0], 200)
+        hidden = self.problem(server.ask(f"/v1/tables/{table}/1"), 404)
+        nothing = self.problem(server.ask(f"/v1/tables/{table[:-4]}none/1"), 404)
+        self.assertEqual(hidden.replace(table, "X"), nothing.replace(f"{table[:-4]}none", "X"), "the answer tells that it is there")
+        os.chmod(f"/dev/shm/{table}", 0o644)
+        self.assertEqual(server.ask(f"/v1/tables/{table}/1")[0], 200)
+        os.chmod(f"/dev/shm/{table}", 0o600)
+        wait_until("what was made private is let go of", lambda: server.ask(f"/v1/tables/{table}/1")[0] == 404)
+        server.close()
+        self.assertEqual(self.serve(table, private=False).ask(f"/v1/tables/{table}/1")[0], 200)
+
+    def test_a_file_in_a_private_folder_is_private(self):
+        name = f"file:{self.segments.directory}/inside"
+        file = self.segments.directory / "rows.csv"
+        file.write_text("1,2\n")
+        self.segments.holdfast("load", name, file, "--into", "hash_table", "--key", "id:u64", "--value", "user:u64")
+        os.chmod(self.segments.directory / "inside", 0o644)
+        path = f"/v1/tables/{name.replace('/', '%2F')}/1"
+        server = self.serve(private=False)
+        self.problem(server.ask(path), 404)
+        os.chmod(self.segments.directory, 0o711)
+        self.assertEqual(server.ask(path)[0], 200)
+
+    def test_however_a_name_is_spelt_a_segment_is_attached_once(self):
+        table = self.segments.load_table("once", [(1, 1, "x")])
+        server = self.serve(workers=1)
+
+        def mappings():
+            maps = pathlib.Path(f"/proc/{server.workers()[0]}/maps").read_text()
+            return sum(line.endswith(f"/{table}") for line in maps.splitlines())
+        self.assertEqual(server.ask(f"/v1/tables/{table}/1")[0], 200)
+        once = mappings()
+        self.assertGreater(once, 0)
+        for spelling in (f"posix:{table}", f"posix:%2F{table}", f"%2F{table}"):
+            self.assertEqual(server.ask(f"/v1/tables/{spelling}/1")[0], 200, spelling)
+        self.assertEqual(mappings(), once)
+
     def test_allowed_hosts_may_call_us_by_name(self):
         server = self.serve("--allow-host", "state.example")
         self.assertEqual(server.ask("/healthz", Host="State.Example:99")[0], 200)
         self.assertEqual(server.ask("/healthz", Host="other.example")[0], 421)
+
+    def test_a_port_of_zeros_is_one_free_port_for_all_workers(self):
+        server = self.serve(workers=3, listen="127.0.0.1:000")
+        self.assertGreater(server.port, 0)
+        with contextlib.closing(server.connect()) as connection:
+            connection.request("GET", "/healthz")
+            self.assertEqual(connection.getresponse().status, 200)
+        listening = [line.split()[1] for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:] if line.split()[3] == "0A"]
+        self.assertEqual(sum(address.endswith(f":{server.port:04X}") for address in listening), 3)
+
+    def test_each_engine_serves_and_is_told(self):
+        table = self.segments.load_table("sessions", [(7, 49, "u7")])
+        engines = ["epoll", "auto"]
+        for engine in engines:
+            server = self.serve("--engine", engine)
+            told = re.search(r" workers by (epoll|io_uring)[ ;]", server.first_line)[1]
+            if engine == "auto" and told == "io_uring":
+                engines.append("io_uring")  # it may be had here
+            else:
+                self.assertTrue(engine in ("auto", told), server.first_line)
+            with contextlib.closing(server.connect()) as connection:
+                for _ in range(20):
+                    connection.request("GET", f"/v1/tables/{table}/7")
+                    answer = connection.getresponse()
+                    self.assertEqual((answer.status, json.loads(answer.read())["name"]), (200, "u7"))
+            metrics = server.ask("/metrics")[2]
+            for worker in (0, 1):
+                for each in ("epoll", "io_uring"):
+                    self.assertIn(f'holdfast_worker_engine{{engine="{each}",worker="{worker}"}} {int(each == told)}', metrics)
+            self.assertEqual(server.stop(), 0)
+
+    def test_an_engine_that_is_none_is_refused(self):
+        done = self.segments.holdfast("serve", "--engine", "kqueue", check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("epoll, io_uring, or auto", done.stderr)
 
     def test_a_taken_port_is_an_error_that_names_it(self):
         first = self.serve()
@@ -468,10 +991,10 @@ class Deaths(ServeCase):
 
     @staticmethod
     def listens(pid):
-        """Whether that worker runs its loop: it has an epoll descriptor."""
+        """Whether that worker runs its loop: it has an epoll or an io_uring."""
         with contextlib.suppress(OSError):
             for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-                if "eventpoll" in os.readlink(entry):
+                if any(engine in os.readlink(entry) for engine in ("eventpoll", "io_uring")):
                     return True
         return False
 

@@ -31,11 +31,6 @@ namespace holdfast::test {
     return text.append(subject.describe(written.uri()));
 }
 
-/// Of a raw segment nobody knows what to save.
-[[nodiscard]] inline bool can_be_saved(const golden_subject& subject) {
-    return std::string_view(subject.name) != "raw";
-}
-
 /// The file of `holdfast save`. Requires: a still_world.
 [[nodiscard]] inline std::string saved_of(const golden_image& image) {
     const placed_image from("file", image);

@@ -154,7 +154,7 @@ TEST_P(GoldenSubject, HasTheSameBytesInEveryKindOfMemory) {
 TEST_P(GoldenSubject, IsSavedTodayAsItWasThen) {
     const std::string stem = folder + "/" + GetParam().name;
     const still_world then(golden_moment_ns, golden_seed);
-    if (!can_be_saved(GetParam())) {
+    if (!GetParam().can_be_saved) {
         EXPECT_EQ(refusal_of([&] { (void)saved_of(golden_image::load(stem)); }), errc::unsupported);
         return;
     }
@@ -165,7 +165,7 @@ TEST_P(GoldenSubject, IsSavedTodayAsItWasThen) {
 }
 
 TEST_P(GoldenSubject, IsRestoredFromWhatWasSavedThen) {
-    if (!can_be_saved(GetParam())) return;
+    if (!GetParam().can_be_saved) return;
     const std::string stem = folder + "/" + GetParam().name;
     const still_world then(golden_moment_ns, golden_seed);
     EXPECT_EQ(restored_contents_of(GetParam(), stem + ".saved"), text_of_file(stem + ".restored.txt"));

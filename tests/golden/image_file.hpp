@@ -27,6 +27,8 @@
 #include <vector>
 
 #include "holdfast/layout/block_store_layout.hpp"
+#include "holdfast/layout/hash_map_layout.hpp"
+#include "holdfast/layout/hash_table_layout.hpp"
 #include "holdfast/segment.hpp"
 #include "support/memory_kinds.hpp"
 #include "support/process.hpp"
@@ -104,19 +106,47 @@ inline void write_file(const std::string& path, std::span<const std::byte> bytes
     return image;
 }
 
-/// What of an image depends on the process that made it: who holds the lease, and the writer slots of a block store.
-/// Zero in golden images.
+/// Zeroes the pids of writer slots, which lie so far apart.
+inline void forget_writers(std::span<std::byte> image, std::uint64_t first, std::uint64_t stride, std::uint64_t slots) {
+    for (std::uint64_t slot = 0; slot < slots; ++slot)
+        std::memset(image.data() + header_bytes + first + slot * stride, 0, 8);
+}
+
+/// What of an image depends on the process that made it: who holds the lease, and the writer slots. Zero in golden
+/// images.
 inline void forget_owner(std::span<std::byte> image) {
     constexpr std::size_t from = offsetof(layout::segment_header, owner_pid);
     constexpr std::size_t to = offsetof(layout::segment_header, reserved_owner);
     std::fill(image.begin() + from, image.begin() + to, std::byte{0});
     layout::segment_header header;
     std::memcpy(&header, image.data(), sizeof header);
-    if (header.kind != static_cast<std::uint32_t>(container_kind::block_store)) return;
-    const std::uint64_t slots = header.geometry[4], journals = header_bytes + header.geometry[5];
-    for (std::uint64_t slot = 0; slot < slots; ++slot)
-        std::memset(image.data() + journals + slot * layout::block_journal_bytes + layout::block_journal_pid_offset, 0,
-                    8);
+    const auto of_blocks = [&](const layout::block_store_geometry& g, std::uint64_t at) {
+        if (g.writer_slots == 0) return;
+        forget_writers(image, at + g.journals_offset() + layout::block_journal_pid_offset, layout::block_journal_bytes,
+                       g.writer_slots);
+    };
+    const auto of_table = [&](const layout::hash_table_geometry& g) {
+        forget_writers(image, g.journal_offset + layout::journal_pid_offset, g.journal_bytes(), g.writer_slots);
+    };
+    const auto& words = header.geometry;
+    const std::uint64_t body = header.body_bytes;
+    layout::block_store_geometry blocks;
+    layout::hash_table_geometry table;
+    layout::hash_map_geometry map;
+    switch (static_cast<container_kind>(header.kind)) {
+        case container_kind::block_store:
+            if (layout::read_block_store_geometry(words, body, blocks) == nullptr) of_blocks(blocks, 0);
+            break;
+        case container_kind::hash_table:
+            if (layout::read_hash_table_geometry(words, body, table) == nullptr) of_table(table);
+            break;
+        case container_kind::hash_map:
+            if (layout::read_hash_map_geometry(words, body, map) != nullptr) break;
+            of_table(map.table);
+            of_blocks(map.store, map.store_offset());
+            break;
+        default: break;
+    }
 }
 
 /// The image of a segment and, where it has one, of its peers file.

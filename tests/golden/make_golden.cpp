@@ -77,6 +77,26 @@ bool both_are_finished(const std::string& uri) {
     const block_store_recovery done = golden::many_blocks::attach(uri).recovery();
     return done.replacement_finished && done.claims_dropped;
 }
+// One of many writers dies with the stripe held.
+void update_as_one_of_many(const std::string& uri) {
+    auto table = golden::many_sessions::attach(uri);
+    for (std::uint64_t n = 0;; ++n) (void)table.update(n % 50, golden::session_of(n));
+}
+bool update_of_many_is_replayed(const std::string& uri) {
+    const hash_table_recovery done = golden::many_sessions::attach(uri).recovery();
+    return done.update_replayed && done.stripes_given_back;
+}
+void set_as_one_of_many(const std::string& uri) {
+    golden::many_texts map = golden::many_texts::attach(uri);
+    for (std::uint64_t n = 0;; ++n) {
+        (void)map.set(golden::key_of(n % 40), golden::bytes_of(golden::text_of(n % 50)));
+        (void)map.erase(golden::key_of(23 + n * 7 % 17));
+    }
+}
+bool set_of_many_is_finished(const std::string& uri) {
+    const hash_map_recovery done = golden::many_texts::attach(uri).recovery();
+    return done.operation_finished && done.table.stripes_given_back;
+}
 void push_for_ever(const std::string& uri) {
     queue_producer producer = queue_producer::attach(uri);
     queue_consumer consumer = queue_consumer::attach(uri);
@@ -184,6 +204,8 @@ constexpr killed_subject killed_subjects[] = {
     {"snapshot", publish_to_pinned_readers, version_is_not_current},
     {"published_index", publish_indexes_for_ever, index_is_half_written},
     {"hash_map", set_for_ever, map_is_open},
+    {"hash_table_many", update_as_one_of_many, update_of_many_is_replayed},
+    {"hash_map_many", set_as_one_of_many, set_of_many_is_finished},
 };
 
 golden_image made_now(const golden_subject& subject) {
@@ -252,7 +274,7 @@ void make_missing(const std::string& folder) {
         keep(folder, name, subject, *left);
     }
     for (const golden_subject& subject : golden_subjects) {
-        if (!can_be_saved(subject) || is_there(folder, subject.name + std::string(".saved"))) continue;
+        if (!subject.can_be_saved || is_there(folder, subject.name + std::string(".saved"))) continue;
         const still_world then(golden_moment_ns, golden_seed);
         keep_saved(folder, subject);
     }

@@ -23,6 +23,8 @@
 
 #include "golden/report.hpp"
 #include "holdfast/block_store/many.hpp"
+#include "holdfast/hash_map/many.hpp"
+#include "holdfast/hash_table/many.hpp"
 #include "holdfast/holdfast.hpp"
 #include "support/seed.hpp"
 #include "support/settable_world.hpp"
@@ -34,6 +36,7 @@ struct golden_subject {
     void (*make)(const std::string& uri);
     std::string (*describe)(const std::string& uri);
     void (*go_on)(const std::string& uri);
+    bool can_be_saved = true;
 };
 
 namespace golden {
@@ -140,6 +143,36 @@ inline void hash_table_goes_on(const std::string& uri) {
     require(static_cast<bool>(table.update(8, session_of(9))), "an update");
     require(static_cast<bool>(table.erase(20)), "an erase");
 }
+
+// ---- hash_table of many writers ----------------------------------------------------------------------------------
+
+using many_sessions = hash_table<std::uint64_t, session, writers::many>;
+
+/// Nobody who scribbles on a segment keeps its writers waiting for long.
+inline constexpr std::chrono::milliseconds short_patience{5};
+
+inline void make_hash_table_many(const std::string& uri) {
+    // Two stripes.
+    many_sessions writers[] = {many_sessions::create(uri, {.capacity = 600, .seed = 1234, .writer_slots = 3}),
+                               many_sessions::attach(uri)};
+    for (std::uint64_t n = 0; n < 50; ++n)
+        require(static_cast<bool>(writers[n % 2].try_insert(n, session_of(n))), "an insert");
+    for (std::uint64_t n = 0; n < 50; n += 4)
+        require(static_cast<bool>(writers[n / 4 % 2].update(n, session_of(n + 100))), "an update");
+    for (std::uint64_t n = 3; n < 50; n += 7) require(static_cast<bool>(writers[n % 2].erase(n)), "an erase");
+}
+inline void hash_table_many_goes_on(const std::string& uri) {
+    many_sessions first = many_sessions::attach(uri), second = many_sessions::attach(uri);
+    first.set_patience(short_patience);
+    second.set_patience(short_patience);
+    require(first.insert_or_assign(150, session_of(150)).what == entry_change::inserted, "an insert");
+    require(static_cast<bool>(second.update(8, session_of(9))), "an update");
+    require(static_cast<bool>(first.erase(20)), "an erase");
+    require(static_cast<bool>(second.insert_or_assign(150, session_of(151))), "an update");
+}
+
+// ---- hash_table, narrow ------------------------------------------------------------------------------------------
+
 inline std::uint32_t small_of(std::uint32_t n) { return n * n; }
 inline void make_hash_table_narrow(const std::string& uri) { make_table<std::uint32_t, std::uint32_t>(uri, small_of); }
 inline std::string describe_hash_table_narrow(const std::string& uri) {
@@ -519,6 +552,36 @@ inline void hash_map_goes_on(const std::string& uri) {
     require(static_cast<bool>(map.erase(key_of(22))), "an erase");
 }
 
+// ---- hash_map of many writers ------------------------------------------------------------------------------------
+
+using many_texts = hash_map<std::string_view, writers::many>;
+
+inline void make_hash_map_many(const std::string& uri) {
+    hash_map_options options;
+    options.capacity = 600;  // two stripes
+    options.bytes = 8000;
+    options.unit_bytes = 64;
+    options.seed = 1234;
+    options.writer_slots = 3;
+    many_texts writers[] = {many_texts::create(uri, options), many_texts::attach(uri)};
+    for (std::uint64_t n = 0; n < 40; ++n)
+        require(static_cast<bool>(
+                    writers[n % 2].insert(key_of(n), bytes_of(value_of(n)), static_cast<std::uint32_t>(n * 3))),
+                "an insert");
+    for (std::uint64_t n = 0; n < 40; n += 4)
+        require(static_cast<bool>(writers[n / 4 % 2].set(key_of(n), bytes_of(value_of(n + 50)))), "a set");
+    for (std::uint64_t n = 3; n < 40; n += 7) require(static_cast<bool>(writers[n % 2].erase(key_of(n))), "an erase");
+}
+inline void hash_map_many_goes_on(const std::string& uri) {
+    many_texts first = many_texts::attach(uri), second = many_texts::attach(uri);
+    first.set_patience(short_patience);
+    second.set_patience(short_patience);
+    require(first.set(key_of(90), bytes_of(value_of(90))).what == entry_change::inserted, "an insert");
+    require(second.set(key_of(8), bytes_of(value_of(9))).what == entry_change::updated, "an update");
+    require(static_cast<bool>(first.erase(key_of(22))), "an erase");
+    require(static_cast<bool>(second.fetch_add<char>(key_of(90), 0, 1)), "a count");
+}
+
 // ---- sorted_index ------------------------------------------------------------------------------------------------
 
 using span_index_builder = sorted_index_builder<std::uint32_t, span_value, &span_value::last>;
@@ -627,7 +690,7 @@ inline void counter_set_goes_on(const std::string& uri) {
 }  // namespace golden
 
 inline constexpr golden_subject golden_subjects[] = {
-    {"raw", golden::make_raw, golden::describe_raw, golden::raw_goes_on},
+    {"raw", golden::make_raw, golden::describe_raw, golden::raw_goes_on, false},
     {"hash_table", golden::make_hash_table, golden::describe_hash_table, golden::hash_table_goes_on},
     {"hash_table_narrow", golden::make_hash_table_narrow, golden::describe_hash_table_narrow,
      golden::hash_table_narrow_goes_on},
@@ -647,6 +710,8 @@ inline constexpr golden_subject golden_subjects[] = {
      golden::latency_histogram_goes_on},
     {"counter_set", golden::make_counter_set, golden::describe_counter_set, golden::counter_set_goes_on},
     {"block_store_many", golden::make_block_store_many, golden::describe_block_store, golden::block_store_many_goes_on},
+    {"hash_table_many", golden::make_hash_table_many, golden::describe_hash_table, golden::hash_table_many_goes_on},
+    {"hash_map_many", golden::make_hash_map_many, golden::describe_hash_map, golden::hash_map_many_goes_on},
 };
 
 /// The moment at which all golden images were made, and the seed of their random bytes.

@@ -46,10 +46,12 @@ class memory_listener {
                                const void* place) noexcept = 0;
     virtual void store(std::byte* at, std::size_t bytes, std::uint64_t value, std::memory_order order,
                        const void* place) noexcept = 0;
-    /// In front of a read-modify-write of the last value, which then happens in memory; `stores` is false for a
-    /// compare-and-swap that will fail.
-    virtual void before_update(std::byte* at, std::size_t bytes, bool stores, std::memory_order order,
-                               const void* place) noexcept = 0;
+    /// In front of a read-modify-write, which does nothing yet: others may go on first.
+    virtual void before_update() noexcept = 0;
+    /// A read-modify-write of the last value, which then happens in memory at once; `stores` is false for a
+    /// compare-and-swap that fails.
+    virtual void update(std::byte* at, std::size_t bytes, bool stores, std::memory_order order,
+                        const void* place) noexcept = 0;
     virtual void fence(std::memory_order order, const void* place) noexcept = 0;
 
  protected:
@@ -78,6 +80,21 @@ class access_unwatched {
 
  private:
     std::size_t bytes_, heard_bytes_;
+};
+
+/// While it lives, on the stack of the process that calls into a loop of looks, all looks but the first are that one
+/// again: from the second load of a word at one place in the program on, loads give what they gave before, and neither
+/// they nor stores are told, until the process loads a word that it has not looked at yet, or updates one. Another
+/// process may be on between any two accesses of the first look, and none is between the looks: that is one of the
+/// schedules that there are, and the others differ from those of a look less. Requires: no other is alive.
+class one_look {
+ public:
+    one_look() noexcept;
+    one_look(const one_look&) = delete;
+    one_look& operator=(const one_look&) = delete;
+    ~one_look();
+    /// Of one whose process was dropped.
+    static void forget() noexcept;
 };
 
 }  // namespace holdfast::test

@@ -40,7 +40,15 @@ class array_interleaving final : public interleaving {
     [[nodiscard]] std::span<std::byte> image() override { return bytes_.bytes(); }
     void attach() override {
         writer_ = image_type(bytes_.bytes(), geometry_);
+        successor_.reset();
         last_seen_.assign(states_[0].size(), 0);
+    }
+    std::string succeed() override {
+        successor_.emplace(bytes_.bytes(), geometry_);
+        if (successor_->recovery().journal_rejected) return "recovery rejected the journal";
+        const unsigned lost = begun(0) - 1;
+        successor_->put(stores_[lost].first, values_[lost]);
+        return {};
     }
     std::string run(unsigned process, unsigned operation) override {
         if (process == 0) {
@@ -111,6 +119,7 @@ class array_interleaving final : public interleaving {
     layout::array_geometry geometry_;
     aligned_bytes bytes_;
     image_type writer_;
+    std::optional<image_type> successor_;
     std::array<array_model, operations + 1> states_;
     std::array<std::vector<T>, operations> values_;
     array_model last_seen_;  // of narrow elements

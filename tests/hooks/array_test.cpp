@@ -42,6 +42,16 @@ TEST(Interleavings, ArrayOfWords) {
     interleave("array, narrow: range, store | verify, loads", checked);
 }
 
+TEST(Interleavings, ArraySuccessors) {
+    using wide = array_interleaving<std::array<std::uint64_t, 3>>;
+    wide loads(8, {{{1, 2}, {2, 1}}}, {{{1, 2}, {1, 1}}}), checked(8, {{{1, 2}, {2, 1}}}, {{{0, 0}, {1, 2}}});
+    interleave_successors("array, wide: range, store, successor | range, load", loads);
+    interleave_successors("array, wide: range, store, successor | verify, range", checked);
+    using narrow = array_interleaving<std::uint64_t>;
+    narrow words(6, {{{1, 2}, {2, 1}}}, {{{1, 2}, {1, 2}}});
+    interleave_successors("array, narrow: range, store, successor | loads, loads", words);
+}
+
 TEST(Interleavings, ArrayLosesNothingByMerging) {
     using wide = array_interleaving<std::array<std::uint64_t, 3>>;
     wide one(8, {{{1, 1}, {1, 1}}}, {{{1, 1}, {1, 1}}});

@@ -3,6 +3,7 @@
 // whose units are used again (schedule_rig.hpp).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -19,7 +20,7 @@ namespace holdfast::test {
 /// in its place; the reader reads the one that goes, and asks for usage, a full check, or the other one.
 class block_store_interleaving final : public interleaving {
  public:
-    enum class asks { same, other, usage, verify };
+    enum class asks { same, other, usage, verify, scan };
 
     block_store_interleaving(bool replaces, asks second)
         : replaces_(replaces), second_(second), bytes_(static_cast<std::size_t>(geometry_.body_bytes())) {
@@ -32,7 +33,16 @@ class block_store_interleaving final : public interleaving {
     void attach() override {
         writer_ = block_writer(view());
         reader_ = block_reader(view().as_const());
+        successor_.reset();
         came_ = {};
+    }
+    // The units that were given back are used at once.
+    std::string succeed() override {
+        successor_.emplace(view());
+        if (successor_->recovery().counts_rebuilt) return "recovery calls the record damaged";
+        if (replaces_ || successor_->reader().contains(goes_)) return {};
+        const block_result done = put(*successor_, value_of(4));
+        return done ? "" : "the successor's value was refused";
     }
     std::string run(unsigned process, unsigned operation) override {
         if (process == 0) return write(operation);
@@ -41,6 +51,7 @@ class block_store_interleaving final : public interleaving {
             case asks::same: return read(goes_, 2, true);
             case asks::other: return read(stays_, 1, false);
             case asks::usage: return used();
+            case asks::scan: return scanned();
             case asks::verify: break;
         }
         return damage_beside_writers(view().as_const());
@@ -92,11 +103,28 @@ class block_store_interleaving final : public interleaving {
                                                                                            : "usage beside a writer";
     }
 
+    // Each value once, the one that stays among them.
+    std::string scanned() {
+        std::array<std::uint64_t, 8> met{};
+        std::size_t count = 0;
+        for (std::uint64_t from = 0, handle = 0; (handle = reader_.next_value(from)) != 0;
+             from = reader_.bytes().index_of(handle) + 1) {
+            if (count == met.size()) return "a scan has no end";
+            met[count++] = handle;
+        }
+        const auto times = [&](std::uint64_t handle) { return std::count(met.begin(), met.begin() + count, handle); };
+        if (times(stays_) != 1) return "a scan does not meet the value that stays, or twice";
+        for (std::size_t i = 0; i < count; ++i)
+            if (times(met[i]) != 1) return "a scan met a value twice";
+        return {};
+    }
+
     bool replaces_;
     asks second_;
     layout::block_store_geometry geometry_{8, 64};
     aligned_bytes bytes_;
     block_writer writer_;
+    std::optional<block_writer> successor_;
     block_reader reader_;
     std::uint64_t stays_ = 0, goes_ = 0;
     std::array<std::uint64_t, operations> came_{};

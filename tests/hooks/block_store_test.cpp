@@ -27,6 +27,18 @@ TEST(Interleavings, BlockStoreFreesBesideReads) {
     interleave("block_store: free, store | read, verify", verify);
 }
 
+TEST(Interleavings, BlockStoreScanBesideAWriter) {
+    block_store_interleaving replaced(true, asks::scan), freed(false, asks::scan);
+    interleave("block_store: replace, store | read, scan", replaced);
+    interleave("block_store: free, store | read, scan", freed);
+}
+TEST(Interleavings, BlockStoreSuccessors) {
+    block_store_interleaving replaced(true, asks::same), freed(false, asks::verify), scanned(false, asks::scan);
+    interleave_successors("block_store: replace, store, successor | read, read", replaced);
+    interleave_successors("block_store: free, store, successor | read, verify", freed);
+    interleave_successors("block_store: free, store, successor | read, scan", scanned);
+}
+
 TEST(Orders, BlockStore) {
     block_store_interleaving replaces(true, asks::same), frees(false, asks::same), verified(true, asks::verify);
     expect_orders_matter("block_store", {&replaces, &frees, &verified});

@@ -20,7 +20,14 @@ namespace holdfast::test {
 /// has gone round, and the reader stands where the writer is about to overwrite, or at the end.
 class broadcast_interleaving final : public interleaving {
  public:
-    enum class reads { at_the_oldest, at_the_end, joins_and_reads, registers_and_blocks, registers_and_drops };
+    enum class reads {
+        at_the_oldest,
+        at_the_end,
+        joins_and_reads,
+        verifies,
+        registers_and_blocks,
+        registers_and_drops
+    };
 
     broadcast_interleaving(std::uint64_t before, reads how)
         : how_(how),
@@ -38,6 +45,7 @@ class broadcast_interleaving final : public interleaving {
     void attach() override {
         slots_.dead = false;
         writer_ = make_writer();
+        successor_ = {};
         reader_ = layout::broadcast_read_core(body(), geometry_);
         (void)reader_.join(how_ == reads::at_the_oldest ? broadcast_start::oldest() : broadcast_start::latest());
         hold_ = layout::broadcast_hold_core(reader_, *slots_.only);
@@ -45,8 +53,17 @@ class broadcast_interleaving final : public interleaving {
         publishing_ = 0;
         safe_ = false;
     }
+    // Publishes what was lost.
+    std::string succeed() override {
+        successor_ = make_writer();
+        const std::uint64_t last = successor_.published();
+        if (last == published_ + publishing_) return {};
+        if (last != published_) return "a batch was published in part";
+        return publish(successor_, publishing_);
+    }
     std::string run(unsigned process, unsigned operation) override {
-        if (process == 0) return publish(operation + 1);
+        if (process == 0) return publish(writer_, operation + 1);
+        if (how_ == reads::verifies) return verified();
         if (operation == 0 && how_ == reads::joins_and_reads) return join();
         if (operation == 0 && how_ >= reads::registers_and_blocks) return enrol();
         if (how_ >= reads::registers_and_blocks) return take(hold_, hold_.reader().sequence());
@@ -99,20 +116,28 @@ class broadcast_interleaving final : public interleaving {
         return {body(), geometry_, bench_clock::clocks(), "bench"};
     }
 
-    std::string publish(std::uint64_t count) {
+    std::string publish(layout::broadcast_write_core& writer, std::uint64_t count) {
         publishing_ = count;
         for (std::uint64_t i = 0; i < count; ++i) {
-            const auto& next = messages_[static_cast<std::size_t>(published_ - before_ + i)];
-            if (const result added = writer_.append(next, 0, slots_); !added) {
-                writer_.discard();
+            // Who comes to its end in its grave counts on from what its successor has published.
+            const auto number = static_cast<std::size_t>(published_ - before_ + i);
+            if (number >= messages_.size()) return "more is published than there is";
+            const auto& next = messages_[number];
+            if (const result added = writer.append(next, 0, slots_); !added) {
+                writer.discard();
                 publishing_ = 0;
                 return added.status == outcome::full && how_ == reads::registers_and_blocks ? "" : "a publish failed";
             }
         }
-        if (writer_.commit().count != count) return "a commit failed";
+        if (writer.commit().count != count) return "a commit failed";
         published_ += count;
         publishing_ = 0;
         return {};
+    }
+    std::string verified() {
+        layout::findings found;
+        (void)layout::verify_broadcast(body(), geometry_, found);
+        return found.empty() ? "" : "verify beside a writer: " + found.list()[0].what;
     }
     std::string join() {
         const std::uint64_t sure = surely(published_);
@@ -152,7 +177,7 @@ class broadcast_interleaving final : public interleaving {
     layout::broadcast_geometry geometry_;
     aligned_bytes bytes_;
     slot_table slots_;
-    layout::broadcast_write_core writer_;
+    layout::broadcast_write_core writer_, successor_;
     layout::broadcast_read_core reader_;
     layout::broadcast_hold_core hold_;
     std::vector<std::vector<std::byte>> messages_;

@@ -2,8 +2,11 @@
 // A death at every store of random histories of a broadcast ring, of its writer and of a registered reader
 // (store_rig.hpp), and all interleavings of two operations of each side with few pre-emptions and a death anywhere
 // (schedule_rig.hpp); and which of its memory orders they need (weak_interleaving.hpp).
+#include <utility>
+
 #include "hooks/broadcast_interleaving.hpp"
 #include "hooks/broadcast_subject.hpp"
+#include "hooks/broadcast_wake_interleaving.hpp"
 #include "hooks/volume.hpp"
 
 namespace {
@@ -32,11 +35,60 @@ TEST(Interleavings, BroadcastBesideARegisteredReader) {
     }
 }
 
+TEST(Interleavings, BroadcastVerifyBesideAWriter) {
+    for (const std::uint64_t before : {3U, 57U, 60U}) {
+        broadcast_interleaving verified(before, reads::verifies);
+        interleave("broadcast: message, batch | verify, verify", verified);
+    }
+}
+TEST(Interleavings, BroadcastSuccessors) {
+    broadcast_interleaving oldest(57, reads::at_the_oldest), end(60, reads::at_the_end),
+        joins(57, reads::joins_and_reads), blocks(57, reads::registers_and_blocks), verified(57, reads::verifies);
+    interleave_successors("broadcast: message, batch, successor | read, read from the oldest", oldest);
+    interleave_successors("broadcast: message, batch, successor | read, read from the end", end);
+    interleave_successors("broadcast: message, batch, successor | join, read", joins);
+    interleave_successors("broadcast: message, batch, successor | register to block, read", blocks);
+    interleave_successors("broadcast: message, batch, successor | verify, verify", verified);
+}
+
+using sleeper = broadcast_wake_interleaving::sleeper;
+
+TEST(Interleavings, BroadcastSleepers) {
+    const std::pair<sleeper, const char*> sleepers[] = {
+        {sleeper::reader, "broadcast: message, message | sleep for each, read"},
+        {sleeper::writer, "broadcast, full: sleep for room, message, twice | read, read"},
+        {sleeper::writer_until_the_reader_goes, "broadcast, full: sleep for room, message, twice | read, go"}};
+    for (const auto& [who, name] : sleepers) {
+        broadcast_wake_interleaving subject(who);
+        interleave(name, subject);
+    }
+}
+TEST(Interleavings, BroadcastSleepersLoseNothingByMerging) {
+    for (const sleeper who : {sleeper::reader, sleeper::writer_until_the_reader_goes}) {
+        broadcast_wake_interleaving subject(who);
+        expect_merging_loses_nothing(subject, 1, true);
+    }
+}
+
+TEST(Orders, BroadcastSleepers) {
+    {
+        broadcast_wake_interleaving reader(sleeper::reader);
+        expect_orders_matter("broadcast, its reader asleep", {&reader}, 300);
+    }
+    {
+        broadcast_wake_interleaving writer(sleeper::writer);
+        expect_orders_matter("broadcast, its writer asleep", {&writer}, 300);
+    }
+    broadcast_wake_interleaving writer(sleeper::writer_until_the_reader_goes);
+    expect_orders_matter("broadcast, its writer asleep until the reader goes", {&writer}, 300);
+}
 TEST(Orders, Broadcast) {
     broadcast_interleaving oldest(57, reads::at_the_oldest), end(60, reads::at_the_end),
         joins(57, reads::joins_and_reads);
     broadcast_interleaving blocks(57, reads::registers_and_blocks), drops(60, reads::registers_and_drops);
     expect_orders_matter("broadcast", {&oldest, &end, &joins, &blocks, &drops}, 1500);
+    broadcast_interleaving verified(57, reads::verifies);
+    expect_orders_matter("broadcast, looked at", {&verified}, 300);
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ class hash_map_history_interleaving final : public interleaving {
         passes_ = passes_ || act.passes_time;
         if (act.kind == map_scan) return scan();
         if (act.kind == model::find) return find(reader_, act.key);
-        if (act.succeeds) succeed();
+        if (act.succeeds) take_over();
         return change(act.succeeds ? *successor_ : writer_, act,
                       content_of(10 + operations * process + operation, 1, act.ttl_s));
     }
@@ -160,7 +160,7 @@ class hash_map_history_interleaving final : public interleaving {
             if (op.killed && op.returned == 0) op.returned = ticks_;
     }
 
-    void succeed() {
+    void take_over() {
         while (give_way()) {
         }
         successor_.emplace(start());

@@ -27,9 +27,14 @@ class hash_map_many_interleaving final : public interleaving {
     };
     using steps = std::array<std::array<step, operations>, 2>;
 
-    /// Key 1 is there in the beginning.
-    explicit hash_map_many_interleaving(const steps& of)
-        : steps_(of), bytes_(static_cast<std::size_t>(geometry_.body_bytes())) {
+    static constexpr std::uint64_t one_stripe = 30, two_stripes = 600;
+
+    /// Key 1 is there in the beginning. The table's capacity says how many stripes it has; of two, each key has one.
+    explicit hash_map_many_interleaving(const steps& of, std::uint64_t capacity = one_stripe)
+        : steps_(of),
+          geometry_(small_map_of_many(14, capacity)),
+          bytes_(static_cast<std::size_t>(geometry_.body_bytes())) {
+        while (capacity == two_stripes && stripe_of(name(0)) == stripe_of(name(1))) other_ += "+";
         attach();
         (void)put(writers_[0], name(1), content(1));
         attach();
@@ -91,13 +96,17 @@ class hash_map_many_interleaving final : public interleaving {
 
  private:
     static constexpr std::uint64_t keys = 2;
-    static std::string name(std::uint64_t n) { return n == 0 ? "another key of two words" : "1"; }
+    [[nodiscard]] std::string name(std::uint64_t n) const { return n == 0 ? other_ : "1"; }
+    [[nodiscard]] std::uint64_t stripe_of(const std::string& key) {
+        const auto& table = view().table;
+        return table.stripe_of(view().hash(as_key(key)).home(table.buckets));
+    }
     // By number: of one unit or two.
     static constexpr map_content content(std::uint64_t n) noexcept { return {n, n % 2 == 1 ? 70U : 12U}; }
     [[nodiscard]] writable_map view() noexcept { return {bytes_.bytes(), geometry_}; }
 
     // The number of the value, 0 when the key is not there, nothing for a mix.
-    static std::optional<std::uint64_t> number_at(const map_reader& reader, std::uint64_t key) {
+    [[nodiscard]] std::optional<std::uint64_t> number_at(const map_reader& reader, std::uint64_t key) const {
         std::array<std::byte, 100> out;
         const hash_map_found got = reader.find(as_key(name(key)), std::span<std::byte>(out));
         if (got.status == outcome::not_found) return 0;
@@ -128,7 +137,8 @@ class hash_map_many_interleaving final : public interleaving {
     }
 
     steps steps_;
-    layout::hash_map_geometry geometry_ = small_map_of_many(14, 30);
+    std::string other_ = "another key of two words";
+    layout::hash_map_geometry geometry_;
     aligned_bytes bytes_;
     writer_roll roll_;
     std::array<many_map_writer, 2> writers_;

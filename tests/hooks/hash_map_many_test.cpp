@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two of many writers of a hash map, two operations each: all interleavings with few pre-emptions, and a death of
-// either at every store, those of a takeover included (schedule_rig.hpp).
+// A death at every store of random histories of one of many writers of a hash map, and of those who take over from it
+// (store_rig.hpp). And two of them, two operations each: all interleavings with few pre-emptions, and a death of either
+// at every store, those of a takeover included (schedule_rig.hpp); and which of the memory orders they need
+// (weak_interleaving.hpp).
 #include "hooks/hash_map_many_interleaving.hpp"
+#include "hooks/hash_map_subject.hpp"
 #include "hooks/volume.hpp"
 
 namespace {
@@ -10,9 +13,14 @@ using namespace holdfast::test;
 
 constexpr auto set = map_number_model::set, erase = map_number_model::erase, find = map_number_model::find;
 
-void try_all(const char* name, const hash_map_many_interleaving::steps& steps) {
-    hash_map_many_interleaving test(steps);
+void try_all(const char* name, const hash_map_many_interleaving::steps& steps,
+             std::uint64_t capacity = hash_map_many_interleaving::one_stripe) {
+    hash_map_many_interleaving test(steps, capacity);
     interleave(name, test, 4'000);
+}
+
+TEST(StoreDeaths, ManyWritersOfAHashMap) {
+    die_at_every_store<hash_map_subject<last_map_writer>>("hash_map, many", 60'000, {8, 16});
 }
 
 TEST(Interleavings, ManyWritersOfOneKeyOfAHashMap) {
@@ -23,6 +31,16 @@ TEST(Interleavings, ManyWritersOfOneKeyOfAHashMap) {
 
 TEST(Interleavings, ManyWritersOfTwoKeysOfAHashMap) {
     try_all("hash_map, many: set, erase | set another, set", {{{{{set, 0}, {erase, 0}}}, {{{set, 1}, {set, 0}}}}});
+}
+
+TEST(Interleavings, ManyWritersOfTwoStripesOfAHashMap) {
+    try_all("hash_map, many, of two stripes: set, erase | set another, set",
+            {{{{{set, 0}, {erase, 0}}}, {{{set, 1}, {set, 0}}}}}, hash_map_many_interleaving::two_stripes);
+}
+
+TEST(Orders, HashMapOfManyWriters) {
+    hash_map_many_interleaving one({{{{{set, 1}, {erase, 1}}}, {{{set, 1}, {find, 1}}}}});
+    expect_orders_matter("hash_map_many", {&one}, 60);
 }
 
 }  // namespace

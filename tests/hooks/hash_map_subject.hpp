@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // hash_map_subject.hpp - random histories of a hash map under store_rig.hpp: sets and erases with every condition,
 // whether it holds or not, touches and additions, values that expire, evictions, refusals and takeovers, in stores of
-// few units.
+// few units. One process writes at a time. Of a map of many writers, in which nothing expires or is evicted, who takes
+// over has another writer slot each time, finds the dead one's lock free, and dies with it in its hands; or it was
+// attached all the time, and meets what the dead one left when it needs it.
 #pragma once
 
 #include <chrono>
@@ -16,20 +18,73 @@
 #include "hooks/store_rig.hpp"
 #include "support/hash_table_image.hpp"
 #include "support/map_bench.hpp"
+#include "support/map_many_bench.hpp"
 
 namespace holdfast::test {
 
+/// The only writer there may be.
+struct one_map_writer {
+    using writer = map_writer;
+    static constexpr bool many = false;
+    static layout::hash_map_geometry geometry(draws& random, bool evicting) {
+        return small_map(12 + random.below(20), evicting);
+    }
+    [[nodiscard]] writer attach(const writable_map& view) { return writer(view, fake_clock(), nullptr); }
+    [[nodiscard]] one_map_writer successor() const { return {}; }
+    static hash_map_result set(writer& by, std::span<const std::byte> key, std::span<const std::byte> value,
+                               std::uint64_t ttl_s, const holdfast::detail::map_condition& when) {
+        return by.set(key, value, {.ttl = std::chrono::seconds(ttl_s)}, when);
+    }
+    [[nodiscard]] static std::string leaks(const writable_map& view, writer&) { return test::leaks(view); }
+    [[nodiscard]] static bool left_open(const writable_map&) { return false; }
+};
+
+/// The one that lives of many. Every second map has two stripes.
+struct last_map_writer {
+    using writer = many_map_writer;
+    static constexpr bool many = true;
+    static layout::hash_map_geometry geometry(draws& random, bool) {
+        const std::uint64_t capacity = random.one_in(2) ? 400 : 60;
+        return small_map_of_many(12 + random.below(20), capacity);
+    }
+    /// Requires: this stays where it is as long as the writer is used.
+    [[nodiscard]] writer attach(const writable_map& view) { return map_writer_of(view, roll, process); }
+    /// Who comes when this one has died, as the locks are now.
+    [[nodiscard]] last_map_writer successor() const {
+        last_map_writer next = beside();
+        next.roll.die(process);
+        return next;
+    }
+    /// Who is there while this one lives.
+    [[nodiscard]] last_map_writer beside() const {
+        last_map_writer other = *this;
+        other.process = (process + 1) % writer_roll::processes;
+        other.roll.alive[other.process] = true;
+        return other;
+    }
+    static hash_map_result set(writer& by, std::span<const std::byte> key, std::span<const std::byte> value,
+                               std::uint64_t, const holdfast::detail::map_condition& when) {
+        return by.set(key, value, 0, when);
+    }
+    [[nodiscard]] static std::string leaks(const writable_map& view, writer& by) { return test::leaks(view, by); }
+    [[nodiscard]] static bool left_open(const writable_map& view) { return something_open(view); }
+
+    writer_roll roll{1};
+    unsigned process = 0;
+};
+
+template <class Process = one_map_writer>
 class hash_map_subject {
  public:
     static constexpr unsigned length = 400;
 
     explicit hash_map_subject(std::uint64_t seed)
         : random_(seed),
-          evicting_(random_.one_in(3)),
-          expiring_(random_.one_in(3)),
-          geometry_(small_map(12 + random_.below(20), evicting_)),
+          evicting_(!Process::many && random_.one_in(3)),
+          expiring_(!Process::many && random_.one_in(3)),
+          geometry_(Process::geometry(random_, evicting_)),
           bytes_(static_cast<std::size_t>(geometry_.body_bytes())),
-          writer_(start()),
+          writer_(living_.attach(view())),
           model_(4 + random_.below(8)) {
         for (std::uint64_t i = 0; i < model_.size(); ++i) keys_.push_back(map_key(i));
     }
@@ -56,7 +111,7 @@ class hash_map_subject {
                 const map_content next{++seed_, random_.below(random_.one_in(5) ? 400 : 90)};
                 if (holds) after_ = next;
                 const auto value = whole_object(next.seed, next.bytes);
-                die(rig, [&] { status = writer_.set(key, value, {.ttl = std::chrono::seconds(ttl_s)}, when).status; });
+                die(rig, [&] { status = Process::set(writer_, key, value, ttl_s, when).status; });
                 break;
             }
             case act::erase:
@@ -64,12 +119,18 @@ class hash_map_subject {
                 if (holds) after_.reset();
                 die(rig, [&] { status = writer_.erase(key, when).status; });
                 break;
-            case act::touch: die(rig, [&] { status = writer_.touch(key, std::chrono::seconds(ttl_s)).status; }); break;
+            case act::touch:
+                if constexpr (!Process::many)
+                    die(rig, [&] { status = writer_.touch(key, std::chrono::seconds(ttl_s)).status; });
+                break;
             case act::add:
                 if (holds) ++after_->added;
-                die(rig, [&] { status = writer_.fetch_add<std::uint64_t>(key, 0, 1).status; });
+                die(rig, [&] { status = writer_.template fetch_add<std::uint64_t>(key, 0, 1).status; });
                 break;
-            case act::take_over: die(rig, [&] { writer_ = start(); }); return settle(outcome::ok, what, ttl_s, true);
+            case act::take_over:
+                living_ = living_.successor();
+                die(rig, [&] { writer_ = living_.attach(view()); });
+                return settle(outcome::ok, what, ttl_s, true);
         }
         return settle(status, what, ttl_s, holds);
     }
@@ -94,8 +155,11 @@ class hash_map_subject {
             {act::erase, 3}, {act::touch, 1},  {act::add, 2}};
         std::uint64_t drawn = random_.below(21);
         for (const auto& [what, share] : shares) {
-            if (drawn < share)  // only a value with a word in it can be added to
-                return what == act::add && before_ && before_->bytes < 8 ? act::touch : what;
+            if (drawn < share) {
+                // Only a value with a word in it can be added to; of many writers nobody has anything to touch.
+                if (what == act::add && before_ && before_->bytes < 8) return Process::many ? act::set : act::touch;
+                return Process::many && what == act::touch ? act::set : what;
+            }
             drawn -= share;
         }
         return act::take_over;
@@ -128,8 +192,8 @@ class hash_map_subject {
             default: return before_.has_value();
         }
     }
+    using writer = typename Process::writer;
     [[nodiscard]] writable_map view() noexcept { return {bytes_.bytes(), geometry_}; }
-    [[nodiscard]] map_writer start() { return map_writer(view(), fake_clock(), nullptr); }
     // What had a time to live is not there from now on.
     void pass_time() {
         fake_boot_seconds += 100;
@@ -139,7 +203,7 @@ class hash_map_subject {
 
     template <class Run>
     void die(store_rig& rig, Run&& run) {
-        rig.operate(run, [&] { return survive(rig, nullptr); });
+        rig.operate(run, [&] { return survive(rig, living_, nullptr); });
     }
     std::string settle(outcome status, act what, std::uint64_t ttl_s, bool holds) {
         for (std::size_t i = 0; i < model_.size(); ++i)
@@ -186,8 +250,9 @@ class hash_map_subject {
         return reader.fault() ? "the reader latched a fault" : "";
     }
 
-    // `seen`: what somebody saw before this death; nullptr while the operation itself is under way.
-    std::string survive(store_rig& rig, const found* seen) {
+    // `dead`: who dies here. `seen`: what somebody saw before this death; nullptr while the operation itself is under
+    // way.
+    std::string survive(store_rig& rig, const Process& dead, const found* seen) {
         const readable_map bytes = view().as_const();
         found now, then;
         std::string why = look(reader_of(bytes), now);
@@ -202,8 +267,12 @@ class hash_map_subject {
         if (why = damage_of(bytes); !why.empty()) return why;
         if (why = miscounted(view().store.as_const()); !why.empty()) return why;
 
-        std::optional<map_writer> next;
-        rig.recover([&] { next.emplace(start()); }, [&] { return survive(rig, &now); });
+        if constexpr (Process::many)
+            if (rig.random().one_in(3)) return met(rig, dead);
+        Process living = dead.successor();
+        std::optional<writer> next;
+        const auto take_over = [&] { next.emplace(living.attach(view())); };
+        rig.recover(take_over, [&] { return survive(rig, living, &now); });
         if (next->recovery().record_rebuilt || next->recovery().store.counts_rebuilt)
             return "recovery calls a record damaged";
         if (why = look(reader_of(bytes), then); !why.empty()) return "recovered: " + why;
@@ -212,13 +281,35 @@ class hash_map_subject {
         hash_map_verification report;
         if (why = damage_of(bytes, &report); !why.empty()) return "recovered: " + why;
         if (report.operation_open || report.store.values != report.entries) return "recovered: something is left over";
-        if (rig.changes_by([&] { next.emplace(start()); }) != 0) return "recovery is not idempotent";
+        if (Process::left_open(view())) return "recovered, and something is open";
+        if (rig.changes_by(take_over) != 0) return "recovery is not idempotent";
         const bool thorough = rig.random().one_in(64);
-        rig.go_on([&] { why = thorough ? leaks(view()) : go_on(*next); });
+        rig.go_on([&] { why = thorough ? Process::leaks(view(), *next) : go_on(*next); });
         return why;
     }
+    // Who was there before goes on, and meets what the dead one left; then one comes that finds the rest.
+    std::string met(store_rig& rig, const Process& dead) {
+        std::string why;
+        const bool thorough = rig.random().one_in(64);
+        rig.go_on([&] {
+            Process by = dead.beside();
+            writer second = by.attach(view());
+            by.roll.die(dead.process);
+            why = go_on(second);
+            if (why.empty() && thorough) why = Process::leaks(view(), second);
+            if (!why.empty()) return;
+            Process last = by.successor();
+            const writer third = last.attach(view());
+            if (third.recovery().record_rebuilt || third.recovery().table.journal_rejected)
+                why = "recovery calls damaged what a mere death left";
+            if (Process::left_open(view())) why = "something is open in the end";
+            if (handles_of(third.reader().blocks()).size() != keys_of(third.reader()).size())
+                why = "an entry has no key in the end";
+        });
+        return why.empty() ? why : "who met it: " + why;
+    }
     // The next writer erases the key under way and sets another.
-    std::string go_on(map_writer& next) {
+    std::string go_on(writer& next) {
         const outcome erased = next.erase(as_key(keys_[open_])).status;
         if (erased != outcome::ok && erased != outcome::not_found) return "the next erase failed";
         const map_content what{77, 20};
@@ -232,7 +323,8 @@ class hash_map_subject {
     bool evicting_, expiring_;
     layout::hash_map_geometry geometry_;
     aligned_bytes bytes_;
-    map_writer writer_;
+    Process living_;
+    writer writer_;
     std::vector<entry> model_;
     std::vector<std::string> keys_;
     std::uint64_t seed_ = 0;

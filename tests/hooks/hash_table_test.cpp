@@ -42,6 +42,20 @@ TEST(Interleavings, HashTableVerifyBesideAWriter) {
     interleave("hash_table, wide: update, erase | verify, find", checked);
 }
 
+TEST(Interleavings, HashTableScanBesideAWriter) {
+    wide updated({{{update, 1}, {erase, 1}}}, {wide::scan_all, wide::scan_all});
+    interleave("hash_table, wide: update, erase | scan, scan", updated);
+    narrow reused({{{erase, 1}, {insert, 0}}}, {narrow::scan_all, 0});
+    interleave("hash_table, narrow: erase, insert | scan, find", reused);
+}
+TEST(Interleavings, HashTableSuccessors) {
+    wide updates({{{update, 1}, {update, 1}}}, {1, 1}), reused({{{erase, 1}, {insert, 0}}}, {1, 0});
+    interleave_successors("hash_table, wide: update, update, successor | find, find", updates);
+    interleave_successors("hash_table, wide: erase, insert, successor | find both", reused);
+    wide scanned({{{update, 1}, {erase, 2}}}, {wide::scan_all, 2});
+    interleave_successors("hash_table, wide: update, erase, successor | scan, find", scanned);
+}
+
 TEST(Orders, HashTable) {
     wide updates({{{update, 1}, {update, 1}}}, {1, 1}), reused({{{erase, 1}, {insert, 0}}}, {1, 0});
     narrow one({{{insert, 0}, {erase, 0}}}, {0, 0});

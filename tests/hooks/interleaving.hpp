@@ -44,8 +44,15 @@ class interleaving {
     virtual std::string run(unsigned process, unsigned operation) = 0;
     /// A process has just died.
     virtual void died(unsigned /*process*/) {}
+    /// What comes after process 0 where die_in_front_of() said so: the next writer takes over, with handles of its own,
+    /// and does again what was lost. What it finds wrong, or nothing.
+    virtual std::string succeed() { return {}; }
     /// When both have come to their end: the next writer, check, operation. What it finds wrong, or nothing.
     virtual std::string judge(std::optional<unsigned> dead) = 0;
+
+    /// From now on process 0 dies in front of its store of this number, counted from 0 over its operations, and
+    /// succeed() is done in its place, whatever the other process is in the middle of. Nothing: no longer.
+    void die_in_front_of(std::optional<std::uint32_t> store) noexcept { last_store_ = store; }
 
  protected:
     /// For an operation that waits: scheduler::give_way(). The other runs, which is no pre-emption.
@@ -80,6 +87,7 @@ class interleaving {
     friend class weak_interleaving;
     scheduler* scheduler_ = nullptr;
     std::array<unsigned, 2> begun_{}, ended_{};
+    std::optional<std::uint32_t> last_store_;
     bool timeless_ = false;  // weak memory: what is done need not be seen
     unsigned oldest_ = 0;    // state that a later look may see
 };

@@ -196,4 +196,20 @@ TEST(Litmus, ReleaseSequence) {
     EXPECT_TRUE(seen.contains("21") && seen.contains("10") && seen.contains("11") && seen.contains("00"));
 }
 
+// Whoever a compare-and-swap lets in comes behind the one before, also where others went on in front of it.
+TEST(Litmus, ALockByCompareAndSwap) {
+    const auto side = [](unsigned own) {
+        return [=](litmus& t) {
+            std::uint64_t free = 0;
+            // Relaxed on failure: who is refused reads nothing.
+            const bool taken = t.word(y).compare_exchange_strong(free, 1, std::memory_order_acq_rel, relaxed);
+            t.registers[own] = taken ? t.load(x, relaxed) + 1 : 0;
+            if (!taken) return;
+            t.store(x, t.registers[own], relaxed);
+            t.store(y, 0, release);
+        };
+    };
+    EXPECT_EQ(litmus({side(0), side(1)}).outcomes(), (outcomes{"01", "10", "12", "21"}));
+}
+
 }  // namespace

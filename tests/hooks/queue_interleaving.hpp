@@ -19,8 +19,12 @@ namespace holdfast::test {
 /// were sent, and all but the last `held` taken, so that the ring is empty, full, or about to wrap.
 class queue_interleaving final : public interleaving {
  public:
-    queue_interleaving(std::uint64_t before, std::uint64_t held)
-        : geometry_(layout::queue_geometry::of_bytes(256, true, "bench")),
+    /// Or somebody else checks the queue, twice, beside the producer or the consumer.
+    enum class beside { each_other, producer_and_check, consumer_and_check };
+
+    queue_interleaving(std::uint64_t before, std::uint64_t held, beside who = beside::each_other)
+        : who_(who),
+          geometry_(layout::queue_geometry::of_bytes(256, true, "bench")),
           bytes_(static_cast<std::size_t>(geometry_.body_bytes())) {
         attach();
         for (std::uint64_t n = 0; n < before; ++n) {
@@ -36,11 +40,25 @@ class queue_interleaving final : public interleaving {
     void attach() override {
         writer_ = {bytes_.bytes(), geometry_, consumer_side_in(bytes_.bytes()), "bench"};
         reader_ = {bytes_.bytes(), geometry_, consumer_side_in(bytes_.bytes()), "bench"};
+        successor_ = {};
         sent_ = next_;
+        sending_ = 0;
         taken_ = first_;
     }
+    // Sends what was lost.
+    std::string succeed() override {
+        successor_ = {bytes_.bytes(), geometry_, consumer_side_in(bytes_.bytes()), "next"};
+        const std::uint64_t there = successor_.counts().messages;
+        if (there == sent_ + sending_) return {};
+        if (there != sent_) return "a transaction was sent in part";
+        return send(successor_, sending_);
+    }
     std::string run(unsigned process, unsigned operation) override {
-        if (process == 0) return operation == 0 ? send(1) : send(2);
+        if (process == 1 && who_ != beside::each_other) return verified();
+        if (process == 0 && who_ != beside::consumer_and_check) return send(writer_, operation + 1);
+        return take(operation);
+    }
+    std::string take(unsigned operation) {
         const std::uint64_t sure = surely(sent_);
         for (unsigned i = 0; i <= operation; ++i) {
             const queue_message found = reader_.front();
@@ -58,6 +76,8 @@ class queue_interleaving final : public interleaving {
     }
     std::string judge(std::optional<unsigned> dead) override {
         std::uint64_t until = sent_;
+        if (dead && who_ != beside::each_other)
+            dead = *dead == 1U ? std::nullopt : std::optional(who_ == beside::producer_and_check ? 0U : 1U);
         if (dead == 0U) {
             writer_ = {bytes_.bytes(), geometry_, consumer_side_in(bytes_.bytes()), "bench"};
             until = writer_.counts().messages;
@@ -97,25 +117,30 @@ class queue_interleaving final : public interleaving {
         found.bytes = {copy, found.bytes.size()};
         return is_message(found, taken_, size_of(taken_));
     }
-    std::string send(std::uint64_t count) {
+    std::string verified() {
+        const auto seen = layout::verify_queue(bytes_.bytes(), geometry_, &consumer_side_in(bytes_.bytes()));
+        return seen.found.empty() ? "" : "verify beside a side at work: " + seen.found.list()[0].what;
+    }
+    std::string send(layout::queue_write_core& writer, std::uint64_t count) {
         sending_ = count;
-        if (count > 1) writer_.begin_batch();
+        if (count > 1) writer.begin_batch();
         for (std::uint64_t i = 0; i < count; ++i) {
-            const result done = push_message(writer_, sent_ + i, size_of(sent_ + i));
+            const result done = push_message(writer, sent_ + i, size_of(sent_ + i));
             if (done) continue;
-            if (count > 1) writer_.discard_batch();
+            if (count > 1) writer.discard_batch();
             sending_ = 0;
             return done.status == outcome::full ? "" : "the producer met damage";
         }
-        if (count > 1) (void)writer_.commit_batch();
+        if (count > 1) (void)writer.commit_batch();
         sent_ += count;
         sending_ = 0;
         return {};
     }
 
+    beside who_;
     layout::queue_geometry geometry_;
     aligned_bytes bytes_;
-    layout::queue_write_core writer_;
+    layout::queue_write_core writer_, successor_;
     layout::queue_read_core reader_;
     std::uint64_t first_ = 0, next_ = 0;  // messages taken and sent in the beginning
     std::uint64_t sent_ = 0, sending_ = 0, taken_ = 0;
@@ -139,18 +164,19 @@ class elements_interleaving final : public interleaving {
     void attach() override {
         writer_ = {bytes_.bytes(), geometry_, consumer_side_in(bytes_.bytes()), "bench"};
         reader_ = {bytes_.bytes(), geometry_, consumer_side_in(bytes_.bytes()), "bench"};
+        successor_ = {};
         sent_ = held_;
         taken_ = 0;
     }
+    // Sends what was lost.
+    std::string succeed() override {
+        successor_ = {bytes_.bytes(), geometry_, consumer_side_in(bytes_.bytes()), "next"};
+        if (successor_.tail() != sent_ && successor_.tail() != sent_ + begun(0)) return "the tail is wrong";
+        return successor_.tail() == sent_ ? send(successor_, begun(0)) : "";
+    }
     std::string run(unsigned process, unsigned operation) override {
         const std::uint64_t count = operation + 1;
-        if (process == 0) {
-            if (writer_.room(count) != outcome::ok) return writer_.fault() ? "the producer met damage" : "";
-            for (std::uint64_t i = 0; i < count; ++i) fill(writer_.slot(i), sent_ + i);
-            writer_.publish(count);
-            sent_ += count;
-            return {};
-        }
+        if (process == 0) return send(writer_, count);
         const std::uint64_t sure = surely(sent_);
         const result there = reader_.ready(count);
         if (!there)
@@ -179,6 +205,13 @@ class elements_interleaving final : public interleaving {
     }
 
  private:
+    std::string send(layout::queue_element_write_core& writer, std::uint64_t count) {
+        if (writer.room(count) != outcome::ok) return writer.fault() ? "the producer met damage" : "";
+        for (std::uint64_t i = 0; i < count; ++i) fill(writer.slot(i), sent_ + i);
+        writer.publish(count);
+        sent_ += count;
+        return {};
+    }
     static void fill(std::byte* slot, std::uint64_t number) {
         const std::uint64_t words[2] = {number * 7 + 1, number * 13 + 5};
         std::memcpy(slot, words, sizeof words);
@@ -191,7 +224,7 @@ class elements_interleaving final : public interleaving {
 
     layout::queue_geometry geometry_;
     aligned_bytes bytes_;
-    layout::queue_element_write_core writer_;
+    layout::queue_element_write_core writer_, successor_;
     layout::queue_element_read_core reader_;
     std::uint64_t held_, sent_ = 0, taken_ = 0;
 };

@@ -28,13 +28,35 @@ TEST(Interleavings, QueueOfElements) {
     interleave("queue<T>, full", full);
 }
 
-TEST(Interleavings, QueueSleepers) {
+using beside = queue_interleaving::beside;
+
+TEST(Interleavings, QueueVerifyBesideASide) {
+    queue_interleaving sending(5, 1, beside::producer_and_check), taking(6, 4, beside::consumer_and_check);
+    interleave("queue, at the end of the ring: message, batch | verify, verify", sending);
+    interleave("queue: one, two taken | verify, verify", taking);
+}
+TEST(Interleavings, QueueSuccessors) {
+    queue_interleaving held(3, 1), wrapping(5, 1), verified(5, 1, beside::producer_and_check);
+    interleave_successors("queue: message, batch, successor | one, two", held);
+    interleave_successors("queue, at the end of the ring: message, batch, successor | one, two", wrapping);
+    interleave_successors("queue, at the end of the ring: message, batch, successor | verify, verify", verified);
+    elements_interleaving empty(0), two(2);
+    interleave_successors("queue<T>: one, two, successor | one, two", empty);
+    interleave_successors("queue<T>, half full: one, two, successor | one, two", two);
+}
+
+template <class Form>
+void interleave_sleepers(const char* consumer, const char* producer) {
     for (const sleeping_side side : {sleeping_side::consumer, sleeping_side::producer}) {
-        wake_interleaving subject(side);
-        interleave(side == sleeping_side::consumer ? "queue: message, message | sleep for each, take"
-                                                   : "queue, full: sleep for room, message, twice | take, take",
-                   subject);
+        wake_interleaving<Form> subject(side);
+        interleave(side == sleeping_side::consumer ? consumer : producer, subject);
     }
+}
+TEST(Interleavings, QueueSleepers) {
+    interleave_sleepers<sleepy_bytes>("queue: message, message | sleep for each, take",
+                                      "queue, full: sleep for room, message, twice | take, take");
+    interleave_sleepers<sleepy_elements>("queue<T>: element, element | sleep for each, take",
+                                         "queue<T>, full: sleep for room, element, twice | take, take");
 }
 
 TEST(Interleavings, QueuesLoseNothingByMerging) {
@@ -43,22 +65,27 @@ TEST(Interleavings, QueuesLoseNothingByMerging) {
     expect_merging_loses_nothing(wrapping, 3, true);
     expect_merging_loses_nothing(two, 3, true);
     for (const sleeping_side side : {sleeping_side::consumer, sleeping_side::producer}) {
-        wake_interleaving subject(side);
+        wake_interleaving<sleepy_bytes> subject(side);
         expect_merging_loses_nothing(subject, 2, true);
     }
 }
 
-TEST(Orders, QueueSleepers) {
-    {
-        wake_interleaving consumer(sleeping_side::consumer);
-        expect_orders_matter("queue, its consumer asleep", {&consumer});
+template <class Form>
+void sleepers_need_orders(const char* consumer, const char* producer) {
+    for (const sleeping_side side : {sleeping_side::consumer, sleeping_side::producer}) {
+        wake_interleaving<Form> subject(side);
+        expect_orders_matter(side == sleeping_side::consumer ? consumer : producer, {&subject});
     }
-    wake_interleaving producer(sleeping_side::producer);
-    expect_orders_matter("queue, its producer asleep", {&producer});
+}
+TEST(Orders, QueueSleepers) {
+    sleepers_need_orders<sleepy_bytes>("queue, its consumer asleep", "queue, its producer asleep");
+    sleepers_need_orders<sleepy_elements>("queue<T>, its consumer asleep", "queue<T>, its producer asleep");
 }
 TEST(Orders, QueueOfBytes) {
     queue_interleaving empty(0, 0), held(3, 1), full(6, 5), wrapping(5, 1);
     expect_orders_matter("queue", {&empty, &held, &full, &wrapping});
+    queue_interleaving sending(5, 1, beside::producer_and_check), taking(6, 4, beside::consumer_and_check);
+    expect_orders_matter("queue, looked at", {&sending, &taking}, 1000);
 }
 TEST(Orders, QueueOfElements) {
     elements_interleaving empty(0), two(2), full(4);

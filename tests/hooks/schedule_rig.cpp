@@ -53,7 +53,7 @@ void schedule_rig::execute(const schedule& how) {
     active_ = true;
     while (!over(running_) || !over(1 - running_)) {
         if (over(running_)) running_ = 1 - running_;
-        fibers_[running_].resume();
+        running_as_[running_]->resume();
     }
     active_ = false;
 }
@@ -66,7 +66,7 @@ std::string schedule_rig::verdict(bool judged) {
 }
 std::string schedule_rig::judgement() {
     try {
-        return subject_.judge(dead_);
+        return subject_.judge(fallen_ && !dead_ ? 0U : dead_);
     } catch (const std::exception& e) {
         return std::string("the next writer: ") + e.what();
     }
@@ -84,15 +84,17 @@ void schedule_rig::begin(const schedule& how) {
     next_preemption_ = 0;
     preempted_in_.reset();
     dead_.reset();
+    fallen_ = false;
     running_ = how.first;
     state_.begin();
     for (unsigned p = 0; p < 2; ++p) {
-        process_[p] = {this, p, 0};
+        process_[p] = {this, p, 0, 0};
+        running_as_[p] = &fibers_[p];
         fibers_[p].begin(&schedule_rig::live, &process_[p]);
     }
 }
 bool schedule_rig::over(unsigned process) const noexcept {
-    return fibers_[process].ended() || dead_ == process || !failure_.empty();
+    return running_as_[process]->ended() || dead_ == process || !failure_.empty();
 }
 void schedule_rig::live(void* context) noexcept {
     const life& self = *static_cast<life*>(context);
@@ -109,12 +111,27 @@ void schedule_rig::live(void* context) noexcept {
         ++rig.subject_.ended_[self.process];
     }
 }
-// Lets the dead come to its end where it was, for nobody's eyes, so that its memory is given back.
+// In the place of a process that has fallen.
+void schedule_rig::live_on(void* context) noexcept {
+    schedule_rig& rig = *static_cast<life*>(context)->rig;
+    rig.meet();
+    try {
+        if (std::string why = rig.subject_.succeed(); !why.empty()) rig.failure_ = why;
+    } catch (const std::exception& e) {
+        rig.failure_ = std::string("the successor: ") + e.what();
+    }
+    rig.meet();
+}
+// Lets the dead come to their end where they were, for nobody's eyes, so that their memory is given back.
 void schedule_rig::bury() {
-    if (!dead_) return;
     const access_unwatched rig_itself;
-    std::memcpy(image_.data(), grave_.data(), grave_.size());
-    while (!fibers_[*dead_].ended()) fibers_[*dead_].resume();
+    if (dead_) {
+        std::memcpy(image_.data(), grave_.data(), grave_.size());
+        while (!running_as_[*dead_]->ended()) running_as_[*dead_]->resume();
+    }
+    if (!fallen_) return;
+    std::memcpy(image_.data(), fallen_grave_.data(), fallen_grave_.size());
+    while (!fibers_[0].ended()) fibers_[0].resume();
 }
 
 // In front of an access of the running process.
@@ -122,6 +139,7 @@ void schedule_rig::reach(const std::byte* at, bool stores) noexcept {
     if (!active_) return;
     const unsigned self = running_;
     if (++process_[self].accesses % patience == 0) wait(self);
+    if (self == 0 && stores && !fallen_ && subject_.last_store_ == process_[0].stores++) return fall();
     const std::vector<std::uint32_t>& preempted = how_->preempted;
     while (next_preemption_ < preempted.size() && preempted[next_preemption_] == steps_.size()) {
         if (++next_preemption_ == preempted.size()) preempted_in_ = state_.number();
@@ -141,20 +159,34 @@ void schedule_rig::die(unsigned self) noexcept {
         grave_.assign(image_.begin(), image_.end());
     }
     subject_.died(self);
-    fibers_[self].leave();  // and comes back from the grave
+    running_as_[self]->leave();  // and comes back from the grave
+}
+// Process 0 goes no further, and who comes after it is there.
+void schedule_rig::fall() noexcept {
+    fallen_ = true;
+    ++falls_;
+    {
+        const access_unwatched rig_itself;
+        fallen_grave_.assign(image_.begin(), image_.end());
+    }
+    state_.note(0, 4);
+    subject_.died(0);
+    running_as_[0] = &fibers_[2];
+    fibers_[2].begin(&schedule_rig::live_on, &process_[0]);
+    fibers_[0].leave();  // and comes back from the grave
 }
 // Took very many accesses, and lets the other go on.
 void schedule_rig::wait(unsigned self) noexcept {
     if (over(1 - self) && process_[self].accesses > hang) {
         failure_ = "process " + std::to_string(self) + " does not come to an end";
-        fibers_[self].leave();
+        running_as_[self]->leave();
     }
     yield(self);
 }
 bool schedule_rig::yield(unsigned self) noexcept {
     if (over(1 - self)) return false;
     running_ = 1 - self;
-    fibers_[self].leave();
+    running_as_[self]->leave();
     return true;
 }
 bool schedule_rig::give_way() noexcept {

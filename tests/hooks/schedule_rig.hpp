@@ -7,6 +7,9 @@
 // Each schedule begins at the same beginning and is repeated by its name alone, such as "0@17@42x63": process 0 begins,
 // pre-emptions in front of accesses 17 and 42, death in front of access 63. Which ones are tried: schedule_search.hpp.
 //
+// A subject can have process 0 die in front of a store and another come in its place at once, as the same process of
+// the schedule: interleaving::die_in_front_of().
+//
 // A process that takes very many accesses without coming to an end waits for the other, and is then made to yield,
 // which is no pre-emption; if the other is dead or done, it hangs: a failure. Memory is sequentially consistent here:
 // this is about interleavings and deaths, not about memory orders.
@@ -67,6 +70,8 @@ class schedule_rig final : access_listener, scheduler {
     [[nodiscard]] std::uint64_t state() const noexcept { return state_.number(); }
     /// At the last pre-emption; nothing if that access was never reached.
     [[nodiscard]] std::optional<std::uint64_t> preempted_in() const noexcept { return preempted_in_; }
+    /// Schedules in which the subject's own death of process 0 was met.
+    [[nodiscard]] std::uint64_t falls() const noexcept { return falls_; }
     /// Words of the image.
     [[nodiscard]] std::size_t words() const noexcept { return (image_.size() + 7) / 8; }
 
@@ -75,11 +80,13 @@ class schedule_rig final : access_listener, scheduler {
         schedule_rig* rig;
         unsigned process;
         std::uint64_t accesses;
+        std::uint32_t stores;
     };
 
     void restore();
     void begin(const schedule& how);
     static void live(void* context) noexcept;
+    static void live_on(void* context) noexcept;
     [[nodiscard]] bool over(unsigned process) const noexcept;
     void bury();
     std::string judgement();
@@ -88,6 +95,7 @@ class schedule_rig final : access_listener, scheduler {
     void before_load(const std::byte* at, std::size_t) noexcept override { reach(at, false); }
     void reach(const std::byte* at, bool stores) noexcept;
     void die(unsigned self) noexcept;
+    void fall() noexcept;
     void wait(unsigned self) noexcept;
     bool yield(unsigned self) noexcept;
     bool give_way() noexcept override;
@@ -95,9 +103,10 @@ class schedule_rig final : access_listener, scheduler {
 
     interleaving& subject_;
     std::span<std::byte> image_;
-    std::vector<std::byte> base_, grave_;
+    std::vector<std::byte> base_, grave_, fallen_grave_;
     trace_state state_;
-    std::array<fiber, 2> fibers_;
+    std::array<fiber, 3> fibers_;  // the third: who comes after process 0
+    std::array<fiber*, 2> running_as_{};
     std::array<life, 2> process_{};
     const schedule* how_ = nullptr;
     std::vector<step> steps_;
@@ -105,7 +114,8 @@ class schedule_rig final : access_listener, scheduler {
     std::optional<std::uint64_t> preempted_in_;
     unsigned running_ = 0;
     std::optional<unsigned> dead_;
-    bool active_ = false;
+    bool active_ = false, fallen_ = false;
+    std::uint64_t falls_ = 0;
     std::string failure_;
     std::function<void(std::uint64_t)> at_each_end_;
     access_watch watch_;

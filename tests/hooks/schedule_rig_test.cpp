@@ -35,6 +35,7 @@ class four_words final : public interleaving {
     [[nodiscard]] std::span<std::byte> image() override { return bytes_.bytes(); }
     void attach() override { seen = 0; }
     std::string run(unsigned process, unsigned operation) override { return what_[process](*this, operation); }
+    std::string succeed() override { return successor ? successor(*this) : ""; }
     std::string judge(std::optional<unsigned> dead) override { return end_ ? end_(*this, dead) : ""; }
 
     // Sequential consistency is all there is here.
@@ -42,6 +43,7 @@ class four_words final : public interleaving {
     void store(unsigned at, std::uint64_t value) { word(at).store(value, std::memory_order_seq_cst); }
 
     std::uint64_t seen = 0;  // private to whoever uses it
+    std::function<std::string(four_words&)> successor;
     using interleaving::begun;
     using interleaving::ended;
 
@@ -170,6 +172,50 @@ TEST(ScheduleRig, WhoWaitsForTheDeadIsFoundAndWhoWaitsForTheLivingIsNot) {
     schedule_search rig(subject);
     EXPECT_EQ(rig.explore(1, false, all, 1).failure, "");
     EXPECT_NE(rig.explore(0, true, all, 1).failure.find("does not come to an end"), std::string::npos);
+}
+
+// What the dead left undone is taken back while somebody who saw it is still looking.
+TEST(ScheduleRig, ASuccessorThatTakesBackWhatWasSeenIsFound) {
+    const auto both = [](four_words& s, unsigned operation) {
+        if (operation == 0) s.store(0, 1);
+        if (operation == 0) s.store(1, 1);
+        return std::string();
+    };
+    const auto twice = [](four_words& s, unsigned) {
+        const std::uint64_t first = s.load(0);
+        return s.load(0) < first ? std::string("it went back") : std::string();
+    };
+    std::optional<unsigned> judged;
+    four_words subject(both, twice, [&](four_words&, std::optional<unsigned> dead) {
+        judged = dead;
+        return std::string();
+    });
+    subject.successor = [](four_words& s) {
+        if (s.load(1) == 0) s.store(0, 0);
+        return std::string();
+    };
+    const auto explore = [&](unsigned bound, bool deaths, std::uint64_t& falls) {
+        schedule_search rig(subject);
+        const std::string found = rig.explore(bound, deaths, all, 1).failure;
+        falls = rig.falls();
+        return found;
+    };
+    std::uint64_t falls = 0;
+    EXPECT_EQ(explore(3, true, falls), "");
+    EXPECT_EQ(falls, 0U);
+    subject.die_in_front_of(0);
+    EXPECT_EQ(explore(3, false, falls), "");
+    EXPECT_EQ(judged, 0U) << "process 0 is dead in the end";
+    subject.die_in_front_of(1);
+    EXPECT_EQ(explore(1, false, falls), "") << "the death, the successor and the look are not one behind the other";
+    EXPECT_GT(falls, 0U);
+    const std::string found = explore(2, false, falls);
+    ASSERT_NE(found.find("it went back"), std::string::npos) << found;
+    schedule_search again(subject);
+    EXPECT_EQ(again.run(schedule::named(found.substr(found.rfind(' ') + 1).c_str())), "it went back");
+    subject.die_in_front_of(2);
+    EXPECT_EQ(explore(3, false, falls), "");
+    EXPECT_EQ(falls, 0U) << "there is no third store";
 }
 
 TEST(ScheduleRig, ADeathBetweenTwoStoresIsJudged) {

@@ -72,6 +72,9 @@ class schedule_search {
     /// One schedule. Returns: what went wrong, or nothing.
     std::string run(const schedule& how) { return rig_.run(how); }
 
+    /// How many schedules met the subject's own death (interleaving::die_in_front_of).
+    [[nodiscard]] std::uint64_t falls() const noexcept { return rig_.falls(); }
+
     /// All schedules of `bound` pre-emptions or fewer; if `deaths`, with each death behind the last one, too. Where
     /// that takes more than about `most` runs of either, a random part of them.
     search_report explore(unsigned bound, bool deaths, std::uint64_t most, std::uint64_t seed);

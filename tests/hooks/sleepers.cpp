@@ -1,22 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/sleepers.hpp"
 
+#include <fcntl.h>
 #include <linux/futex.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include <cerrno>
 #include <cstdarg>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <stdexcept>
 
 namespace {
 
 constinit holdfast::test::futex_listener* kernel = nullptr;
 
+constexpr std::size_t arena_bytes = std::size_t{1} << 20;
+constinit std::byte* arena = nullptr;
+std::size_t arena_used = 0;
+std::map<std::size_t, std::byte*> places;  // by length
+
+[[nodiscard]] bool in_arena(const void* at) noexcept {
+    return arena != nullptr &&
+           reinterpret_cast<std::uintptr_t>(at) - reinterpret_cast<std::uintptr_t>(arena) < arena_bytes;
+}
+[[nodiscard]] std::byte* place_of(std::size_t bytes) {
+    const auto [found, fresh] = places.try_emplace(bytes, arena + arena_used);
+    constexpr std::size_t page = 4096;
+    if (fresh) arena_used += (bytes + page - 1) / page * page;
+    return arena_used <= arena_bytes ? found->second : nullptr;
+}
+
 }  // namespace
+
+extern "C" {
+
+void* __real_mmap(void* at, std::size_t bytes, int protection, int flags, int fd, off_t offset);
+int __real_munmap(void* at, std::size_t bytes);
+
+}  // extern "C"
 
 namespace holdfast::test {
 
 futex_watch::futex_watch(futex_listener& listener) noexcept { kernel = &listener; }
 futex_watch::~futex_watch() { kernel = nullptr; }
+
+one_address::one_address() {
+    void* const found =
+        __real_mmap(nullptr, arena_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (found == MAP_FAILED) throw std::runtime_error("there is no room for the mappings of logical processes");
+    arena = static_cast<std::byte*>(found);
+}
+one_address::~one_address() {
+    __real_munmap(arena, arena_bytes);
+    arena = nullptr;
+    arena_used = 0;
+    places.clear();
+}
 
 }  // namespace holdfast::test
 
@@ -44,6 +87,37 @@ long __wrap_syscall(long number, ...) {
     errno = answer;
     return -1;
 }
+
+int __real_fcntl(int fd, int command, ...);
+
+int __wrap_fcntl(int fd, int command, ...) {
+    va_list arguments;
+    va_start(arguments, command);
+    void* const given = va_arg(arguments, void*);
+    va_end(arguments);
+    if (kernel == nullptr || (command != F_OFD_GETLK && command != F_OFD_SETLK) || !kernel->locks_are_free())
+        return __real_fcntl(fd, command, given);
+    if (command == F_OFD_GETLK) static_cast<struct flock*>(given)->l_type = F_UNLCK;
+    return 0;
+}
+
+int __real_clock_gettime(clockid_t clock, struct timespec* now);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec* now) {
+    if (kernel == nullptr) return __real_clock_gettime(clock, now);
+    *now = {1'000'000, 0};
+    return 0;
+}
+
+void* __wrap_mmap(void* at, std::size_t bytes, int protection, int flags, int fd, off_t offset) {
+    if (arena == nullptr || at != nullptr || protection != PROT_NONE)
+        return __real_mmap(at, bytes, protection, flags, fd, offset);
+    std::byte* const place = place_of(bytes);
+    if (place == nullptr) errno = ENOMEM;
+    return place == nullptr ? MAP_FAILED : place;
+}
+
+int __wrap_munmap(void* at, std::size_t bytes) { return in_arena(at) ? 0 : __real_munmap(at, bytes); }
 
 }  // extern "C"
 // NOLINTEND

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sleepers.hpp - stands in for the kernel where logical processes of one thread sleep on a futex word: the linker's
-// --wrap leads the headers' system call here.
+// sleepers.hpp - stands in for the kernel where logical processes of one thread sleep on a futex word, ask for a lock
+// or the time, or map one file twice: the linker's --wrap leads the headers' calls here.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,32 @@ class futex_listener {
     /// Returns: 0 woken, else the errno: EAGAIN, the word is not `seen`; ETIMEDOUT.
     virtual int sleep(const std::uint32_t* word, std::uint32_t seen) noexcept = 0;
     virtual void wake(const std::uint32_t* word) noexcept = 0;
+    /// Whether whoever asks for a lock finds it free: the other is dead, though its descriptors are open.
+    [[nodiscard]] virtual bool locks_are_free() const noexcept { return false; }
 
  protected:
     ~futex_listener() = default;
 };
 
-/// Until its end futex calls are the listener's; other system calls stay the kernel's. Requires: no other is alive.
+/// Until its end futex calls are the listener's and the clocks stand still; other system calls stay the kernel's.
+/// Requires: no other is alive.
 class futex_watch {
  public:
     explicit futex_watch(futex_listener& listener) noexcept;
     futex_watch(const futex_watch&) = delete;
     futex_watch& operator=(const futex_watch&) = delete;
     ~futex_watch();
+};
+
+/// Until its end mappings of the same length that handles ask for lie at one address, and the first of one length right
+/// behind those of another: logical processes that open one file each share its words, and all lie in one span.
+/// Requires: no other is alive; no mapping made meanwhile outlives it.
+class one_address {
+ public:
+    one_address();
+    one_address(const one_address&) = delete;
+    one_address& operator=(const one_address&) = delete;
+    ~one_address();
 };
 
 }  // namespace holdfast::test

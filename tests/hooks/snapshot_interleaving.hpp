@@ -18,8 +18,10 @@ namespace holdfast::test {
 
 class snapshot_interleaving final : public interleaving {
  public:
-    snapshot_interleaving(std::uint64_t slots, bool pins)
+    /// `verifies`: what comes after the first read is a check of the whole.
+    snapshot_interleaving(std::uint64_t slots, bool pins, bool verifies = false)
         : pins_(pins),
+          verifies_(verifies),
           geometry_(layout::snapshot_geometry::make(slots, object_bytes, 0, "bench")),
           bytes_(static_cast<std::size_t>(geometry_.body_bytes()) + 64) {
         attach();
@@ -33,13 +35,27 @@ class snapshot_interleaving final : public interleaving {
         writer_ = {body(), geometry_, "bench"};
         reader_ = {body(), geometry_};
         pin_ = {reader_, *hazard_.word};
+        successor_ = {};
         refused_ = 0;
+    }
+    // Publishes what was lost.
+    std::string succeed() override {
+        successor_ = {body(), geometry_, "next"};
+        if (successor_.version() == published + begun(0) - refused_) return {};
+        const publish_result done = successor_.publish(objects()[begun(0) - 1 + refused_offset()], hazard_, 0);
+        if (!done) ++refused_;
+        return done || done.status == outcome::full ? "" : "the successor's publish failed";
     }
     std::string run(unsigned process, unsigned operation) override {
         if (process == 0) {
             const publish_result done = writer_.publish(objects()[operation + refused_offset()], hazard_, 0);
             if (!done) ++refused_;
             return done || done.status == outcome::full ? "" : "a publish failed";
+        }
+        if (verifies_ && operation == 1) {
+            layout::findings found;
+            verify_snapshot(body(), geometry_, found);
+            return found.empty() ? "" : "verify beside a writer: " + found.list()[0].what;
         }
         if (pins_ && operation == 1 && pin_.held().status == outcome::ok && version_pinned() == 0)
             return "a pinned object was changed";
@@ -112,11 +128,11 @@ class snapshot_interleaving final : public interleaving {
         return version == layout::snapshot_version_of(pin_.held().word) ? version : 0;
     }
 
-    bool pins_;
+    bool pins_, verifies_;
     layout::snapshot_geometry geometry_;
     aligned_bytes bytes_;
     one_hazard hazard_;
-    layout::snapshot_write_core writer_;
+    layout::snapshot_write_core writer_, successor_;
     layout::snapshot_read_core reader_;
     layout::snapshot_pin_core pin_;
     unsigned refused_ = 0;

@@ -20,6 +20,21 @@ TEST(Interleavings, Snapshot) {
     }
 }
 
+TEST(Interleavings, SnapshotVerifyBesideAWriter) {
+    for (const std::uint64_t slots : {2U, 3U}) {
+        snapshot_interleaving verified(slots, false, true);
+        interleave("snapshot: publish, publish | read, verify", verified);
+    }
+}
+TEST(Interleavings, SnapshotSuccessors) {
+    for (const std::uint64_t slots : {2U, 3U}) {
+        snapshot_interleaving reads(slots, false), pins(slots, true), verified(slots, false, true);
+        interleave_successors("snapshot: publish, publish, successor | read, read", reads);
+        interleave_successors("snapshot: publish, publish, successor | pin, pin", pins);
+        interleave_successors("snapshot: publish, publish, successor | read, verify", verified);
+    }
+}
+
 TEST(Interleavings, SnapshotLosesNothingByMerging) {
     snapshot_interleaving reads(2, false), pins(2, true);
     expect_merging_loses_nothing(reads, 3, false);
@@ -29,6 +44,8 @@ TEST(Interleavings, SnapshotLosesNothingByMerging) {
 TEST(Orders, Snapshot) {
     snapshot_interleaving reads(2, false), pins(2, true), more_reads(3, false), more_pins(3, true);
     expect_orders_matter("snapshot", {&reads, &pins, &more_reads, &more_pins});
+    snapshot_interleaving verified(2, false, true);
+    expect_orders_matter("snapshot, looked at", {&verified}, 1000);
 }
 
 }  // namespace

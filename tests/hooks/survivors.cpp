@@ -28,8 +28,8 @@ order_reasons reasons_in(const std::string& list, const std::string& container) 
         if (line.empty() || line.starts_with("#")) continue;
         const std::size_t letter = line.find(between) + 3;
         if (letter == std::string::npos + 3 || letter + 4 > line.size() || line.substr(letter + 1, 3) != between ||
-            line[letter] < 'A' || line[letter] > 'F')
-            throw std::runtime_error("not CONTAINER | LETTER A to F | FILE FUNCTION | TEXT | ORDER: " + line);
+            line[letter] < 'A' || line[letter] > 'H')
+            throw std::runtime_error("not CONTAINER | LETTER A to H | FILE FUNCTION | TEXT | ORDER: " + line);
         if (line.substr(0, letter - 3) == container) reasons[line.substr(letter + 4)] = line[letter];
     }
     return reasons;

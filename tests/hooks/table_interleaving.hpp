@@ -21,8 +21,8 @@ class table_interleaving final : public interleaving {
         table_operation what;
         std::uint64_t key;
     };
-    /// What the reader does: looks a key up, or checks the whole table.
-    static constexpr std::uint64_t verify_all = ~std::uint64_t{0};
+    /// What the reader does: looks a key up, checks the whole table, or goes over all entries.
+    static constexpr std::uint64_t verify_all = ~std::uint64_t{0}, scan_all = verify_all - 1;
 
     table_interleaving(std::array<write, 2> writes, std::array<std::uint64_t, 2> looks)
         : writes_(writes),
@@ -46,6 +46,13 @@ class table_interleaving final : public interleaving {
     void attach() override {
         writer_ = table(bytes_.bytes(), geometry_);
         reader_ = finder(writer_.view().as_const());
+        successor_.reset();
+    }
+    std::string succeed() override {
+        successor_.emplace(bytes_.bytes(), geometry_);
+        const unsigned lost = begun(0) - 1;
+        (void)apply<Shape>(*successor_, writes_[lost].what, writes_[lost].key, stamp_of_write(lost));
+        return {};
     }
     std::string run(unsigned process, unsigned operation) override {
         if (process == 0) {
@@ -54,6 +61,7 @@ class table_interleaving final : public interleaving {
         }
         const std::uint64_t key = looks_[operation];
         if (key == verify_all) return verified();
+        if (key == scan_all) return scanned();
         std::optional<std::uint64_t> stamp;
         return look_at_writer([&] { stamp = find(reader_, key); },
                               [&](unsigned state) { return stamp && *stamp == states_[state][key]; },
@@ -104,11 +112,38 @@ class table_interleaving final : public interleaving {
         return text;
     }
 
+    // Each entry whole and of its time, none twice, and none left out that was there all the time.
+    std::string scanned() {
+        const unsigned oldest = ended(0);
+        std::array<std::uint64_t, keys> seen{};
+        holdfast::detail::hash_table_scanner scanner(reader_, 0);
+        typename Shape::key key;
+        typename Shape::value value{};
+        while (scanner.next(reinterpret_cast<std::byte*>(&key), reinterpret_cast<std::byte*>(&value)) !=
+               holdfast::detail::no_slot) {
+            std::uint64_t n = 0;
+            while (n < keys && !(nth_key<Shape>(n) == key)) ++n;
+            if (n == keys) return "a scan met a key from nowhere";
+            const auto stamp = stamp_of<Shape>(n, value);
+            if (!stamp || *stamp == 0) return "a scan met a torn value";
+            if (seen[n] != 0) return "a scan met an entry twice";
+            seen[n] = *stamp;
+        }
+        const unsigned newest = begun(0);
+        for (std::uint64_t n = 0; n < keys; ++n) {
+            bool possible = false;
+            for (unsigned state = oldest; state <= newest; ++state) possible = possible || states_[state][n] == seen[n];
+            if (!possible) return "a scan met, or missed, what was otherwise all the time";
+        }
+        return {};
+    }
+
     std::array<write, 2> writes_;
     std::array<std::uint64_t, 2> looks_;
     layout::hash_table_geometry geometry_;
     aligned_bytes bytes_;
     table writer_;
+    std::optional<table> successor_;
     finder reader_;
     std::array<std::array<std::uint64_t, keys>, operations + 1> states_{};  // stamps
 };

@@ -43,7 +43,7 @@ void die_at_every_store(const char* name, std::uint64_t points, const store_rig_
         "%llu histories, %llu stores, %.1f s\n",
         name, number(report.all_points()), number(report.points[0]), number(report.points[1]), number(report.points[2]),
         number(report.operations), number(report.histories), number(report.stores), seconds);
-    ::testing::Test::RecordProperty("deaths", std::to_string(report.all_points()));
+    tell_more("deaths", report.all_points());
     if (::testing::Test::HasFailure()) return;
     EXPECT_GT(report.operations, 0U);
     EXPECT_GT(report.stores, report.operations / 2) << "the operations' stores were not reported";
@@ -83,12 +83,41 @@ inline void interleave(const char* name, interleaving& subject, std::uint64_t pa
                 tried(deaths, "schedules", deaths.schedules, deaths.all.schedules).c_str(),
                 tried(deaths, "deaths", deaths.deaths, deaths.all.deaths).c_str(),
                 tried(whole, "schedules", whole.schedules, whole.all.schedules).c_str(), seconds);
-    ::testing::Test::RecordProperty("schedules", std::to_string(deaths.schedules + whole.schedules));
-    ::testing::Test::RecordProperty("schedules_with_a_death", std::to_string(deaths.deaths));
+    tell_more("schedules", deaths.schedules + whole.schedules);
+    tell_more("schedules_with_a_death", deaths.deaths);
     EXPECT_GT(deaths.schedules, 2U) << "the processes share no words";
     if (part == 0 && scale() == 1) {
         EXPECT_TRUE(deaths.complete() && whole.complete()) << name << ": not all schedules were tried";
     }
+}
+
+/// Every interleaving at two pre-emptions of process 1 with process 0 that dies in front of each of its stores in turn
+/// and the successor that is there at once. HOLDFAST_TEST_SCHEDULE=NAME runs the one of that name at each store.
+inline void interleave_successors(const char* name, interleaving& subject) {
+    const std::clock_t start = std::clock();
+    std::uint64_t runs = 0, all = 0;
+    std::uint32_t store = 0;
+    for (bool fell = true; fell && !::testing::Test::HasFailure(); store += fell ? 1U : 0U) {
+        subject.die_in_front_of(store);
+        schedule_search search(subject);
+        if (const char* wanted = std::getenv("HOLDFAST_TEST_SCHEDULE"); wanted != nullptr) {
+            EXPECT_EQ(search.run(schedule::named(wanted)), "") << name << ", store " << store;
+        } else {
+            const search_report report = search.explore(2, false, 1'000'000, 1);
+            EXPECT_EQ(report.failure, "")
+                << name << ", a death in front of store " << store << "; repeat with HOLDFAST_TEST_SCHEDULE=(that)";
+            EXPECT_TRUE(report.complete()) << name << ": not all schedules were tried";
+            runs += report.schedules;
+            all += report.all.schedules;
+        }
+        fell = search.falls() != 0;
+    }
+    subject.die_in_front_of(std::nullopt);
+    std::printf("%s: a successor at each of %u stores; 2 pre-emptions: all %llu schedules by %llu runs; %.1f s\n", name,
+                store, static_cast<unsigned long long>(all), static_cast<unsigned long long>(runs),
+                static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
+    tell_more("schedules_with_a_successor", runs);
+    EXPECT_GT(store, 0U) << "process 0 stores nothing";
 }
 
 /// Runs all schedules of `bound` pre-emptions, once each by itself and once with states gone on from once: the same
@@ -161,7 +190,7 @@ inline void expect_orders_matter(const char* container, const std::vector<interl
     }
     if (out != stdout) std::fclose(out);
     std::printf("%s: %zu of %zu relaxed orders caught\n", container, caught.size(), caught.size() + survived.size());
-    ::testing::Test::RecordProperty("relaxed_orders_caught", std::to_string(caught.size()));
+    tell_more("relaxed_orders_caught", caught.size());
     for (const std::string& wrong : contradictions(container, reasons, survived, caught)) ADD_FAILURE() << wrong;
     EXPECT_FALSE(caught.empty()) << container << ": no order is tried";
 }

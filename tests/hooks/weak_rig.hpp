@@ -253,11 +253,12 @@ class weak_rig final : access_listener, memory_listener {
         const access_unwatched rig_itself;
         std::memcpy(at, &value, bytes);
     }
+    void before_update() noexcept override {
+        if (active_) reach();
+    }
     // Reads the last value, always.
-    void before_update(std::byte* at, std::size_t, bool stores, std::memory_order order,
-                       const void* place) noexcept override {
+    void update(std::byte* at, std::size_t, bool stores, std::memory_order order, const void* place) noexcept override {
         if (!active_) return;
-        reach();
         order = ordered(memory_access::update, order, place);
         life& self = lives_[running_];
         word& w = word_of(at);

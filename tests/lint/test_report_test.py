@@ -25,8 +25,8 @@ class Report(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         self.results = pathlib.Path(self.folder.name)
 
-    def tool(self, *arguments):
-        environment = dict(os.environ, PATH=f"{self.results}:{os.environ['PATH']}")
+    def tool(self, *arguments, scale="1"):
+        environment = dict(os.environ, PATH=f"{self.results}:{os.environ['PATH']}", HOLDFAST_TEST_SCALE=scale)
         return subprocess.run([sys.executable, "-B", str(TOOL), *arguments], capture_output=True, text=True, env=environment)
 
     def total(self, **suites):
@@ -72,8 +72,9 @@ class Report(unittest.TestCase):
         code, lines = self.total(one=[PASSED])
         self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
 
-    def complete(self, **suites):
-        """What a complete run says and answers, with the numbers of one that tries enough but for what is given."""
+    def complete(self, skipping=(), scale="1", **suites):
+        """What a complete run says and answers, with the numbers of one that tries enough but for what is given. `skipping` names the
+        builds that skip a test for lack of ptrace."""
         told = {"crash.ArrayStep.All": "told: steps = 700000\ntold: recovery_steps = 300000", "hooks.QueueStoreDeaths.All": "told: deaths = 10000000",
                 "fuzz.array": "9 inputs replayed, 100000 executions of mutated ones\n1000000 executions guided by coverage",
                 "fuzz.uri": "500 executions guided by coverage", "crash.QueueKill.KilledProducersOfRecordsPublish": "told: kills = 10000 kills, 3 of them",
@@ -82,7 +83,11 @@ class Report(unittest.TestCase):
                 "crash.Memory/ArraySegmentKill.All/file": "told: kills = 4000", "crash.Containers/ImageKill.All/array": "told: kills = 6000", **suites}
         cases = [f'<testcase name="{name}" status="run"><system-out>{text.replace("<", "&lt;")}</system-out></testcase>' for name, text in told.items()]
         (self.results / "release.xml").write_text(f"<testsuite>{''.join(cases)}</testsuite>")
-        done = self.tool("total", "--results", str(self.results), "--complete")
+        for build in skipping:
+            (self.results / f"{build}.xml").write_text(
+                '<testsuite><testcase name="g" status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/>'
+                "<system-out>x_test.cpp:7: Skipped\nneeds: ptrace and a build without sanitizers\n</system-out></testcase></testsuite>")
+        done = self.tool("total", "--results", str(self.results), "--complete", scale=scale)
         return done.returncode, done.stdout.splitlines()
 
     def test_what_was_tried_is_added_up(self):
@@ -102,6 +107,26 @@ class Report(unittest.TestCase):
             code, lines = self.complete(**{name: text})
             self.assertEqual((code, lines[-1]), (1, "14 passed, 1 failed, 0 skipped"))
             self.assertTrue(any(line.startswith("FAILED total: ") and what in line for line in lines), lines)
+
+    def test_what_the_sanitizers_skip_excuses_nothing(self):
+        self.assertEqual(self.complete(skipping=["asan"])[0], 0)
+        for name in ("crash.ArrayStep.All", "hooks.QueueStoreDeaths.All", "crash.QueueKill.KilledProducersOfRecordsPublish", "fuzz.array"):
+            code, lines = self.complete(skipping=["asan"], **{name: ""})
+            self.assertEqual((code, lines[-1]), (1, "14 passed, 1 failed, 1 skipped"))
+
+    def test_a_machine_without_ptrace_may_try_fewer_steps_and_says_so(self):
+        code, lines = self.complete(skipping=["release-timing"], **{"crash.ArrayStep.All": ""})
+        self.assertEqual((code, lines[-1]), (0, "14 passed, 0 failed, 1 skipped"))
+        self.assertTrue(any(line.startswith("too little, single steps: 0 of 1,000,000") for line in lines), lines)
+        self.assertEqual(self.complete(skipping=["release-timing"], **{"hooks.QueueStoreDeaths.All": ""})[0], 1)
+
+    def test_a_longer_run_has_to_try_more(self):
+        enough = {"hooks.QueueStoreDeaths.All": "told: deaths = 1000000000", "fuzz.array": "100000000 executions guided by coverage"}
+        self.assertEqual(self.complete(scale="100", **enough)[0], 0)
+        for name in enough:
+            code, lines = self.complete(scale="100", **{other: text for other, text in enough.items() if other != name})
+            self.assertEqual((code, lines[-1]), (1, "14 passed, 1 failed, 0 skipped"))
+        self.assertEqual(self.complete(scale="0.1", **{"crash.ArrayStep.All": ""})[0], 0)
 
     def test_a_part_of_the_tests_may_try_less(self):
         self.assertEqual(self.total(one=[PASSED]), (0, ["1 passed, 0 failed, 0 skipped"]))

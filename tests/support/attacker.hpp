@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <new>
 #include <span>
@@ -85,10 +86,13 @@ class open_wound {
     std::vector<std::byte> sound_;
 };
 
-/// Attacks the files until it is killed.
-[[noreturn]] inline void scribble(const std::vector<std::string>& paths, std::size_t header_bytes, std::uint64_t seed) {
+/// Attacks the files until it is killed. Whoever may replace them waits for begun(): they are open then.
+[[noreturn]] inline void scribble(
+    const std::vector<std::string>& paths, std::size_t header_bytes, std::uint64_t seed,
+    const std::function<void()>& begun = [] {}) {
     std::vector<std::unique_ptr<open_wound>> wounds;
     for (const std::string& path : paths) wounds.push_back(std::make_unique<open_wound>(path));
+    begun();
     std::uint64_t state = seed;
     const auto below = [&](std::uint64_t bound) { return (state = random_at(state, 1, 2)) % bound; };
     for (;;) {
@@ -125,8 +129,8 @@ struct victim_state {
     std::atomic<std::uint64_t> turns{0}, refused{0}, allocated_most{0}, slowest_ns{0};
 };
 
-/// No turn under attack may take longer. The sanitizers multiply what a turn costs.
-inline constexpr std::uint64_t turn_ns_max = 1'000'000'000;
+/// No turn under attack may take longer; the slowest take some milliseconds. The sanitizers multiply what a turn costs.
+inline constexpr std::uint64_t turn_ns_max = 100'000'000;
 
 /// Runs turn() over and over for as long as it is let live, and ends by itself after `milliseconds`. An error that the
 /// turn throws is an answer; running out of memory, or any other exception, is not.

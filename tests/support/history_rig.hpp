@@ -54,7 +54,13 @@ class history_log {
         op.time = time;
         std::atomic_signal_fence(std::memory_order_seq_cst);
         std::atomic_ref(op.called).store(now_ns(), std::memory_order_relaxed);
+        if (last_ != 0 && --last_ == 0) kill_progress::die_in(last_ns_);
         std::atomic_signal_fence(std::memory_order_seq_cst);
+    }
+    /// From now on the call number `operation`, counted from 1, is the last, or about: death comes so soon after it.
+    void die_in(std::uint64_t operation, std::uint64_t ns) noexcept {
+        last_ = operation;
+        last_ns_ = ns;
     }
     void done(std::uint64_t answer) noexcept {
         std::atomic_thread_fence(std::memory_order_seq_cst);  // see above
@@ -120,6 +126,7 @@ class history_log {
     operation* entries_;
     std::atomic<std::uint64_t>* count_;
     std::size_t operations_max_;
+    std::uint64_t last_ = 0, last_ns_ = 0;  // of this process
 };
 
 /// What a process of a role has of the rig.
@@ -130,9 +137,13 @@ class history_worker {
 
     /// Called when the object is attached and recovered.
     void attached() { log_.adopt(); }
-    /// From here on it may be killed; before attaching, so that recovery is killed too, or after.
+    /// From here on it may be killed; before attaching, so that recovery is killed too, or after. In one life of two at
+    /// any instant, in the others soon after an operation began: most instants are between two.
     void mortal() {
-        if (death_ != nullptr) death_->ready();
+        if (death_ == nullptr) return;
+        if (life_ % 2 == 0) return death_->ready();
+        const std::uint64_t operation = 1 + below(30);
+        log_.die_in(operation, below(3'000 * slowness));
     }
     /// Between operations: lets others run. False: there is nothing more to do than to wait for the end.
     [[nodiscard]] bool go_on() const {

@@ -45,10 +45,12 @@ class history_test : public segment_test {
         }
         EXPECT_EQ(sum.violation, "");
         EXPECT_GT(kills, 0U);
+        EXPECT_GT(sum.killed, 0U) << "no kill met an operation";
         EXPECT_GT(stops, 0U);
         for (const std::size_t done : done_by_role) EXPECT_GT(done, 0U) << "a role did nothing";
         RecordProperty("operations", std::to_string(sum.operations));
         RecordProperty("kills", std::to_string(kills));
+        RecordProperty("killed_operations", std::to_string(sum.killed));
         std::printf(
             "%llu operations checked, %llu of them ended by a kill; %llu kills, %llu stops; at most %zu "
             "configurations\n",

@@ -132,6 +132,33 @@ class http_client {
         send(request);
         return reply();
     }
+    /// What comes up to the end of the next `end`, for what receive() does not know. Throws when nothing ends so.
+    std::string read_to(std::string_view end) {
+        std::size_t at = 0;
+        while ((at = input_.find(end)) == std::string::npos)
+            if (!fill()) throw std::runtime_error("connection ended before what was waited for: " + input_);
+        std::string taken = input_.substr(0, at + end.size());
+        input_.erase(0, taken.size());
+        return taken;
+    }
+    /// The next so many bytes, whatever they are. Throws when there are fewer.
+    std::string take(std::size_t bytes) {
+        while (input_.size() < bytes)
+            if (!fill()) throw std::runtime_error("connection ended before what was waited for: " + input_);
+        std::string taken = input_.substr(0, bytes);
+        input_.erase(0, bytes);
+        return taken;
+    }
+    /// The next chunk of a chunked body; empty for the last one.
+    std::string chunk() {
+        const std::size_t bytes = std::strtoull(read_to("\r\n").c_str(), nullptr, 16);
+        while (input_.size() < bytes + 2)
+            if (!fill()) throw std::runtime_error("connection ended inside a chunk");
+        if (input_.compare(bytes, 2, "\r\n") != 0) throw std::runtime_error("not the end of a chunk");
+        std::string taken = input_.substr(0, bytes);
+        input_.erase(0, bytes + 2);
+        return taken;
+    }
     /// Whether the server ends the connection in order, with nothing more to say.
     bool ended() { return input_.empty() && !fill(); }
     /// Whether the server ends the connection in any way; what it still says is dropped.
@@ -146,6 +173,12 @@ class http_client {
     bool readable(std::chrono::milliseconds within) const {
         pollfd p{fd_, POLLIN, 0};
         return !input_.empty() || ::poll(&p, 1, static_cast<int>(within.count())) > 0;
+    }
+
+    /// Whether the server has reset the connection; nothing is read.
+    bool cut() const {
+        pollfd p{fd_, 0, 0};
+        return ::poll(&p, 1, 0) > 0 && (p.revents & (POLLERR | POLLHUP)) != 0;
     }
 
     void shutdown_send() { ::shutdown(fd_, SHUT_WR); }

@@ -2,8 +2,13 @@
 // http_server.hpp - a server on a free loopback port, running in a thread of the test.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -12,12 +17,30 @@
 
 namespace holdfast::test {
 
+/// HOLDFAST_TEST_ENGINE=io_uring runs the servers of a program's tests on that engine, and skips the tests where this
+/// process may not have it.
+class engine_of_tests final : public ::testing::Environment {
+ public:
+    [[nodiscard]] static net::engine_choice choice() {
+        const char* const wanted = std::getenv("HOLDFAST_TEST_ENGINE");
+        return wanted != nullptr && std::string_view(wanted) == "io_uring" ? net::engine_choice::io_uring
+                                                                           : net::engine_choice::epoll;
+    }
+    void SetUp() override {
+        if (choice() == net::engine_choice::epoll) return;
+        if (const std::string lack = net::io_uring_lack(); !lack.empty())
+            GTEST_SKIP() << "[  SKIPPED ] " << lack;  // ctest looks for this
+    }
+};
+inline ::testing::Environment* const registered_engine_of_tests =
+    ::testing::AddGlobalTestEnvironment(std::make_unique<engine_of_tests>().release());
+
 class running_server {
  public:
     explicit running_server(net::handler answer, net::server_options options = {}, net::listen_options listening = {})
         : listener_(net::listen_tcp("127.0.0.1:0", listening)),
           port_(net::bound_port(listener_)),
-          server_({listener_}, std::move(options), std::move(answer)) {}
+          server_({listener_}, on_engine_of_tests(std::move(options)), std::move(answer)) {}
     ~running_server() { stop(); }
 
     /// The server, before start() or after stop(); its stop() and drain() at any time.
@@ -38,6 +61,11 @@ class running_server {
     [[nodiscard]] const net::server_counters& counters() const noexcept { return server_.counters(); }
 
  private:
+    static net::server_options on_engine_of_tests(net::server_options options) {
+        options.engine = engine_of_tests::choice();
+        return options;
+    }
+
     int listener_;
     std::uint16_t port_;
     net::server server_;

@@ -48,14 +48,16 @@ class kill_progress {
     }
     /// The worker is attached and starts: its death comes from here on, within the round's delay.
     /// Throws: std::system_error where the kernel gives no timer.
-    void ready() {
+    void ready() { die_in(delay_ns_); }
+    /// The worker's death comes in so many nanoseconds. Throws: as ready().
+    static void die_in(std::uint64_t delay_ns) {
         sigevent event{};
         event.sigev_notify = SIGEV_SIGNAL;
         event.sigev_signo = SIGKILL;
         timer_t timer;
         itimerspec when{};
-        when.it_value.tv_sec = static_cast<time_t>(delay_ns_ / 1'000'000'000);
-        when.it_value.tv_nsec = static_cast<long>(delay_ns_ % 1'000'000'000 + 1);  // 0 would disarm
+        when.it_value.tv_sec = static_cast<time_t>(delay_ns / 1'000'000'000);
+        when.it_value.tv_nsec = static_cast<long>(delay_ns % 1'000'000'000 + 1);  // 0 would disarm
         if (::timer_create(CLOCK_MONOTONIC, &event, &timer) != 0 || ::timer_settime(timer, 0, &when, nullptr) != 0)
             throw std::system_error(errno, std::generic_category(), "a timer that kills");
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // map_history.hpp - roles for histories of a hash map (history_rig.hpp): a writer that does every operation there is,
-// readers that find or scan, a clock that goes on. What they do is judged by map_key_model.hpp.
+// or two of many, readers that find or scan, a clock that goes on. What they do is judged by map_key_model.hpp.
 #pragma once
 
 #include <time.h>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "holdfast/hash_map.hpp"
+#include "holdfast/hash_map/many.hpp"
 #include "support/history_rig.hpp"
 #include "support/map_key_model.hpp"
 
@@ -37,10 +38,13 @@ inline map_load_page* shared_load_page = nullptr;  // of this process; a clock i
 /// Two keys of three are longer than a word.
 [[nodiscard]] inline std::string load_key(std::uint64_t i) { return std::to_string(i) + std::string(i % 3 * 12, 'k'); }
 
+/// Of many writers nothing expires or is evicted, and there is nothing to touch.
+template <writers Policy = writers::one>
 class map_history {
  public:
     using model = map_key_model;
-    using map = hash_map<std::string_view>;
+    using map = hash_map<std::string_view, Policy>;
+    static constexpr bool many = Policy == writers::many;
     using map_reader = hash_map_reader<std::string_view>;
     using registered_reader = hash_map_registered_reader<std::string_view>;
 
@@ -50,18 +54,27 @@ class map_history {
 
     void make(const std::string& uri) const {
         new (shared_load_page) map_load_page;
-        (void)map::create(uri, load_.made, services());
+        if constexpr (many)
+            (void)map::create(uri, load_.made);
+        else
+            (void)map::create(uri, load_.made, services());
     }
     [[nodiscard]] static map attach(const std::string& uri) {
         attach_options patient;
         patient.lease_timeout = std::chrono::seconds(10);
-        return map::attach(uri, patient, services());
+        if constexpr (many) {
+            map writer = map::attach(uri, patient);
+            writer.set_patience(std::chrono::seconds(60));
+            return writer;
+        } else {
+            return map::attach(uri, patient, services());
+        }
     }
 
-    /// A writer that is killed, readers that find and scan, a clock.
+    /// A writer that is killed, or two of them, readers that find and scan, a clock.
     [[nodiscard]] std::vector<history_role> roles(const std::string& uri) const {
         std::vector<history_role> all = {
-            {[this, uri](history_worker& me) { return write(me, uri); }, true},
+            {[this, uri](history_worker& me) { return write(me, uri, 0); }, true},
             {[this, uri](history_worker& me) {
                  return load_.made.registered_readers != 0 ? read<registered_reader>(me, uri)
                                                            : read<map_reader>(me, uri);
@@ -70,6 +83,7 @@ class map_history {
             {[this, uri](history_worker& me) { return read<map_reader>(me, uri); }},
             {[this, uri](history_worker& me) { return scan(me, uri); }},
         };
+        if (many) all.push_back({[this, uri](history_worker& me) { return write(me, uri, 1); }, true});
         if (load_.expiring) all.push_back({[](history_worker& me) { return tell_time(me); }});
         return all;
     }
@@ -92,28 +106,31 @@ class map_history {
     }
     [[nodiscard]] static std::uint64_t second() { return shared_load_page->second.load(); }
 
-    std::string write(history_worker& me, const std::string& uri) const {
+    // `role`: which of the writers.
+    std::string write(history_worker& me, const std::string& uri, std::uint64_t role) const {
         me.mortal();
         map writer = attach(uri);
         me.attached();
         for (std::uint64_t i = 0; me.go_on(); ++i)
-            if (std::string wrong = change(me, writer, i); !wrong.empty()) return wrong;
+            if (std::string wrong = change(me, writer, (role << 34) + (me.life() << 16) + i + 1); !wrong.empty())
+                return wrong;
         return {};
     }
     // One operation. The handle of a condition is one that a reader was answered, which may be another's by now.
-    std::string change(history_worker& me, map& writer, std::uint64_t i) const {
+    std::string change(history_worker& me, map& writer, std::uint64_t number) const {
         const std::uint64_t key = me.below(load_.keys), ttl_s = load_.expiring ? me.below(4) : 0;
-        const std::uint64_t content = map_content_of::make((me.life() << 16) + i + 1, ttl_s);
+        const std::uint64_t content = map_content_of::make(number, ttl_s);
         const std::string name = load_key(key);
         const std::vector<std::byte> value = map_content_of::bytes(content);
         const std::uint64_t known = me.below(8) == 0 ? 0 : shared_load_page->handles[key].load();
-        const auto what = static_cast<typename model::kind>(me.below(model::find));
+        auto what = static_cast<typename model::kind>(me.below(model::find));
+        if (many && what == model::touch) what = model::set;
         const bool expects = what == model::compare_and_set || what == model::compare_and_erase;
         if (what == model::compare_and_erase && known == 0) return {};
         history_log& log = me.log();
         log.call(what, key, what == model::touch ? ttl_s : content, expects ? known : 0, second());
         hash_map_result did;
-        const hash_map_entry_options how{.ttl = std::chrono::seconds(ttl_s)};
+        const auto how = how_of(ttl_s);
         switch (what) {
             case model::set: did = writer.set(name, value, how); break;
             case model::insert: did = writer.insert(name, value, how); break;
@@ -121,9 +138,11 @@ class map_history {
             case model::compare_and_set: did = writer.compare_and_set(name, known, value, how); break;
             case model::erase: did = writer.erase(name); break;
             case model::compare_and_erase: did = writer.compare_and_erase(name, known); break;
-            case model::touch: did = writer.touch(name, std::chrono::seconds(ttl_s)); break;
+            case model::touch:
+                if constexpr (!many) did = writer.touch(name, std::chrono::seconds(ttl_s));
+                break;
             default: {
-                const auto added = writer.fetch_add<std::uint64_t>(name, 0, 1);
+                const auto added = writer.template fetch_add<std::uint64_t>(name, 0, 1);
                 if (added.status == outcome::full && load_.made.evict) {
                     log.cancel();
                     return {};
@@ -146,6 +165,13 @@ class map_history {
                 return {};
             default: return "operation " + std::to_string(what) + " answers " + std::string(outcome_name(did.status));
         }
+    }
+
+    static auto how_of(std::uint64_t ttl_s) {
+        if constexpr (many)
+            return std::uint32_t{0};  // its flags
+        else
+            return hash_map_entry_options{.ttl = std::chrono::seconds(ttl_s)};
     }
 
     template <class Reader>

@@ -32,7 +32,7 @@ namespace holdfast::test {
 }
 
 struct program_limits {
-    std::uint64_t memory_bytes = 0;  // of address space; 0: as here. Not for sanitizers, which reserve terabytes
+    std::uint64_t memory_bytes = 0;  // that it may write to alone; 0: as here. Not for sanitizers, which need terabytes
     unsigned seconds = 60;           // it is killed then
     int output = -1;                 // a descriptor for what it prints; -1: nowhere
 };
@@ -46,7 +46,7 @@ struct program_limits {
     ::dup2(out, 2);
     if (!sanitized && limits.memory_bytes != 0) {
         const rlimit memory{limits.memory_bytes, limits.memory_bytes};
-        ::setrlimit(RLIMIT_AS, &memory);
+        ::setrlimit(RLIMIT_DATA, &memory);
     }
     const rlimit none{0, 0}, processor{limits.seconds, limits.seconds};
     ::setrlimit(RLIMIT_CORE, &none);

@@ -8,6 +8,7 @@
 //   kill_program_at_each_call   kills such a program in front of each of its calls in turn
 //   refuse_unnamed_files    makes O_TMPFILE unsupported in the calling process, as on a file system that lacks it
 //                           (by seccomp; works without privileges and cannot be undone: call it in a child)
+//   refuse_io_uring         forbids it in the calling process, as containers do (by seccomp, likewise)
 #pragma once
 
 #include <fcntl.h>
@@ -23,11 +24,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
+#include <new>
 #include <set>
+#include <span>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "holdfast/error.hpp"
+#include "support/scale.hpp"
 #include "support/single_step.hpp"
 #include "support/unique_name.hpp"
 
@@ -46,6 +52,36 @@ struct faulted_run {
 enum class fault_span : std::uint8_t { once, for_good };
 [[nodiscard]] constexpr const char* name_of(fault_span span) noexcept {
     return span == fault_span::once ? "once" : "for_good";
+}
+
+/// What a child that runs an operation returns: 0 = it succeeded, 1 = an error of the library that names `subject`, 2 =
+/// out of memory, 3 = an error that does not.
+template <class Operation>
+[[nodiscard]] int outcome_of(Operation&& operation, const std::string& subject) {
+    try {
+        operation();
+    } catch (const error& e) {
+        return std::string_view(e.what()).find(subject) != std::string_view::npos ? 1 : 3;
+    } catch (const std::bad_alloc&) {
+        return 2;
+    }
+    return 0;
+}
+
+/// Not calls whose failure no program survives or that cannot fail: ending, unmapping, closing, waking, signal masks.
+/// A sanitizer's allocator gives up the process when it gets no memory, so there its calls are left alone.
+[[nodiscard]] inline bool may_fail(long number) {
+    if (sanitized && (number == SYS_mmap || number == SYS_madvise)) return false;
+    switch (number) {
+        case SYS_exit_group:
+        case SYS_munmap:
+        case SYS_shmdt:
+        case SYS_close:
+        case SYS_futex:
+        case SYS_rt_sigprocmask:
+        case SYS_brk: return false;
+        default: return true;
+    }
 }
 
 /// Of an operation or program that makes so many calls after the first that failed, and is at it for so long, it is
@@ -337,6 +373,11 @@ template <class Prepare, class Operate, class Eligible, class Judge>
 }
 #endif
 
+[[nodiscard]] inline bool filter_system_calls(std::span<sock_filter> rules) {
+    const sock_fprog program{.len = static_cast<unsigned short>(rules.size()), .filter = rules.data()};
+    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
 /// From here on open with O_TMPFILE answers EOPNOTSUPP in this process and its children. Returns: false where seccomp
 /// is refused.
 [[nodiscard]] inline bool refuse_unnamed_files() {
@@ -349,8 +390,18 @@ template <class Prepare, class Operate, class Eligible, class Judge>
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (EOPNOTSUPP & SECCOMP_RET_DATA)),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    const sock_fprog program{.len = static_cast<unsigned short>(std::size(rules)), .filter = rules};
-    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+    return filter_system_calls(rules);
+}
+
+/// From here on io_uring_setup answers EPERM in this process and its children. Returns: false where seccomp is refused.
+[[nodiscard]] inline bool refuse_io_uring() {
+    sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (EPERM & SECCOMP_RET_DATA)),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    return filter_system_calls(rules);
 }
 
 }  // namespace holdfast::test

@@ -5,9 +5,22 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdio>
+#include <map>
+#include <string>
 
 namespace holdfast::test {
+
+/// Records `number` beside what the running test has recorded under `what` before: RecordProperty() would forget that.
+inline void tell_more(const std::string& what, std::uint64_t number) {
+    static const ::testing::TestInfo* of = nullptr;
+    static std::map<std::string, std::uint64_t> sums;
+    const ::testing::TestInfo* const running = ::testing::UnitTest::GetInstance()->current_test_info();
+    if (of != running) sums.clear();
+    of = running;
+    ::testing::Test::RecordProperty(what, std::to_string(sums[what] += number));
+}
 
 class told_numbers : public ::testing::EmptyTestEventListener {
     void OnTestEnd(const ::testing::TestInfo& test) override {

@@ -48,6 +48,8 @@ class rolled_locks {
         if (roll_->give_way) roll_->give_way();
         return turn < patience_ && roll_->alive[process_];
     }
+    /// What a process is called in the journals.
+    [[nodiscard]] std::uint64_t pid() const { return process_ + 1; }
 
  private:
     writer_roll* roll_ = nullptr;

@@ -383,6 +383,33 @@ TEST(BlockStoreRebuilt, AWriterThatDoesNothingLeavesTheStoreToTheNext) {
     EXPECT_FALSE(block_writer(bench.view()).recovery().counts_rebuilt);
 }
 
+// The last of all numbers: what is begun behind it must not be numbered anew from nothing.
+TEST(BlockStoreRebuilt, AJournalWhoseNumbersAreUsedUpIsGoneOnFromAllTheSame) {
+    block_bench bench(16);
+    block_model model;
+    {
+        block_writer writer = bench.writer();
+        const block_result kept = put(writer, {1, 10});
+        ASSERT_TRUE(kept);
+        model[kept.handle] = {1, 10};
+    }
+    std::memset(bench.view().selector_at(), 0xFF, 8);
+    {
+        block_writer writer = bench.writer();
+        EXPECT_TRUE(writer.recovery().counts_rebuilt);
+        for (std::uint64_t i = 2; i < 5; ++i) {
+            const block_result kept = put(writer, {i, 10});
+            ASSERT_TRUE(kept);
+            model[kept.handle] = {i, 10};
+            EXPECT_EQ(miscounted(bench.view().as_const()), "");
+        }
+    }
+    EXPECT_EQ(difference(bench.reader(), model), "");
+    const block_writer next(bench.view());
+    EXPECT_FALSE(next.recovery().counts_rebuilt);
+    EXPECT_EQ(next.values(), model.size());
+}
+
 // A record with a sum that fits, of a replacement still open, whose old value is larger than all there is: not
 // believed.
 TEST(BlockStoreForged, AReplacementThatTakesMoreThanThereIsIsNotFinished) {

@@ -239,6 +239,40 @@ TEST_F(ManyBlocks, RandomHistoriesFollowAModel) {
     }
 }
 
+// A replacement that came second shows its value for a moment. Begun before the check and not over behind it, it leaves
+// no trace in its journal: what was counted meanwhile is no damage. The findings, of words that are none, are where the
+// check is met in the middle.
+TEST_F(ManyBlocks, AValueThatIsWithdrawnWhileAllIsCheckedIsNoDamage) {
+    using record = holdfast::detail::block_record;
+    many_block_writer one = attach(0), other = attach(1);
+    const u64 old = put(one, {1, 10}).handle, fresh = put(one, {2, 100}).handle;
+    ASSERT_EQ(bench_.view().index_of(fresh), 1U);
+    // As if `fresh` was to replace the old one: C3 is stored, C5 is not.
+    const holdfast::detail::block_slots slots(bench_.view());
+    std::byte* const head = bench_.view().word_at(1);
+    const auto word_is = [&](std::byte* at, u64 word) { holdfast::detail::store_release<u64>(at, word); };
+    word_is(head, slots.claim_of(fresh));
+    holdfast::detail::begin_operation(slots, 0, slots.selector(0) / 2 + 1,
+                                      record{{fresh, old, 1, 1, 2 | u64{1} << 32, slots.serial(0, 3), 0, 0}});
+    ASSERT_EQ(damage(), "");
+    ASSERT_EQ(miscounted(bench_.view().as_const()), "");
+    ASSERT_EQ(other.free(old), outcome::ok);
+    ASSERT_EQ(damage(), "") << "a writer that was killed here moves nothing";
+
+    word_is(bench_.view().word_at(0), 1);
+    word_is(bench_.view().word_at(90), 1);
+    std::vector<block_damage> found;
+    const auto seen = holdfast::detail::verify_blocks(bench_.view().as_const(), [&](const block_finding& f) {
+        found.push_back(f.what);
+        if (f.unit == 0) word_is(head, fresh);                   // C5
+        if (f.unit == 90) word_is(head, slots.claim_of(fresh));  // withdrawn, behind an F3 that failed
+        return true;
+    });
+    EXPECT_THAT(found, ::testing::ElementsAre(block_damage::word, block_damage::word));
+    EXPECT_TRUE(seen.busy);
+    EXPECT_EQ(seen.values, 1U) << "it was met";
+}
+
 // ---- damage
 
 class ManyBlocksDamaged : public ManyBlocks {
@@ -323,20 +357,75 @@ TEST_F(ManyBlocksDamaged, NumbersGoOnBehindThoseOfADamagedJournal) {
         const u64 word = bench_.view().word(i);
         seen.insert(slots.dropped(word) | layout::block_live_bit);
     }
-    std::ranges::fill_n(slots.selector_at(1), layout::block_journal_bytes, std::byte{0x5A});
-    roll_.alive[1] = true;
+    for (const std::byte junk : {std::byte{0x5A}, std::byte{0xFF}}) {
+        restore();
+        std::ranges::fill_n(slots.selector_at(1), layout::block_journal_bytes, junk);
+        roll_.alive[1] = true;
+        many_block_writer next = attach(1);
+        EXPECT_TRUE(next.recovery().counts_rebuilt);
+        EXPECT_TRUE(bench_.reader().usage()) << "what was begun anew is sound";
+        EXPECT_NE(damage().find("rebuilt"), std::string::npos) << damage();
+        for (unsigned n = 0; n < 20; ++n) {
+            const block_result kept = put(next, {n, 1});
+            ASSERT_TRUE(kept);
+            const u64 number = slots.number_of(bench_.view().serial_of(kept.handle));
+            for (const u64 handle : seen) {
+                if (bench_.view().is_handle(handle) && slots.slot_of(handle) == 1) {
+                    ASSERT_GT(number, slots.number_of(bench_.view().serial_of(handle)));
+                }
+            }
+        }
+        EXPECT_TRUE(bench_.reader().usage());
+        EXPECT_NE(damage().find("rebuilt"), std::string::npos) << damage();
+        roll_.die(1);
+    }
+}
+
+// Who frees a value puts a number of its own in the place of the value's: then no word tells of it.
+TEST_F(ManyBlocks, NumbersThatNoWordCarriesAreNotGivenOutAgainBehindADamagedJournal) {
+    const holdfast::detail::block_slots slots(bench_.view());
+    std::set<u64> gone;
+    {
+        many_block_writer one = attach(1), other = attach(2);
+        for (unsigned n = 0; n < 20; ++n) gone.insert(put(one, {n, 1}).handle);
+        for (const u64 handle : gone) ASSERT_EQ(other.free(handle), outcome::ok);
+    }
+    *slots.record_at(1, slots.selector(1) / 2) ^= std::byte{1};
     many_block_writer next = attach(1);
-    EXPECT_TRUE(next.recovery().counts_rebuilt);
+    ASSERT_TRUE(next.recovery().counts_rebuilt);
     for (unsigned n = 0; n < 20; ++n) {
         const block_result kept = put(next, {n, 1});
         ASSERT_TRUE(kept);
-        const u64 number = slots.number_of(bench_.view().serial_of(kept.handle));
-        for (const u64 handle : seen) {
-            if (bench_.view().is_handle(handle) && slots.slot_of(handle) == 1) {
-                ASSERT_GT(number, slots.number_of(bench_.view().serial_of(handle)));
-            }
-        }
+        ASSERT_FALSE(gone.contains(kept.handle)) << "a handle that was freed names another value";
     }
+    EXPECT_EQ(miscounted(bench_.view().as_const()), "");
+}
+
+// A value that stands since more than half a round of numbers tells nothing of the last one.
+TEST_F(ManyBlocks, NumbersGoOnBehindTheLastClaimOfADamagedJournalWhateverOldWordsSay) {
+    const holdfast::detail::block_slots slots(bench_.view());
+    const auto number_of = [&](u64 handle) { return slots.number_of(bench_.view().serial_of(handle)); };
+    many_block_writer other = attach(2);
+    u64 last = 0;
+    {
+        many_block_writer one = attach(1);
+        ASSERT_EQ(number_of(put(one, {0, 1}).handle), 1U);  // and stands
+    }
+    // As if all numbers up to that one had come and gone.
+    const u64 half = slots.number_max() / 2;
+    holdfast::detail::store_release<u64>(slots.claim_at(1), bench_.view().handle(0, slots.serial(1, half - 2)));
+    {
+        many_block_writer one = attach(1);
+        std::vector<u64> gone;
+        for (unsigned n = 0; n < 6; ++n) gone.push_back(put(one, {n, 1}).handle);
+        for (const u64 handle : gone) ASSERT_EQ(other.free(handle), outcome::ok);
+        last = number_of(gone.back());
+        ASSERT_GT(last, half + 1);
+    }
+    *slots.record_at(1, slots.selector(1) / 2) ^= std::byte{1};
+    many_block_writer next = attach(1);
+    ASSERT_TRUE(next.recovery().counts_rebuilt);
+    EXPECT_EQ(number_of(put(next, {9, 1}).handle), last + 1);
 }
 
 // Any bytes in journals and words: nothing crashes, hangs or leaves the store.
@@ -441,7 +530,26 @@ TEST_F(BlockStoreMany, RefusesWhatNoHandleCanTell) {
               errc::invalid_argument);
     const layout::block_store_request large{u64{1} << 38, 0, 64, 1024};
     EXPECT_NE(layout::check(large), nullptr) << "32 bits of units and 10 of writers leave 20";
-    EXPECT_EQ(layout::check(layout::block_store_request{u64{1} << 38 >> 1, 0, 64, 64}), nullptr);
+}
+
+// Units that a freed value left must be claimed anew before its handle is given out again.
+TEST_F(BlockStoreMany, RefusesWhereNumbersGoRoundSoonerThanItsSearch) {
+    const auto refused = [](u64 units, u64 unit_bytes, u64 slots) {
+        return layout::check(layout::block_store_request{units * unit_bytes, 0, unit_bytes, slots}) != nullptr;
+    };
+    for (const u64 unit_bytes : {u64{64}, u64{4096}}) {
+        EXPECT_TRUE(refused(u64{1} << 26, unit_bytes, 1024)) << "26 bits of units and 10 of writers leave 26";
+        EXPECT_FALSE(refused(u64{1} << 25, unit_bytes, 1024));
+        EXPECT_TRUE(refused(u64{1} << 28, unit_bytes, 1024)) << "24 are left";
+        EXPECT_FALSE(refused(u64{1} << 28, unit_bytes, 16));
+        EXPECT_TRUE(refused((u64{1} << 28) + 1, unit_bytes, 16));
+        EXPECT_FALSE(refused(u64{1} << 30, unit_bytes, 1));
+        EXPECT_FALSE(refused(layout::block_units_max, unit_bytes, 0)) << "stores of one writer are what they were";
+    }
+    // Those that exist are read as ever.
+    const layout::block_store_geometry made{u64{1} << 26, 64, 1024};
+    layout::block_store_geometry out;
+    EXPECT_EQ(layout::read_block_store_geometry(layout::geometry_words_of(made), made.body_bytes(), out), nullptr);
 }
 
 TEST_F(BlockStoreMany, EveryGeometryWordIsChecked) {
@@ -472,6 +580,23 @@ TEST_F(BlockStoreMany, AForkedHandleRefusesToWrite) {
     });
     EXPECT_EQ(child.wait().code, 0);
     EXPECT_TRUE(mine.commit());
+}
+
+// Who finishes for a dead one may be stopped in that, and others then wait for it.
+TEST_F(BlockStoreMany, WhoFinishesForTheDeadIsNamedInItsPlace) {
+    store mine = store::create(uri(), {.bytes = 6400, .unit_bytes = 64});
+    child_process dies([&] {
+        store other = store::attach(uri());
+        (void)other.prepare(5000);
+        ::raise(SIGKILL);
+    });
+    (void)dies.wait();
+    const holdfast::detail::block_view<const std::byte> view(mine.segment().bytes(), mine.geometry());
+    const holdfast::detail::block_slots slots(view);
+    ASSERT_EQ(slots.pid(1), static_cast<u64>(dies.pid()));
+    EXPECT_TRUE(mine.allocate(text(5000)));
+    EXPECT_EQ(mine.takeovers(), 1U);
+    EXPECT_EQ(slots.pid(1), static_cast<u64>(::getpid()));
 }
 
 TEST_F(BlockStoreMany, AHandleThatGoesLeavesItsClaimToTheNext) {

@@ -32,8 +32,12 @@ using map = hash_map<std::string_view, writers::many>;
 
 // ---- over plain bytes: writers at one map, one operation at a time
 
-class ManyMaps : public ::testing::Test {
+// The parameter is the table's capacity: below 329 entries it has one stripe, so that all operations exclude each
+// other.
+constexpr u64 one_stripe = 120, two_stripes = 400;
+class ManyMaps : public ::testing::TestWithParam<u64> {
  protected:
+    ManyMaps() { EXPECT_EQ(view().table.stripe_mask != 0, GetParam() == two_stripes); }
     [[nodiscard]] writable_map view() { return {image_.bytes(), geometry_}; }
     [[nodiscard]] many_map_writer attach(unsigned process) { return map_writer_of(view(), roll_, process); }
     [[nodiscard]] std::string damage() { return damage_of(view().as_const()); }
@@ -43,18 +47,28 @@ class ManyMaps : public ::testing::Test {
         return damage();
     }
 
-    layout::hash_map_geometry geometry_ = small_map_of_many(96);
+    /// An entry of the store to which no key leads, and which no record of an operation names.
+    void leave_a_stray(unsigned process, std::size_t bytes) {
+        holdfast::detail::block_many_core<rolled_locks> store(view().store, process, rolled_locks(roll_, process));
+        ASSERT_TRUE(put(store, block_content{2, bytes}));
+    }
+    [[nodiscard]] std::byte* home_stripe(std::string_view key) {
+        const auto& table = view().table;
+        return table.stripe(table.stripe_of(view().hash(as_key(key)).home(table.buckets)));
+    }
+
+    layout::hash_map_geometry geometry_ = small_map_of_many(96, GetParam());
     shared_image image_{static_cast<std::size_t>(geometry_.body_bytes())};
     writer_roll roll_;
 };
 
-TEST_F(ManyMaps, ZeroedBytesAreAnEmptyMap) {
+TEST_P(ManyMaps, ZeroedBytesAreAnEmptyMap) {
     EXPECT_EQ(wrong({}), "");
     many_map_writer first = attach(0);
     EXPECT_EQ(leaks(view(), first), "");
 }
 
-TEST_F(ManyMaps, ChangeEachOthersEntries) {
+TEST_P(ManyMaps, ChangeEachOthersEntries) {
     many_map_writer one = attach(0), other = attach(1);
     const hash_map_result first = put(one, "a", {1, 100});
     EXPECT_EQ(first.what, entry_change::inserted);
@@ -76,7 +90,7 @@ TEST_F(ManyMaps, ChangeEachOthersEntries) {
     EXPECT_EQ(leaks(view(), one), "");
 }
 
-TEST_F(ManyMaps, CountsAreAddedToByAll) {
+TEST_P(ManyMaps, CountsAreAddedToByAll) {
     many_map_writer one = attach(0), other = attach(1);
     EXPECT_EQ(one.fetch_add<u64>(as_key("n"), 0, 1).status, outcome::not_found);
     ASSERT_TRUE(put(one, "n", {1, 40}));
@@ -90,7 +104,43 @@ TEST_F(ManyMaps, CountsAreAddedToByAll) {
     EXPECT_EQ(leaks(view(), other), "");
 }
 
-TEST_F(ManyMaps, WhatDoesNotFitIsRefusedAndLeavesNothing) {
+// Whoever waits for the stripe may find there another size than it has claimed room for. The last time, too.
+TEST_P(ManyMaps, ACountWhoseEntryGetsAnotherSizeEachTimeIsContended) {
+    many_map_writer other = attach(2);
+    ASSERT_TRUE(put(other, "n", {1, 40}));
+    holdfast::detail::map_many_core<rolled_locks, 1> one(view(), 0, rolled_locks(roll_, 0));  // tries once
+    ASSERT_TRUE(holdfast::detail::try_take_stripe(home_stripe("n"), 2));
+    unsigned waits = 0;
+    roll_.give_way = [&] {
+        if (++waits > 1) return;
+        holdfast::detail::give_back_stripe(home_stripe("n"));
+        ASSERT_TRUE(put(other, "n", {3, 200}));
+    };
+    const auto added = one.fetch_add<u64>(as_key("n"), 0, 5);
+    EXPECT_EQ(waits, 1U);
+    EXPECT_EQ(added.status, outcome::contended);
+    EXPECT_EQ(added.handle, 0U);
+    EXPECT_EQ(wrong({{"n", {3, 200}}}), "");
+    EXPECT_TRUE(one.fetch_add<u64>(as_key("n"), 0, 5));
+    EXPECT_EQ(wrong({{"n", {3, 200, 5}}}), "");
+    EXPECT_FALSE(something_open(view()));
+}
+
+TEST_P(ManyMaps, ACountWhoseEntryIsNotThereIsCorruptNotContended) {
+    many_map_writer one = attach(0);
+    const hash_map_result made = put(one, "n", {1, 40});
+    {
+        holdfast::detail::block_many_core<rolled_locks> store(view().store, 1, rolled_locks(roll_, 1));
+        ASSERT_EQ(store.free(made.handle), outcome::ok);
+    }
+    EXPECT_EQ(one.fetch_add<u64>(as_key("n"), 0, 1).status, outcome::corrupt);
+    EXPECT_EQ(one.fault(), errc::corrupt);
+    EXPECT_TRUE(put(one, "n", {2, 10})) << "a set mends it";
+    EXPECT_TRUE(one.fetch_add<u64>(as_key("n"), 0, 1));
+    EXPECT_EQ(wrong({{"n", {2, 10, 1}}}), "");
+}
+
+TEST_P(ManyMaps, WhatDoesNotFitIsRefusedAndLeavesNothing) {
     many_map_writer one = attach(0);
     EXPECT_EQ(put(one, "a", {1, 64 * 97}).status, outcome::too_large);
     ASSERT_TRUE(put(one, "a", {1, 64 * 60}));
@@ -102,7 +152,7 @@ TEST_F(ManyMaps, WhatDoesNotFitIsRefusedAndLeavesNothing) {
     EXPECT_FALSE(something_open(view()));
 }
 
-TEST_F(ManyMaps, ATableThatIsFullRefusesAndTheClaimGoes) {
+TEST_P(ManyMaps, ATableThatIsFullRefusesAndTheClaimGoes) {
     const layout::hash_map_geometry few = small_map_of_many(400, 60);
     shared_image image(static_cast<std::size_t>(few.body_bytes()));
     const writable_map bytes(image.bytes(), few);
@@ -119,7 +169,7 @@ TEST_F(ManyMaps, ATableThatIsFullRefusesAndTheClaimGoes) {
 
 // What a writer was killed in, between the store's commit and the table's, and between the table's and the end of the
 // old value: by hand, as no test can stop there.
-TEST_F(ManyMaps, AnEntryThatADeadWriterLeftWithoutAKeyGoesWhenRoomIsNeeded) {
+TEST_P(ManyMaps, AnEntryThatADeadWriterLeftWithoutAKeyGoesWhenRoomIsNeeded) {
     many_map_writer one = attach(0), other = attach(1);
     ASSERT_TRUE(put(one, "kept", {1, 30}));
     const holdfast::detail::map_slots slots(view());
@@ -142,21 +192,20 @@ TEST_F(ManyMaps, AnEntryThatADeadWriterLeftWithoutAKeyGoesWhenRoomIsNeeded) {
     EXPECT_EQ(wrong({{"kept", {1, 30}}, {"large", {2, 64 * 60}}}), "");
 }
 
-TEST_F(ManyMaps, AnEntryThatNoRecordNamesIsFoundByVerify) {
+TEST_P(ManyMaps, AnEntryThatNoRecordNamesIsFoundByVerify) {
     many_map_writer one = attach(0);
     ASSERT_TRUE(put(one, "a", {1, 30}));
-    holdfast::detail::block_many_core<rolled_locks> store(view().store, 1, rolled_locks(roll_, 1));
-    ASSERT_TRUE(put(store, block_content{2, 100}));
+    leave_a_stray(1, 100);
     EXPECT_NE(damage().find("no key leads"), std::string::npos) << damage();
 }
 
 // Three writers do anything and die between operations; a model knows what is there, and each key's handle.
-TEST_F(ManyMaps, RandomHistoriesFollowAModel) {
+TEST_P(ManyMaps, RandomHistoriesFollowAModel) {
     const u64 seed = choose_seed();
     for (u64 round = 0; round < scaled(30); ++round) {
         seeded_random random(seed + round);
         const auto below = [&](u64 n) { return random() % n; };
-        const layout::hash_map_geometry g = small_map_of_many(96, 120, 3);  // slots need not be a power of two
+        const layout::hash_map_geometry g = small_map_of_many(96, GetParam(), 3);  // slots need not be a power of two
         shared_image image(static_cast<std::size_t>(g.body_bytes()));
         const writable_map bytes(image.bytes(), g);
         writer_roll roll;
@@ -240,12 +289,17 @@ class ManyMapsDamaged : public ManyMaps {
         base_.assign(image_.bytes().begin(), image_.bytes().end());
     }
     void restore() { image_.assign(base_); }
+    /// Flips a bit of the record in force.
+    void damage_record(unsigned slot) {
+        const holdfast::detail::map_slots slots(view());
+        slots.record_at(slot, slots.selector(slot) / 2)[8] ^= std::byte{4};
+    }
 
     map_model model_;
     std::vector<std::byte> base_;
 };
 
-TEST_F(ManyMapsDamaged, EveryFlippedBitOfTheRecordsInForceIsFoundAndMended) {
+TEST_P(ManyMapsDamaged, EveryFlippedBitOfTheRecordsInForceIsFoundAndMended) {
     const holdfast::detail::map_slots slots(view());
     for (u64 slot = 0; slot < 3; ++slot) {
         const u64 operation = slots.selector(slot) / 2;
@@ -263,9 +317,72 @@ TEST_F(ManyMapsDamaged, EveryFlippedBitOfTheRecordsInForceIsFoundAndMended) {
     }
 }
 
+// What a damaged record may name is not lost for sure. That is no work of a writer's: it is not looked at again.
+TEST_P(ManyMapsDamaged, BesideADamagedRecordVerifyOfAMapAtRestIsNotBusy) {
+    roll_.alive[3] = true;
+    for (const std::size_t bytes : {0U, 100U, 300U}) leave_a_stray(3, bytes);
+    damage_record(0);
+    hash_map_verification report;
+    EXPECT_EQ(damage_of(view().as_const(), &report), "verify: the record of the last operation is damaged");
+    EXPECT_EQ(report.busy, 0U);
+    EXPECT_EQ(report.findings, 1U);
+    (void)attach(3);
+    EXPECT_EQ(wrong(model_), "");
+}
+
+// While two records are damaged nobody can tell what either of them names: who mends the last one frees it all.
+TEST_P(ManyMapsDamaged, BehindTwoDamagedRecordsWhatIsLostIsFreed) {
+    roll_.alive[3] = true;
+    for (const std::size_t bytes : {0U, 100U, 300U}) leave_a_stray(3, bytes);
+    damage_record(0);
+    damage_record(2);
+    many_map_writer next = attach(3);
+    EXPECT_TRUE(next.recovery().record_rebuilt);
+    EXPECT_FALSE(something_open(view()));
+    EXPECT_EQ(wrong(model_), "");
+    EXPECT_EQ(leaks(view(), next), "");
+}
+
+// The repair of a record puts a blank one in its place, frees what is lost, and completes it.
+TEST_P(ManyMapsDamaged, ARepairOfARecordThatWasKilledIsDoneAgain) {
+    roll_.alive[3] = true;
+    leave_a_stray(3, 300);
+    const holdfast::detail::map_slots slots(view());
+    holdfast::detail::begin_operation(slots, 0, slots.selector(0) / 2 + 1, {});
+    many_map_writer next = attach(3);
+    EXPECT_TRUE(next.recovery().record_rebuilt);
+    EXPECT_FALSE(something_open(view()));
+    EXPECT_EQ(wrong(model_), "");
+    EXPECT_EQ(leaks(view(), next), "");
+}
+
+// A map's table never grows: what a stripe seems to ask for keeps nobody from its keys.
+TEST_P(ManyMapsDamaged, AFlippedBitOfAStripesGrowthWordIsFoundAndKeepsNobodyOut) {
+    for (u64 number = 0; number <= view().table.stripe_mask; ++number) {
+        const auto at = static_cast<std::size_t>(view().table.stripe(number) - image_.bytes().data());
+        for (std::size_t bit = 0; bit < 64; ++bit) {
+            restore();
+            roll_.alive[0] = roll_.alive[3] = true;
+            many_map_writer next = attach(3);
+            // Another one died with the stripe in hand.
+            std::byte* const stripe = view().table.stripe(number);
+            holdfast::detail::store_release<u64>(view().table.journal_at(0) + layout::journal_held_offset,
+                                                 holdfast::detail::held_stripes::one(number).word);
+            ASSERT_TRUE(holdfast::detail::try_take_stripe(stripe, 0));
+            roll_.die(0);
+            image_.bytes()[at + layout::stripe_growth_offset + bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+            ASSERT_NE(damage(), "") << "stripe " << number << ", bit " << bit;
+            for (const auto& [key, what] : model_) ASSERT_TRUE(put(next, key, what)) << "bit " << bit;
+            ASSERT_EQ(difference(next.reader(), model_), "") << "stripe " << number << ", bit " << bit;
+            ASSERT_EQ(leaks(view(), next), "") << "stripe " << number << ", bit " << bit;
+            roll_.die(3);
+        }
+    }
+}
+
 // Any bytes in journals, and forged records that name what stands: nothing crashes, hangs, or takes away what a key
 // leads to.
-TEST_F(ManyMapsDamaged, AnyBytesInJournalsLoseNoKey) {
+TEST_P(ManyMapsDamaged, AnyBytesInJournalsLoseNoKey) {
     seeded_random random;
     const holdfast::detail::map_slots slots(view());
     const auto journals = static_cast<std::size_t>(slots.selector_at(0) - image_.bytes().data());
@@ -298,7 +415,7 @@ TEST_F(ManyMapsDamaged, AnyBytesInJournalsLoseNoKey) {
 }
 
 // Any bytes anywhere: nothing crashes, hangs or leaves the body.
-TEST_F(ManyMapsDamaged, AnyBytesAreReadVerifiedRecoveredAndWrittenOn) {
+TEST_P(ManyMapsDamaged, AnyBytesAreReadVerifiedRecoveredAndWrittenOn) {
     seeded_random random;
     for (u64 round = 0; round < scaled(1000); ++round) {
         restore();
@@ -321,6 +438,12 @@ TEST_F(ManyMapsDamaged, AnyBytesAreReadVerifiedRecoveredAndWrittenOn) {
         roll_.die(3);
     }
 }
+
+constexpr auto by_stripes = [](const ::testing::TestParamInfo<u64>& of) {
+    return of.param == one_stripe ? "OneStripe" : "TwoStripes";
+};
+INSTANTIATE_TEST_SUITE_P(Tables, ManyMaps, ::testing::Values(one_stripe, two_stripes), by_stripes);
+INSTANTIATE_TEST_SUITE_P(Tables, ManyMapsDamaged, ::testing::Values(one_stripe, two_stripes), by_stripes);
 
 // ---- over segments
 

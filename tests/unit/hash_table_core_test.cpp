@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "support/hash_table_image.hpp"
+#include "support/prefetch_count.hpp"
 #include "support/scale.hpp"
 #include "support/seed.hpp"
 #include "support/table_answer.hpp"
@@ -366,6 +367,26 @@ TEST(HashTableCore, EveryVectorUnitFindsTheSame) {
     compare_vector_units<u64, wide_value>();
     compare_vector_units<std::uint32_t, odd_value>();
 }
+
+#if defined(__x86_64__)
+TEST(HashTableCore, FindAsksForTheEntrysPlaceWithEveryVectorUnit) {
+    if (test::sanitized) GTEST_SKIP() << "needs: a build without sanitizers, whose code is stepped through";
+    hash_table_image<u64, u64> table(geometry_for<u64, u64>(capacity_for_slots(1000)));
+    ASSERT_EQ(table.try_insert(7, 8), status::inserted);
+    auto view = table.view().as_const();
+    for (unsigned unit = 0; unit <= static_cast<unsigned>(detail::widest_vector_unit()); ++unit)
+        for (const bool prefetches : {false, true}) {
+            view.vectors = static_cast<detail::vector_unit>(unit);
+            view.prefetches = prefetches;
+            const hash_table_image<u64, u64>::finder finder(view);
+            u64 slot = detail::no_slot;
+            EXPECT_EQ(test::count_prefetches([&] { slot = finder.find(table.as_bytes(u64{7}), nullptr); }),
+                      prefetches ? 1U : 0U)
+                << "vector unit " << unit;
+            EXPECT_NE(slot, detail::no_slot);
+        }
+}
+#endif
 
 TEST(HashTableCore, MostEntriesLieWhereReadersGuess) {
     hash_table_image<u64, u64> table(geometry_for<u64, u64>(capacity_for_slots(30'000)));

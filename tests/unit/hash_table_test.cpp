@@ -16,7 +16,9 @@
 #include <vector>
 
 #include "holdfast/hash_table/dynamic.hpp"
+#include "support/prefetch_count.hpp"
 #include "support/process.hpp"
+#include "support/scale.hpp"
 #include "support/seed.hpp"
 #include "support/table_answer.hpp"
 
@@ -163,6 +165,27 @@ TEST(HashTable, PrefetchChangesNothing) {
     for (std::uint32_t key = 0; key < 2000; ++key) reader.prefetch(key);
     for (std::uint32_t key = 0; key < 2000; ++key) EXPECT_EQ(reader.contains(key), key < 1000);
     EXPECT_TRUE(std::ranges::equal(bytes, before));
+}
+
+#if defined(__x86_64__)
+TEST(HashTable, PrefetchAsksForTheLineAndWhereItPaysForTheEntrysPlace) {
+    if (test::sanitized) GTEST_SKIP() << "needs: a build without sanitizers, whose code is stepped through";
+    for (const std::uint64_t capacity : {1000U, 200'000U}) {
+        const auto reader = counts::create("heap:", {.capacity = capacity}).make_reader();
+        EXPECT_EQ(test::count_prefetches([&] { reader.prefetch(7); }), capacity == 1000 ? 1U : 2U);
+    }
+}
+#endif
+
+TEST(HashTable, FindIntoAValueTellsWhetherTheKeyIsThere) {
+    counts table = counts::create("heap:", {.capacity = 1000});
+    for (std::uint32_t key = 0; key < 1000; ++key) ASSERT_TRUE(table.try_insert(key, key * 3));
+    const auto reader = table.make_reader();
+    for (std::uint32_t key = 0; key < 2000; ++key) {
+        std::uint32_t value = 0;
+        ASSERT_EQ(reader.find(key, value), key < 1000);
+        EXPECT_TRUE(key >= 1000 || value == key * 3);
+    }
 }
 
 TEST(HashTable, CapacityAndSlotsAreThoseOfTheGeometry) {

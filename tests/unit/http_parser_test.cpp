@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "http_mutation.hpp"
 #include "http_requests.hpp"
 #include "support/http_trace.hpp"
 #include "support/scale.hpp"
@@ -217,21 +218,9 @@ TEST(HttpParser, MutatedRequestsAreAnsweredAlikeHoweverCut) {
     small.header_bytes_max = 300;
     small.headers_max = 6;
     small.body_bytes_max = 64;
-    constexpr std::string_view interesting = "\r\n\t :;,=%/?#[]@\"\\0159afAFgGxX-+_\x00\x01\x7f\x80\xff";
-    const std::size_t cases = std::size(test::request_cases);
+    test::smuggling_shapes shape(random);
     for (std::uint64_t round = 0; round < test::scaled(20000); ++round) {
-        std::string stream;
-        for (std::uint64_t i = 0; i <= random.below(3); ++i) stream += test::request_cases[random.below(cases)].bytes;
-        for (std::uint64_t i = random.below(5); i > 0 && !stream.empty(); --i) {
-            const std::size_t at = random.below(stream.size());
-            const char with = interesting[random.below(interesting.size())];
-            switch (random.below(4)) {
-                case 0: stream[at] = with; break;
-                case 1: stream.insert(at, 1, with); break;
-                case 2: stream.erase(at, 1 + random.below(4)); break;
-                default: stream.insert(at, stream.substr(at, random.below(40))); break;
-            }
-        }
+        const std::string stream = random.below(4) == 0 ? shape() : test::mutated_requests(random);
         const net::message_limits limits = random.below(2) == 0 ? small : net::message_limits{};
         const std::string whole = trace_whole(stream, limits);
         ASSERT_EQ(trace_in_steps(stream, 1, limits), whole) << testing::PrintToString(stream);

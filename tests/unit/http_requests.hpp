@@ -113,6 +113,10 @@ inline constexpr request_case request_cases[] = {
     {"CONNECT", 0, "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n"},
     {"CONNECT without a port", 400, "CONNECT a HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"CONNECT with a path", 400, "CONNECT /a HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"CONNECT, length 0", 0, "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\nContent-Length: 00\r\n\r\n"},
+    {"CONNECT with content", 400, "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\nContent-Length: 5\r\n\r\nhello"},
+    {"CONNECT with too much content", 400, "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\nContent-Length: 99999999999999999999\r\n\r\n"},
+    {"CONNECT with chunks", 400, "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
     {"authority form with GET", 400, "GET a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n"},
     // --- Host
     {"Host missing", 400, "GET / HTTP/1.1\r\n\r\n"},

@@ -3,12 +3,18 @@
 // restored.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "holdfast/hash_map.hpp"
@@ -16,6 +22,8 @@
 #include "inspect/description.hpp"
 #include "inspect/keyed_reader.hpp"
 #include "inspect/map_reader.hpp"
+#include "inspect/processes.hpp"
+#include "inspect/repair.hpp"
 #include "inspect/saved_map_entry.hpp"
 #include "inspect/saver.hpp"
 #include "inspect/verification.hpp"
@@ -25,6 +33,7 @@
 namespace holdfast::inspect {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 struct point {
@@ -269,14 +278,27 @@ TEST_F(InspectHashMap, ADamagedMapIsNotSavedAndADamagedFileNotRestored) {
     EXPECT_EQ(test::refusal_of([&] { (void)saved(); }), errc::corrupt);
 }
 
-// A map of many writers is looked at as any other, and says why it is not saved.
-TEST(InspectHashMapOfMany, IsDescribedReadAndVerifiedAndNotSaved) {
+using map_of_many = hash_map<std::string_view, writers::many>;
+
+/// What the refusal of something says; "" if it is done.
+[[nodiscard]] std::string refused_as(errc code, const std::function<void()>& what) {
+    try {
+        what();
+    } catch (const error& e) {
+        EXPECT_EQ(e.code(), code) << e.what();
+        return e.what();
+    }
+    return {};
+}
+
+// A map of many writers is looked at as any other, and says who writes it.
+TEST(InspectHashMapOfMany, IsDescribedReadAndVerifiedWithItsWriters) {
     const test::unique_posix_name name{"many"};
-    using map = hash_map<std::string_view, writers::many>;
+    using map = map_of_many;
     auto mine = map::create(name.uri(), {.capacity = 100, .unit_bytes = 64});
-    auto other = map::attach(name.uri());
+    std::optional other = map::attach(name.uri());
     ASSERT_TRUE(mine.set("a", "one"));
-    ASSERT_TRUE(other.set("b", "two"));
+    ASSERT_TRUE(other->set("b", "two"));
     const description seen = describe(name.uri());
     EXPECT_EQ(seen.contents.size, 2U);
     EXPECT_EQ(seen.contents.writer_slots, 16U);
@@ -285,15 +307,179 @@ TEST(InspectHashMapOfMany, IsDescribedReadAndVerifiedAndNotSaved) {
     EXPECT_TRUE(map_reader(memory).get("b", text));
     EXPECT_NE(text.find("two"), std::string::npos) << text;
     EXPECT_TRUE(verify(name.uri()).findings.empty());
-    EXPECT_EQ(test::refusal_of([&] { (void)save(name.uri(), [](std::string_view) {}); }), errc::unsupported);
+    usage who = usage_of(name.uri());
+    EXPECT_EQ(who.writer_slots, 16U);
+    ASSERT_EQ(who.writers.size(), 2U);
+    for (std::uint32_t slot = 0; slot < 2; ++slot) {
+        EXPECT_EQ(who.writers[slot].slot, slot);
+        EXPECT_EQ(who.writers[slot].pid, static_cast<std::uint64_t>(::getpid()));
+    }
+    const std::uint32_t slot = other->writer_slot();
+    other.reset();
+    who = usage_of(name.uri());
+    ASSERT_EQ(who.writers.size(), 1U);
+    EXPECT_EQ(who.writers[0].slot, mine.writer_slot());
 
     auto* const body = const_cast<std::byte*>(mine.segment().bytes().data());
-    const std::uint64_t journal = mine.geometry().journals_offset() + other.writer_slot() * layout::map_journal_bytes;
+    const std::uint64_t journal = mine.geometry().journals_offset() + slot * layout::map_journal_bytes;
     body[journal + layout::map_journal_records_offset + layout::map_record_bytes + 8] ^= std::byte{1};
     const verification found = verify(name.uri());
     ASSERT_EQ(found.damages, 1U);
     EXPECT_EQ(found.findings[0].place, "record of writer slot 1");
     EXPECT_EQ(found.findings[0].offset, header_bytes + journal);
+}
+
+// What is not done with such a map says so, and what to do instead; the map is as it was.
+TEST(InspectHashMapOfMany, WhatIsNotDoneWithItSaysWhatToDo) {
+    const test::unique_posix_name name{"many"}, other{"other"};
+    auto mine = std::make_unique<map_of_many>(map_of_many::create(name.uri(), {.capacity = 100}));
+    ASSERT_TRUE(mine->set("a", "one"));
+    const std::uint64_t record = mine->geometry().journals_offset() + layout::map_journal_records_offset +
+                                 layout::map_record_bytes;  // of the first operation
+    const_cast<std::byte*>(mine->segment().bytes().data())[record + 8] ^= std::byte{1};
+    mine.reset();
+    repair_options to_other;
+    to_other.to = other.uri();
+    EXPECT_THAT(refused_as(errc::unsupported, [&] { (void)repair(name.uri(), to_other); }),
+                AllOf(HasSubstr("maps of many writers are not repaired"), HasSubstr("holdfast dump")));
+    EXPECT_EQ(test::refusal_of([&] { (void)segment::attach(other.uri(), access::read_only); }), errc::not_found);
+    using alone = hash_map<std::string_view>;
+    EXPECT_THAT(refused_as(errc::geometry_mismatch, [&] { (void)alone::attach(name.uri()); }),
+                HasSubstr("attach with hash_map<K, writers::many>, or read-only"));
+    EXPECT_THAT(refused_as(errc::invalid_argument,
+                           [&] { (void)map_of_many::create(other.uri(), {.capacity = 9, .evict = true}); }),
+                HasSubstr("evict"));
+    EXPECT_EQ(verify(name.uri()).damages, 1U) << "of those who were refused nobody mended it";
+    EXPECT_EQ(map_of_many::attach(name.uri()).size(), 1U);
+    EXPECT_TRUE(verify(name.uri()).findings.empty());
+}
+
+[[nodiscard]] std::string saved_text(const std::string& uri) {
+    std::string text;
+    (void)save(uri, [&](std::string_view part) { text.append(part); });
+    return text;
+}
+
+class SavedMapOfMany : public ::testing::Test {
+ protected:
+    save_report restore_text(const std::string& text, const restore_options& options = {}) {
+        std::ofstream(folder_.file("saved"), std::ios::binary | std::ios::trunc) << text;
+        return restore(folder_.file("saved"), copy_.uri(), options);
+    }
+    /// The file with its header changed by `change`, and right checksums.
+    template <class Change>
+    std::string forged(const std::string& text, Change&& change, std::uint64_t ttl_of_the_first = 0) {
+        std::ofstream(folder_.file("honest"), std::ios::binary | std::ios::trunc) << text;
+        saved_reader from(folder_.file("honest"));
+        saved_header header = from.header();
+        change(header);
+        std::string forgery;
+        saved_writer to([&](std::string_view part) { forgery.append(part); }, header, from.schema());
+        for (bool first = true; const auto section = from.next(); first = false) {
+            std::vector<std::byte> contents(section->begin(), section->end());
+            if (first && ttl_of_the_first != 0) std::memcpy(contents.data() + 16, &ttl_of_the_first, 8);
+            to.add(contents, 0);
+        }
+        to.finish();
+        return forgery;
+    }
+
+    test::unique_directory folder_{"saved-map-of-many"};
+    test::unique_posix_name name_{"many"}, copy_{"copy"};
+};
+
+TEST_F(SavedMapOfMany, RestoredItIsTheSameAndGoesOnWithAsManyWriters) {
+    auto mine = map_of_many::create(name_.uri(), {.capacity = 300, .entry_bytes = 700, .writer_slots = 3});
+    auto other = map_of_many::attach(name_.uri());
+    for (std::uint64_t i = 0; i < 200; ++i)
+        ASSERT_TRUE((i % 2 == 0 ? mine : other)
+                        .set("k" + std::to_string(i), test::whole_object(i, i * 3), static_cast<std::uint32_t>(i)));
+    ASSERT_TRUE(other.erase("k7"));
+    const save_report done = restore_text(saved_text(name_.uri()));
+    EXPECT_EQ(done.kind, container_kind::hash_map);
+    EXPECT_EQ(done.items, 199U);
+    std::vector<map_of_many> writers;
+    for (int i = 0; i < 3; ++i) writers.push_back(map_of_many::attach(copy_.uri()));
+    EXPECT_EQ(test::refusal_of([&] { (void)map_of_many::attach(copy_.uri()); }), errc::writer_alive);
+    EXPECT_EQ(writers[0].geometry().store, mine.geometry().store);
+    EXPECT_EQ(writers[0].capacity(), 300U);
+    EXPECT_EQ(writers[0].size(), 199U);
+    EXPECT_TRUE(verify(copy_.uri()).findings.empty());
+    std::vector<std::byte> got;
+    for (const hash_map_entry& entry : mine) {
+        const std::string_view key(reinterpret_cast<const char*>(entry.key.data()), entry.key.size());
+        const hash_map_found found = writers[1].find(key, got);
+        ASSERT_TRUE(found) << key;
+        EXPECT_EQ(got, entry.value);
+        EXPECT_EQ(found.flags, entry.flags);
+    }
+    for (map_of_many& writer : writers) EXPECT_TRUE(writer.set("goes on", "x"));
+    EXPECT_EQ(writers[0].size(), 200U);
+    EXPECT_TRUE(verify(copy_.uri()).findings.empty());
+}
+
+TEST_F(SavedMapOfMany, BesideItsWritersAllThatStaysIsSavedWhole) {
+    auto mine = map_of_many::create(name_.uri(), {.capacity = 2000, .entry_bytes = 200});
+    for (std::uint64_t i = 0; i < 300; ++i)
+        ASSERT_TRUE(mine.set("stays" + std::to_string(i), test::whole_object(i, i % 97)));
+    std::atomic<bool> stop{false};
+    std::vector<std::thread> working;
+    for (std::uint64_t w = 0; w < 2; ++w)
+        working.emplace_back([&, w] {
+            auto writer = map_of_many::attach(name_.uri());
+            for (std::uint64_t i = 0; !stop; ++i) {
+                const std::string key = "moves" + std::to_string(w) + "-" + std::to_string(i % 50);
+                const bool done = i % 3 == 2 ? writer.erase(key).status != outcome::corrupt
+                                             : static_cast<bool>(writer.set(key, test::whole_object(w, i % 101)));
+                if (!done) ADD_FAILURE() << key;
+            }
+        });
+    for (int copies = 0; copies < 5; ++copies) {
+        restore_text(saved_text(name_.uri()));
+        EXPECT_TRUE(verify(copy_.uri()).findings.empty());
+        const auto copy = hash_map_reader<std::string_view>::attach(copy_.uri());
+        std::vector<std::byte> got;
+        for (std::uint64_t i = 0; i < 300; ++i) {
+            ASSERT_TRUE(copy.find("stays" + std::to_string(i), got)) << i;
+            EXPECT_EQ(got, test::whole_object(i, i % 97));
+        }
+        for (const hash_map_entry& entry : copy)
+            if (entry.key.front() == std::byte{'m'}) {
+                EXPECT_TRUE(test::is_whole(entry.value, static_cast<std::uint64_t>(entry.key[5]) - '0'));
+            }
+        segment::remove(copy_.uri());
+    }
+    stop = true;
+    for (std::thread& each : working) each.join();
+}
+
+// Right checksums over what no such map can be.
+TEST_F(SavedMapOfMany, AFileThatContradictsItselfMakesNoMap) {
+    {
+        auto mine = map_of_many::create(name_.uri(), {.capacity = 600, .writer_slots = 2});
+        for (std::uint64_t i = 0; i < 500; ++i) ASSERT_TRUE(mine.set("k" + std::to_string(i), "value"));
+    }
+    const std::string text = saved_text(name_.uri());
+    const auto refusal = [&](const std::string& forgery) {
+        const auto got = test::refusal_of([&] { (void)restore_text(forgery); });
+        EXPECT_EQ(test::refusal_of([&] { (void)segment::attach(copy_.uri(), access::read_only); }), errc::not_found);
+        return got;
+    };
+    EXPECT_EQ(refusal(forged(text, [](saved_header& h) { h.parameters[4] = 1025; })), errc::corrupt);
+    EXPECT_EQ(refusal(forged(text, [](saved_header& h) { h.parameters[4] = ~std::uint64_t{0}; })), errc::corrupt);
+    EXPECT_EQ(refusal(forged(text, [](saved_header& h) { h.parameters[3] = 1; })), errc::corrupt);
+    EXPECT_EQ(refusal(forged(text, [](saved_header& h) { h.peer_slots = 3; })), errc::corrupt);
+    EXPECT_EQ(refusal(forged(text, [](saved_header& h) { h.parameters[4] = 0; })), errc::version_mismatch);
+    EXPECT_EQ(refusal(forged(text, [](saved_header&) {}, 60)), errc::corrupt) << "a time to live";
+    restore_options small;
+    small.capacity = 1;
+    EXPECT_EQ(test::refusal_of([&] { (void)restore_text(text, small); }), errc::no_space);
+    for (std::size_t at = 0; at < text.size(); at += 97) {
+        std::string bad = text;
+        bad[at] = static_cast<char>(bad[at] ^ 0x10);
+        EXPECT_NE(refusal(bad), std::nullopt) << at;
+    }
+    EXPECT_EQ(restore_text(forged(text, [](saved_header&) {})).kind, container_kind::hash_map);
 }
 
 TEST(SavedMapItems, NumbersThatLieTakeNothing) {

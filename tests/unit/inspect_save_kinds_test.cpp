@@ -413,6 +413,36 @@ TEST_F(SaveKinds, BlocksOfManyWritersComeBackUnderTheirHandlesToMany) {
     attack(text);
 }
 
+// Its number is given out when it is claimed: what is committed while the store is saved is left out all the same.
+TEST_F(SaveKinds, AClaimThatIsCommittedWhileItsStoreIsSavedIsLeftOut) {
+    for (const bool freed_between : {false, true}) {
+        const std::string from = freed_between ? "s1" : "s0", to = from + "-copy";
+        auto store = many_blocks::create(uri(from), {.bytes = 20'000, .writer_slots = 2});
+        const u64 stays = store.allocate(bytes_of("stays")).handle, goes = store.allocate(bytes_of("goes")).handle;
+        ASSERT_EQ(store.prepare(4), outcome::ok);
+        ASSERT_EQ(store.write(0, bytes_of("late")), outcome::ok);
+        const u64 late = store.pending();
+        if (freed_between) {
+            ASSERT_EQ(store.free(goes), outcome::ok);  // which takes a number behind that of the claim
+        }
+        std::string text;
+        block_result committed{outcome::not_claimed, 0};
+        (void)inspect::save(uri(from), [&](std::string_view part) {
+            if (text.empty()) committed = store.commit();
+            text.append(part);
+        });
+        ASSERT_TRUE(committed);
+        ASSERT_EQ(committed.handle, late);
+        EXPECT_EQ(restore(text, to).items, freed_between ? 1U : 2U);
+        expect_intact(to);
+        const auto copy = block_store_reader::attach(uri(to));
+        EXPECT_TRUE(copy.contains(stays));
+        EXPECT_EQ(copy.contains(goes), !freed_between);
+        EXPECT_FALSE(copy.contains(late)) << "nobody knows of it whose notes were saved with the store";
+        EXPECT_EQ(restore(save(from), to + "-later").items, freed_between ? 2U : 3U);
+    }
+}
+
 // The numbers of each slot go round by themselves: then values that stand have greater ones than its last.
 TEST_F(SaveKinds, WhatManyWritersFreedStaysStaleAlsoWhenNumbersWentRound) {
     (void)many_blocks::create(uri(), {.bytes = 10'000, .writer_slots = 3});

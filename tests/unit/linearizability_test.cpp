@@ -189,7 +189,9 @@ played play(seeded_random& random, std::size_t steps, std::size_t readers, bool 
 TEST(Linearizability, AcceptsLongHistoriesAndRejectsThemWithOneAnswerChanged) {
     seeded_random random;
     std::uint64_t rejected = 0, changed = 0;
-    for (std::uint64_t round = 0; round < scaled(60); ++round) {
+    // One changed answer in a hundred is right as well, so a share is told of many rounds only.
+    const std::uint64_t rounds = std::max<std::uint64_t>(scaled(60), 60);
+    for (std::uint64_t round = 0; round < rounds; ++round) {
         const played game = play(random, 3000, 4, round % 2 == 0);
         const auto whole = check_history<register_model>(game.all());
         ASSERT_TRUE(whole.ok()) << whole.violation;

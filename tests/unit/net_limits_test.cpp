@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "holdfast/net/server.hpp"
 #include "support/http_client.hpp"
@@ -201,9 +202,43 @@ TEST(ServerLimit, UnfinishedRequestsTogetherAreBounded) {
         }
     }
     EXPECT_EQ(refused, 5);
+    server.stop();
+    EXPECT_EQ(server.counters().over_held_bytes, 5U);
 }
 
 // --- back-pressure
+
+// A request that waits behind others for a slow reader waits all the same: latency that leaves it out looks best when
+// the server is worst.
+TEST(ServerBackPressure, LatencyCountsTheWaitOfRequestsThatWereHeldBack) {
+    constexpr int requests = 3;
+    constexpr std::size_t body_bytes = 4U << 20U;
+    std::atomic<int> asked = 0;
+    std::vector<std::uint64_t> latencies;
+    net::server_options options;
+    options.limits.output_bytes_max = 64U << 10U;
+    options.on_response = [&](const net::response_event& event) { latencies.push_back(event.latency_ns); };
+    running_server server(
+        [&](const net::request&, net::response& w) {
+            w.body(std::string(body_bytes, 'x'));  // more than the kernel takes for one connection
+            ++asked;
+        },
+        std::move(options));
+    server.start();
+    http_client client(server.port(), {.receive_buffer = 8192});
+    std::string pipeline;
+    for (int i = 0; i < requests; ++i) pipeline += get(test::numbered(i));
+    client.send(pipeline);
+    while (asked == 0) std::this_thread::yield();
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i + 1 < requests; ++i) ASSERT_EQ(client.reply().body.size(), body_bytes);
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    ASSERT_EQ(client.reply().status, 200);
+    server.stop();
+    ASSERT_EQ(latencies.size(), static_cast<std::size_t>(requests));
+    // It was answered when nearly all of those before it had left.
+    EXPECT_GT(latencies.back(), static_cast<std::uint64_t>(std::chrono::nanoseconds(waited).count()) / 2);
+}
 
 // Attacks I2 of server.hpp: a client that pipelines but does not read. The server must stop reading, keep serving
 // others, and lose nothing once the client reads.

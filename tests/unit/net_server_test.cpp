@@ -104,6 +104,31 @@ TEST(Server, HeadHasTheLengthButNoBody) {
     EXPECT_EQ(client.reply().body, "GET /g ");
 }
 
+// RFC 9110 section 9.3.2: whoever asked by HEAD takes what follows the head for the next answer.
+TEST(Server, ARefusedHeadHasNoBodyEither) {
+    net::server_options options;
+    options.limits.header_timeout_ms = 50;
+    running_server server(echo, options);
+    server.start();
+    for (const char* refused :
+         {"HEAD /h HTTP/1.1\r\nHost: a\r\nbad field: x\r\n\r\n", "HEAD /h HTTP/1.1\r\n\r\n",
+          "HEAD /h HTTP/1.1\r\nHost: a\r\nExpect: more\r\n\r\n", "HEAD /h HTTP/1.1\r\nHost: a\r\nX: slow"}) {
+        http_client client(server.port());
+        client.send(refused);
+        const auto reply = client.reply(true);
+        EXPECT_GE(reply.status, 400) << refused;
+        EXPECT_NE(reply.field("Content-Length"), "0");
+        EXPECT_TRUE(client.ended()) << refused;
+    }
+    // A refusal before any method is known is no answer to the HEAD that went before.
+    http_client client(server.port());
+    client.send("HEAD /h HTTP/1.1\r\nHost: a\r\n\r\n\x01");
+    EXPECT_EQ(client.reply(true).status, 200);
+    const auto reply = client.reply();
+    EXPECT_EQ(reply.status, 400);
+    EXPECT_NE(reply.body, "");
+}
+
 TEST(Server, BodilessStatusesSendNoBodyAndNoLength) {
     running_server server([](const net::request& r, net::response& w) {
         w.status(r.path() == "/204" ? 204 : r.path() == "/304" ? 304 : 200).body("text");

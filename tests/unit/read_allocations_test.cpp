@@ -26,6 +26,8 @@
 #include "holdfast/queue.hpp"
 #include "holdfast/snapshot.hpp"
 #include "holdfast/sorted_index.hpp"
+#include "support/http_client.hpp"
+#include "support/http_server.hpp"
 
 namespace {
 
@@ -229,6 +231,22 @@ TEST(ReadAllocations, NoneOfATaskOnceItsNodesAreThere) {
     const auto large = [&sum, room = std::array<u64, 6>{}] { sum += room[0]; };
     EXPECT_EQ(allocations_of([&] { pool.post(large); }), 1U);
     pool.run();
+}
+
+// A request that is answered at once, on a connection that has been served before: late answers must not cost it any.
+TEST(ReadAllocations, NoneOfARequestThatIsAnsweredAtOnce) {
+    std::vector<u64> asked;
+    asked.reserve(64);
+    test::running_server server([&](const net::request& r, net::response& to) {
+        to.header("Content-Type", "text/plain").body_buffer().append(r.target());
+        asked.push_back(perf_test::allocations_of_this_thread().calls);
+    });
+    server.start();
+    test::http_client client(server.port());
+    for (int i = 0; i < 30; ++i) ASSERT_EQ(client.ask(test::get("/target")).body, "/target");
+    server.stop();
+    ASSERT_EQ(asked.size(), 30U);
+    EXPECT_EQ(asked.back(), asked[9]) << "of the loop, in twenty requests";
 }
 
 }  // namespace

@@ -13,11 +13,9 @@
 //          free, and counted so at once. Whoever needs that room, or attaches, finds that its lock is gone and drops
 //          the claim; nothing waits for anything else.
 // Handles: as those of one writer, but each writer slot counts serials of its own: none is given out again before the
-//          slot has claimed or freed 2^38 times in a store of 2^20 units and 16 slots, 2^24 times in the largest.
+//          slot has claimed or freed 2^38 times in a store of 2^20 units and 16 slots, 2^27 times at least.
 // Protocol: block_store/many_write.hpp.
 #pragma once
-
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
@@ -102,9 +100,11 @@ class basic_block_store<writers::many> : public detail::block_store_queries<basi
         detail::require_block_policy(*segment_, writers::many);
         const auto slots = static_cast<std::uint32_t>(g.writer_slots);
         const std::uint32_t slot = detail::claim_writer_slot(*segment_, slots, timeout_ns);
-        core_ = std::make_unique<core>(detail::block_view<std::byte>(segment_->body(), g), slot,
-                                       detail::writer_slot_locks(segment_->lease_descriptor(), patience_ns));
-        detail::store_release<std::uint64_t>(core_->slots().pid_at(slot), static_cast<std::uint64_t>(::getpid()));
+        const detail::block_view<std::byte> view(segment_->body(), g);
+        // Before the recovery: whoever waits for what the last holder left waits for this one.
+        detail::name_holder(detail::block_slots<std::byte>(view), slot, detail::writer_slot_locks::pid());
+        core_ =
+            std::make_unique<core>(view, slot, detail::writer_slot_locks(segment_->lease_descriptor(), patience_ns));
     }
 
     std::shared_ptr<holdfast::segment> segment_;

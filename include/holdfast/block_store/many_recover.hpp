@@ -18,6 +18,12 @@
 
 namespace holdfast::detail {
 
+/// Writes down who holds a writer slot, for people: its writer, or who finishes for a dead one and may be stopped in
+/// that. Requires: the slot's lock.
+inline void name_holder(const block_slots<std::byte>& slots, std::uint64_t slot, std::uint64_t pid) noexcept {
+    store_release<std::uint64_t>(slots.pid_at(slot), pid);
+}
+
 /// Swaps the word of a unit. Returns: whether it was `expected`.
 [[nodiscard]] inline bool swap_word(std::byte* at, std::uint64_t expected, std::uint64_t desired) noexcept {
     std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(at));
@@ -53,25 +59,38 @@ inline void begin_anew(const block_slots<std::byte>& slots, std::uint64_t slot, 
     complete_operation(slots, slot, counts.operation);
 }
 
+/// What a damaged journal still tells of the last number that its slot gave to a value; 0 = nothing. `claim` names each
+/// claim before anything carries it, so no value has a later one; a slot that has claimed nothing yet has a number in
+/// its records only, of which one may have been left alone.
+[[nodiscard]] inline std::uint64_t last_number_left(const block_slots<std::byte>& slots, std::uint64_t slot,
+                                                    std::uint64_t operation) noexcept {
+    block_record other = slots.record_of(slot, operation + 1);  // that of the operation before, or of one not in force
+    if (!slots.is_sound(other, slot, operation - 1) && !slots.is_sound(other, slot, operation + 1)) other = {};
+    return slots.last_number(slot, other);
+}
+
 /// The slot's journal is damaged: it begins again with nothing and says so, and what the slot has claimed is dropped.
 [[nodiscard]] inline block_counts reject_journal(const block_slots<std::byte>& slots, std::uint64_t slot,
                                                  std::uint64_t operation) noexcept {
     const auto& view = slots.view();
-    std::uint64_t number = 0;
+    const std::uint64_t left = last_number_left(slots, slot, operation);
+    std::uint64_t highest = 0;  // that a word carries
     for (std::uint64_t i = 0; i < view.units(); ++i) {
         const std::uint64_t word = view.word(i);
         const std::uint64_t handle = slots.dropped(word) | layout::block_live_bit;
         if (!view.is_handle(handle) || slots.slot_of(handle) != slot) continue;
         // Freed handles too, and those of dead claims: none of their numbers is given out again.
-        number = std::max(number, slots.number_of(view.serial_of(handle)));
+        highest = std::max(highest, slots.number_of(view.serial_of(handle)));
         if (view.index_of(word) == i && slots.is_claim(word)) drop_claim(slots, handle);
     }
     // Release: as all stores to records. The one in force first, as in spoil_records().
     for (const std::uint64_t each : {operation, operation + 1})
         store_release<std::uint64_t>(slots.record_at(slot, each) + 8 * block_record::sum, 1);
     block_counts counts;
-    counts.operation = operation;
-    counts.serial = slots.serial(slot, number);
+    counts.operation = operation_to_go_on_from(operation);
+    // Words are asked only where nothing else is left: who frees a value puts a number of its own in the place of the
+    // value's, and words that stand since long ago may name numbers of another round.
+    counts.serial = slots.serial(slot, left != 0 ? left : highest);
     counts.flags = block_record::rebuilt_flag;
     begin_anew(slots, slot, counts);
     return counts;
@@ -112,13 +131,15 @@ inline block_counts recover_slot(const block_slots<std::byte>& slots, std::uint6
 }
 
 /// The same for each other slot that left something and that nobody living holds. Returns: how many.
-/// Locks::take(slot) takes the slot's lock if no living process has it, give_back(slot) gives it back.
+/// Locks::take(slot) takes the slot's lock if no living process has it, give_back(slot) gives it back, pid() is the
+/// caller's.
 template <class Locks>
 std::uint64_t recover_others(const block_slots<std::byte>& slots, std::uint64_t own, Locks& locks,
                              block_store_recovery& done) noexcept {
     std::uint64_t found = 0;
     for (std::uint64_t other = 0; other < slots.slots(); ++other) {
         if (other == own || !slots.left_something(other) || !locks.take(static_cast<std::uint32_t>(other))) continue;
+        name_holder(slots, other, locks.pid());
         (void)recover_slot(slots, other, done);
         locks.give_back(static_cast<std::uint32_t>(other));
         ++found;

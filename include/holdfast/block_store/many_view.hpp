@@ -23,6 +23,7 @@ struct block_totals {
     bool sound = true;  // each record is what its writer stored
     bool rebuilt = false;     // of one writer: counts were taken from the units. Of many: they must be
     bool replacing = false;   // a replacement was committed, and its old value is still there
+    bool undecided = false;   // a replacement was begun; its value may come and go without a trace in `state`
     bool undisturbed = true;  // no writer stored a selector while all of it was looked at
     bool torn = false;        // nor even while its own slot was: its numbers mean nothing
 
@@ -33,6 +34,7 @@ struct block_totals {
         sound = sound && (s.sound || !s.undisturbed);
         rebuilt = rebuilt || (s.sound && s.record.word[block_record::flags] != 0);
         replacing = replacing || (s.sound && s.replacing());
+        undecided = undecided || (s.sound && s.may_be_withdrawn());
         undisturbed = undisturbed && s.undisturbed;
         torn = torn || !s.undisturbed;
     }

@@ -35,6 +35,7 @@
 //   C6          done; after F3 a claim of one unit             the same: dropped
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -52,6 +53,7 @@ namespace holdfast::detail {
 ///   bool take(std::uint32_t slot)        the slot's lock, if no living process has it
 ///   void give_back(std::uint32_t slot)   the same
 ///   bool wait(std::uint32_t turn)        a little longer each turn, from 0 on; false: that was long enough
+///   std::uint64_t pid()                  its own, for people
 template <class Locks>
 class block_many_core : private block_preparation<writers::many> {
     using base = block_preparation<writers::many>;
@@ -133,7 +135,7 @@ class block_many_core : private block_preparation<writers::many> {
         if (replaced == 0) ++counts_.values;
         runs_.clear();
         complete_operation(slots_, slot_, counts_.operation);  // C6
-        if (replaced != 0) give_back(replaced);                // F4
+        if (replaced != 0) give_back(replaced, taken);         // F4
         return {outcome::ok, handle_};
     }
 
@@ -159,7 +161,7 @@ class block_many_core : private block_preparation<writers::many> {
         counts_.units -= taken;
         --counts_.values;
         complete_operation(slots_, slot_, counts_.operation);  // C6
-        give_back(handle);                                     // F4
+        give_back(handle, taken);                              // F4
         return outcome::ok;
     }
 
@@ -271,12 +273,16 @@ class block_many_core : private block_preparation<writers::many> {
         return swap_word(head_word(handle), handle, slots_.claim_of(taker));
     }
 
-    /// F4, and tells the map. Others may be storing in these units already: what is read of the runs is a guess.
-    void give_back(std::uint64_t handle) noexcept {
+    /// F4, and tells the map. Others may be storing in these units already: what is read of the runs is a guess, and no
+    /// more is looked at than the `units` that the value had.
+    void give_back(std::uint64_t handle, std::uint64_t units) noexcept {
         const std::uint64_t head = view_.index_of(handle);
         view_.for_each_run(head, [&](const run& r) {
-            for (std::uint64_t i = r.first; i < r.first + r.units; ++i)
+            const std::uint64_t end = r.first + std::min(r.units, units);
+            units -= end - r.first;
+            for (std::uint64_t i = r.first; i < end; ++i)
                 if (i != head && view_.word(i) == handle) free_.give(i, 1);
+            return units != 0;
         });
         drop_claim(slots_, view_.handle(head, counts_.serial));
         free_.give(head, 1);
@@ -318,6 +324,7 @@ class block_many_core : private block_preparation<writers::many> {
             }
             if (locks_.take(slot)) {
                 block_store_recovery done;
+                name_holder(slots_, slot, locks_.pid());
                 (void)recover_slot(slots_, slot, done);
                 locks_.give_back(slot);
                 ++takeovers_;

@@ -54,6 +54,12 @@ inline void complete(const block_view<std::byte>& view, std::uint64_t operation)
     store_release<std::uint64_t>(view.selector_at(), 2 * operation + 1);
 }
 
+/// The number that a journal goes on from where its own is damaged: as far as nobody counts, so that the selectors of
+/// those that follow do not wrap, and with its parity, which says in which record an operation is described.
+[[nodiscard]] constexpr std::uint64_t operation_to_go_on_from(std::uint64_t damaged) noexcept {
+    return damaged & (~std::uint64_t{0} >> 2);
+}
+
 /// The counts as the units have them. For a damaged record only: what is missing from the units stays missing.
 [[nodiscard]] inline block_counts count_units(const block_view<std::byte>& view) noexcept {
     block_counts counts;
@@ -92,7 +98,7 @@ inline void spoil_records(const block_view<std::byte>& view, std::uint64_t opera
     s.take_gone = s.take_gone || s.replacing();  // as it will be: nothing is stored on the word of a forged record
     if (!is_plausible(view, found) || !is_plausible(view, s)) {
         block_counts counts = count_units(view);
-        counts.operation = s.operation();
+        counts.operation = operation_to_go_on_from(s.operation());
         counts.flags = block_record::rebuilt_flag;
         done.counts_rebuilt = true;
         spoil_records(view, s.operation());

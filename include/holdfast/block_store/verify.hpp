@@ -9,7 +9,9 @@
 // Beside a working writer
 //   What is said of a value counts only if its handle still stood after the look: while it stands nothing of it changes
 //   (write.hpp, I2), so it is damage and not work in progress. The counts are compared only if no value came or went
-//   during the whole pass; else `busy` is set, and nothing is said of them. A killed writer does not move.
+//   during the whole pass; else `busy` is set, and nothing is said of them. A killed writer does not move. Where one of
+//   many writers is in a replacement that may yet be withdrawn, counts that are wrong are `busy`, too; whoever attaches
+//   after its death settles it.
 // What is found
 //   any changed bit of a value: of its bytes, its checksum, its size, its runs, the words of its units; any changed bit
 //   of the record in force; any of the selector but the lowest, "complete", which of an operation that is done the
@@ -191,10 +193,19 @@ class block_store_verifier {
             return;
         }
         if (cut_short_ != 0) return report(block_damage::overlap, view_.index_of(cut_short_), cut_short_);
-        if (reached_ != report_.units_used) report(block_damage::orphan, 0, 0);
-        if (!before.sound || (before.rebuilt && view_.geometry().writer_slots != 0)) return;
-        if (before.units != report_.units_used) report(block_damage::units_wrong, 0, 0);
-        if (before.values != report_.values) report(block_damage::values_wrong, 0, 0);
+        const bool many = view_.geometry().writer_slots != 0, reaches = reached_ == report_.units_used;
+        const bool counted = before.sound && !(before.rebuilt && many);
+        const bool units = !counted || before.units == report_.units_used;
+        const bool values = !counted || before.values == report_.values;
+        // One value that came and was withdrawn meanwhile may be what is too much. A killed writer moves nothing: where
+        // all is right it is not busy.
+        if (many && before.undecided && !(reaches && units && values)) {
+            report_.busy = true;
+            return;
+        }
+        if (!reaches) report(block_damage::orphan, 0, 0);
+        if (!units) report(block_damage::units_wrong, 0, 0);
+        if (!values) report(block_damage::values_wrong, 0, 0);
     }
 
     view view_;

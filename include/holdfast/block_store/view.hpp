@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "holdfast/detail/checksum.hpp"
+#include "holdfast/detail/prefetch.hpp"
 #include "holdfast/detail/shared_bytes.hpp"
 #include "holdfast/detail/words.hpp"
 #include "holdfast/layout/block_store_layout.hpp"
@@ -68,6 +69,12 @@ struct block_state {
     /// A replacement that was committed and whose old value is still there.
     [[nodiscard]] constexpr bool replacing() const noexcept {
         return add_live && record.word[block_record::take] != 0 && !take_gone;
+    }
+    /// A replacement that was begun and not committed. Of many writers its value may come and be withdrawn again, and
+    /// then nothing here tells of it.
+    [[nodiscard]] constexpr bool may_be_withdrawn() const noexcept {
+        return !is_complete() && record.word[block_record::add] != 0 && record.word[block_record::take] != 0 &&
+               !add_live;
     }
     /// Whether no value came or went between two looks.
     [[nodiscard]] constexpr bool same_as(const block_state& other) const noexcept {
@@ -147,7 +154,7 @@ class block_view {
         return base_ + layout::block_words_offset + index * 8;
     }
     [[nodiscard]] Byte* unit(std::uint64_t index) const noexcept { return units_at_ + bytes_of(index); }
-    void prefetch(std::uint64_t index) const noexcept { __builtin_prefetch(unit(index)); }
+    void prefetch(std::uint64_t index) const noexcept { detail::prefetch(unit(index)); }
 
     // ---- runs
     /// Hands run(block_run) the runs of the value that starts at unit `head`, given its size and first run word as

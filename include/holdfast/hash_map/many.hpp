@@ -19,8 +19,6 @@
 // Protocol: hash_map/many_write.hpp.
 #pragma once
 
-#include <unistd.h>
-
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -181,10 +179,10 @@ class hash_map<K, writers::many> : public detail::hash_map_queries<hash_map<K, w
         const detail::map_view<std::byte> view(segment_->body(), g);
         const std::uint32_t slot =
             detail::claim_writer_slot(*segment_, static_cast<std::uint32_t>(g.writer_slots()), timeout_ns);
+        // Before the recovery: whoever waits for what the last holder left waits for this one.
+        detail::name_holder(view.table, slot, detail::writer_slot_locks::pid());
         core_ =
             std::make_unique<core>(view, slot, detail::writer_slot_locks(segment_->lease_descriptor(), patience_ns));
-        detail::store_release<std::uint64_t>(view.table.journal_at(slot) + layout::journal_pid_offset,
-                                             static_cast<std::uint64_t>(::getpid()));
     }
     hash_map_result store(const K& key, bytes value, std::uint32_t flags, const detail::map_condition& when) noexcept {
         if (!writable()) return {outcome::read_only};

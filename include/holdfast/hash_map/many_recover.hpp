@@ -7,7 +7,8 @@
 // record adds can be led to by nobody but the dead one, and what it takes was in the table and never comes back to it.
 // If another writer frees it first, or does later, the answer is `stale`. Cost: one record, two lookups.
 //
-// A damaged record takes a pass over the store: what is lost to all, and no record of another writer names, is freed.
+// A damaged record takes a pass over the store: what is lost to all, and no record of another writer names, is freed. A
+// blank record that is open stands for the pass: whoever finds it makes the pass again.
 #pragma once
 
 #include <cstdint>
@@ -34,22 +35,28 @@ inline void complete_operation(const map_slots<std::byte>& slots, std::uint64_t 
     store_release<std::uint64_t>(slots.selector_at(slot), 2 * operation + 1);
 }
 
-/// The slot's record is damaged: it begins anew with a blank one, and what is lost to all goes. Returns: the number of
-/// its last operation.
+/// Frees what is lost to all.
 template <class Store>
-std::uint64_t reject_record(const map_slots<std::byte>& slots, std::uint64_t slot, std::uint64_t operation,
-                            const map_reader_core& reader, Store& store) {
-    if (operation > operation_max) operation = 0;  // no writer came so far
-    begin_operation(slots, slot, ++operation, {});
-    complete_operation(slots, slot, operation);
-    // Where the selector was the damage, the other record may be that of an operation to come. Release: as any of it.
-    store_release<std::uint64_t>(slots.record_at(slot, operation + 1) + 8 * map_record::sum, 0);
+void free_strays(const map_slots<std::byte>& slots, const map_reader_core& reader, Store& store) {
     const block_reader_core& blocks = reader.blocks();
     const auto& view = slots.view().store;
     map_reading_budget budget(blocks.bytes());  // what is beyond it is damaged, and stays
-    for (std::uint64_t h = blocks.next_value(0); h != 0; h = blocks.next_value(view.index_of(h) + 1))
-        if (budget.spend(h) && slots.is_stray(reader, h) == map_stray::yes && !may_be_reached(reader, h))
-            (void)store.free(h);
+    for (std::uint64_t h = blocks.next_value(0); h != 0; h = blocks.next_value(view.index_of(h) + 1)) {
+        if (!budget.spend(h)) continue;
+        const map_stray stray = slots.is_stray(reader, h);
+        if (stray == map_stray::hidden) return;  // all of them are: who mends the other record comes here again
+        if (stray == map_stray::yes && !may_be_reached(reader, h)) (void)store.free(h);
+    }
+}
+
+/// The slot's record is damaged: a blank one is put in force and stays open, which no operation's does, until what is
+/// lost to all is gone. Returns: the number of its operation.
+inline std::uint64_t reject_record(const map_slots<std::byte>& slots, std::uint64_t slot,
+                                   std::uint64_t operation) noexcept {
+    if (operation > operation_max) operation = 0;  // no writer came so far
+    begin_operation(slots, slot, ++operation, {});
+    // Where the selector was the damage, the other record may be that of an operation to come. Release: as any of it.
+    store_release<std::uint64_t>(slots.record_at(slot, operation + 1) + 8 * map_record::sum, 0);
     return operation;
 }
 
@@ -60,9 +67,12 @@ template <class Store>
 std::uint64_t recover_map_slot(const map_slots<std::byte>& slots, std::uint64_t slot, const map_reader_core& reader,
                                Store& store, hash_map_recovery& done) {
     const map_state s = slots.look(slot);
-    if (!s.sound) {
+    if (!s.sound || (s.is_open() && s.record.what() == entry_change::none)) {
+        const std::uint64_t operation = s.sound ? s.operation() : reject_record(slots, slot, s.operation());
+        free_strays(slots, reader, store);
+        complete_operation(slots, slot, operation);
         done.record_rebuilt = true;
-        return reject_record(slots, slot, s.operation(), reader, store);
+        return operation;
     }
     if (!s.is_open()) return s.operation();
     done.operation_finished = true;

@@ -19,7 +19,8 @@ namespace holdfast::detail {
 enum class map_stray : std::uint8_t {
     no,     ///< a key leads to it, or a writer has it in hand, or it is gone
     yes,    ///< it will never go by itself: damage
-    unsure  ///< a writer's record could not be read: it was changed at each look, or is damaged
+    busy,   ///< a writer's record was changed at each look
+    hidden  ///< no look can tell before a damaged record is mended, which may name it
 };
 
 /// The writer slots of a map. Requires: the view's geometry has some.
@@ -98,14 +99,17 @@ class map_slots {
             const outcome got = reader.digest_under(handle, digest);
             if (got == outcome::stale) return map_stray::no;
             if (got == outcome::ok && reader.handle_under(digest) == handle) return map_stray::no;
-            bool sure = true;
+            map_stray seen = map_stray::yes;
             for (std::uint64_t slot = 0; slot < slots(); ++slot) {
                 const map_state s = state(slot);
                 if (s.sound && s.undisturbed && s.is_open() && s.record.names(handle)) return map_stray::no;
-                sure = sure && s.sound && s.undisturbed;
+                if (!s.undisturbed)
+                    seen = map_stray::busy;
+                else if (!s.sound && seen == map_stray::yes)
+                    seen = map_stray::hidden;
             }
             if (!reader.blocks().contains(handle)) return map_stray::no;
-            if (!sure) return map_stray::unsure;
+            if (seen != map_stray::yes) return seen;
         }
         return map_stray::yes;
     }

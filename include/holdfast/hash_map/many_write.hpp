@@ -47,8 +47,9 @@
 
 namespace holdfast::detail {
 
-/// One writer over bytes. Locks: as those of block_many_core and hash_table_many_mutator.
-template <class Locks>
+/// One writer over bytes. Locks: as those of block_many_core and hash_table_many_mutator. attempts_max: how often a
+/// count is tried; each one more follows another writer's change of the entry.
+template <class Locks, unsigned attempts_max = 1U << 12>
 class map_many_core {
     using mutator = hash_table_many_mutator<map_node, Locks>;
     using store_core = block_many_core<Locks>;
@@ -124,12 +125,19 @@ class map_many_core {
     hash_map_added<T> fetch_add(std::span<const std::byte> key, std::uint64_t offset, T addend) noexcept {
         const map_digest digest = slots_.view().digest(key);
         hash_map_added<T> done;
+        std::uint64_t gone = 0;  // what the table led to, where nothing stood
         for (unsigned attempt = 0; attempt < attempts_max; ++attempt) {
             std::uint64_t entry = 0, bytes = 0;
             map_entry_head head;
             done.status = reader_.look_under(digest, entry);
+            // Nothing comes into the table again (M3): it leads there, and not because it is being updated.
+            if (done.status == outcome::ok && entry == gone) done.status = reader_.broken();
             if (done.status == outcome::ok) done.status = reader_.head_of(entry, head, bytes);
-            if (done.status == outcome::stale) continue;  // updated or erased meanwhile
+            if (done.status == outcome::stale) {  // updated or erased meanwhile
+                // Acquire, pairs with the store's W2: the table's next answer is newer than the end of this entry (M4).
+                (void)reader_.blocks().contains(gone = entry);
+                continue;
+            }
             if (done.status == outcome::ok) done.status = claim(bytes);
             if (done.status != outcome::ok) break;
             bool resized = false;
@@ -142,8 +150,8 @@ class map_many_core {
                 if (!copy_into_claim(reader_, at.entry, store_)) return reader_.broken();
                 return add_in_claim(reader_, at.entry, head, bytes, store_, offset, addend, done.before);
             });
-            if (resized) continue;
             done.status = kept.status;
+            if (resized) continue;
             done.handle = kept.handle;
             break;
         }
@@ -153,9 +161,6 @@ class map_many_core {
     }
 
  private:
-    // Each one follows another writer's change of the entry's size.
-    static constexpr unsigned attempts_max = 1U << 12;
-
     [[nodiscard]] static std::byte* bytes_of_word(std::uint64_t& word) noexcept {
         return reinterpret_cast<std::byte*>(&word);
     }
@@ -249,7 +254,8 @@ class map_many_core {
         std::uint64_t found = 0;
         for (std::uint32_t other = 0; other < slots_.slots(); ++other) {
             if (other == slot_ || !slots_.left_something(other) || !locks_.take(other)) continue;
-            // Table and store first: then nothing of it can be committed any more.
+            name_holder(slots_.view().table, other, locks_.pid());
+            // The store's before the map's, whose frees wait for the operation that brought the value.
             (void)recover_writer(slots_.view().table, other);
             (void)recover_slot(store_.slots(), other, done.store);
             (void)recover_map_slot(slots_, other, reader_, store_, done);

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "holdfast/block_store/read.hpp"
+#include "holdfast/detail/prefetch.hpp"
 #include "holdfast/detail/spans.hpp"
 #include "holdfast/hash_map/clock.hpp"
 #include "holdfast/hash_map/result.hpp"
@@ -339,8 +340,8 @@ class map_reader_core {
         const std::byte* const unit = store.unit(index);
         // What lies behind the first line is then on its way with it.
         if (view_.table.prefetches) {
-            __builtin_prefetch(unit + 64);
-            __builtin_prefetch(unit + 128);
+            prefetch(unit + 64);
+            prefetch(unit + 128);
         }
         const auto bytes = shared_load<std::uint64_t>(unit);
         const auto run = shared_load<std::uint64_t>(unit + layout::block_head_run_offset);

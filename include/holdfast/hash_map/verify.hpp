@@ -206,12 +206,12 @@ class hash_map_verifier {
     }
 
     void check_reached_of_many(std::uint64_t handle) {
-        if (!of_entries_.spend(handle)) return report_unread(hash_map_damage::unreached, 0, handle);
         const map_slots slots(view_);
         for (unsigned look = 0; look < looks_max; ++look) {
+            if (!of_entries_.spend(handle)) return report_unread(hash_map_damage::unreached, 0, handle);
             const map_stray stray = slots.is_stray(reader_, handle);
             if (stray == map_stray::yes) report(hash_map_damage::unreached, 0, handle);
-            if (stray != map_stray::unsure) return;
+            if (stray != map_stray::busy) return;  // hidden: the record that hides it is reported
             pause();
         }
         ++report_.busy;

@@ -25,12 +25,19 @@ namespace detail {
 
 /// An entry of the table: a digest, which tells its own hash (digest.hpp, I1), and a handle.
 struct map_node : fixed_node<map_digest, std::uint64_t> {
+    static constexpr bool never_grows = true;  // table and store of a map lie in one body
+
     [[nodiscard]] static std::uint64_t hash(const std::byte* key, std::uint64_t start) noexcept {
         map_digest digest;
         std::memcpy(digest.word, key, sizeof digest.word);
         return hash_of_digest(digest, start);
     }
 };
+
+// The table commits a change of a handle by one store, which its recovery neither repeats nor takes back. So the rule
+// of many writers' maps (many_recover.hpp) finds under a digest the same before and behind the recovery of the table.
+// Of a wider value a journal may hold one that is committed and not in its place yet.
+static_assert(map_node::value_bytes() == 8 && map_node::value_follows_key);
 
 /// What one operation does, as its record says.
 struct map_record {

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "holdfast/detail/prefetch.hpp"
 #include "holdfast/hash_table/find.hpp"
 
 namespace holdfast::detail {
@@ -42,7 +43,7 @@ void find_batch(const hash_table_finder<Node, Match>& finder, const std::byte* k
         for (std::size_t i = 0; i < n; ++i) {
             seen[i] = finder.look(hashes[i], homes[i]);
             if (seen[i].places != 0) {
-                __builtin_prefetch(view.node_at(homes[i], static_cast<unsigned>(std::countr_zero(seen[i].places))));
+                prefetch(view.node_at(homes[i], static_cast<unsigned>(std::countr_zero(seen[i].places))));
             } else if (counter_of(view.line(homes[i]), hashes[i].group()) == 0) {
                 absent |= std::uint32_t{1} << i;
             } else {

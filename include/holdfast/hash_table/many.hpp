@@ -143,9 +143,10 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
     /// Whether this handle knows of a growth: until the new table has the name, and the memory of the old one has been
     /// let go.
     [[nodiscard]] bool growing() const noexcept { return table_.growing(); }
-    /// Does so many steps, and looks first whether there is a growth that nobody goes on with. Returns: whether there
-    /// is more to do. Cost: a step reserves 256 KiB, or asks 64 stripes, or brings the entries of one bucket over, or
-    /// is the commit, which closes each stripe while others wait, or lets go of 512 KiB of the old table.
+    /// Does so many steps, and looks first whether there is a growth that nobody goes on with, or one that was given
+    /// up. Returns: whether there is more for this handle to do; not while another leads. Cost: a step reserves
+    /// 256 KiB, or asks 64 stripes, or brings the entries of one bucket over, or is the commit, which closes each
+    /// stripe while others wait, or lets go of 512 KiB of the old table.
     bool advance(std::uint64_t steps = 1) noexcept { return table_.advance(steps); }
     /// Why the last growth that this handle led was given up, with the table left as it was: no_space, corrupt,
     /// contended, ...
@@ -153,7 +154,9 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
     /// Gives up a growth that this handle leads.
     void stop_growing() noexcept { table_.stop_growing(); }
 
-    /// How long an operation waits for a stopped or slow writer before it answers `contended`. 1 s unless set.
+    /// How long an operation waits for a stopped or slow writer before it answers `contended`. 1 s unless set. The step
+    /// of a growth behind it waits 20 ms at most, and 64 operations later again. For one that is stopped in the next
+    /// generation half a second is waited, once: then the growth is given up.
     void set_patience(std::chrono::nanoseconds patience) noexcept {
         table_.current().locks().set_patience(detail::ns_of(patience));
     }

@@ -11,7 +11,8 @@
 //   F2       it is NAME.growing                             the next mover fills it, or removes it and makes its own
 //   open     each stripe says `mirrors`, one by one         the next mover does it again
 //   carry    each entry is brought over, under its stripe   the next mover begins at the first slot
-//   close    each stripe says `closed`, one by one          who waits is the next mover: opens again, or
+//   close    each stripe says `closed`, one by one          who waits is the next mover: it opens all of them at once,
+//                                                           and goes on from the beginning
 //   F1       the old segment is marked as moved             the same
 //   F3       NAME.growing becomes NAME: the commit          nothing: who finds a stripe closed asks the name
 // Given up: F4 the next generation is marked and loses its name, F5 each stripe says nothing again. Killed between: no
@@ -19,12 +20,11 @@
 //
 // (G4) Behind `open` every change is done in both (M7), so behind `carry` both hold the same whenever no stripe is
 // owned. (G5) Behind `close` no operation is under way and none begins in the old generation, ever. (G6) A stripe's
-// word names the next generation and the segment it follows. What it names is NAME.growing, or has been
-//      renamed to NAME, or is given up for ever.
+// word names the next generation and the segment it follows. What it names is NAME.growing, or has been renamed to
+// NAME, or is given up for ever. (G7) Only what is known not to be the truth yet is recovered without regard to its own
+// growth: what has the name is settled by one who is a writer there.
 // Threads: one object is used by one thread at a time.
 #pragma once
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -77,6 +77,7 @@ class many_table {
         const std::uint32_t slot =
             claim_writer_slot(*segment_, static_cast<std::uint32_t>(geometry_.writer_slots), timeout_ns);
         mutator_ = mutator(view_of(*segment_, geometry_), slot, {segment_->lease_descriptor(), patience_ns});
+        name_holder(mutator_.bytes(), slot, writer_slot_locks::pid());
         // Whoever had the slot before may have died in the next generation, too, which may have taken the name since.
         for (unsigned tries = 0; tries < tries_max; ++tries) {
             (void)try_to_find_next();
@@ -89,21 +90,20 @@ class many_table {
         hash_table_recovery done;
         for (unsigned tries = 0; !mutator_.settle_all(done) && tries < tries_max; ++tries) learn(mutator_.met());
         renew();
+        joined_ = true;
         return done;
     }
 
     /// Runs operation(mutator) in the newest generation, and a step of a growth behind it.
     template <class Operation>
     auto run(Operation&& operation) {
-        std::uint32_t turn = 0;
+        attempts made;
         for (;;) {
             const auto done = operation(mutator_);
-            if (done.status != outcome::contended || mutator_.is_changing() || mutator_.met().word == 0 ||
-                !go_on(mutator_.met(), turn)) {
-                if ((move_ || next_ || !retired_.empty()) && !mutator_.is_changing()) [[unlikely]]
-                    work();
-                return done;
-            }
+            if (done.status == outcome::contended && !mutator_.is_changing() && go_on(made)) continue;
+            if ((move_ || next_ || !retired_.empty()) && !mutator_.is_changing()) [[unlikely]]
+                work();
+            return done;
         }
     }
 
@@ -151,8 +151,8 @@ class many_table {
         if (!segment_->writable() || mutator_.is_changing()) return false;
         (void)current();
         if (!move_) look_after_growth();
-        for (; steps != 0 && growing(); --steps) work();
-        return growing();
+        for (; steps != 0 && has_steps(); --steps) work();
+        return has_steps();
     }
     void stop_growing() noexcept {
         if (!segment_->writable()) return;
@@ -172,11 +172,33 @@ class many_table {
     static constexpr std::uint64_t stripes_a_step = 64;
     static constexpr std::uint64_t carried_bytes_a_step = std::uint64_t{16} << 10;
     // Whoever owns a stripe of the next generation longer than this is stopped: then rather no growth. Not what the
-    // user has set: 0 would give up where two writers merely meet.
-    static constexpr std::uint64_t mirror_patience_ns = 1'000'000'000;
-    // While some stripes are closed others wait: rather open them again than wait long for a slow one.
-    static constexpr std::uint64_t closing_patience_ns = 20'000'000;
+    // user has set: 0 would give up where two writers merely meet. Half of the usual patience: who mirrors has a stripe
+    // of this generation in hand, and others wait for that. Not less, as a machine may take a processor away for long.
+    static constexpr std::uint64_t mirror_patience_ns = 500'000'000;
+    // A leader's step stands behind an operation that has been done, or has closed stripes at which others wait: rather
+    // than wait long for a slow one it tries again, after so many steps more.
+    static constexpr std::uint64_t step_patience_ns = 20'000'000;
+    static constexpr std::uint32_t steps_of_rest = 64;
+    /// That, instead of what the user has set, until the end of the block.
+    class brief_patience {
+     public:
+        explicit brief_patience(mutator& of) noexcept : of_(of), former_(of.locks()) {
+            of.locks().set_patience(step_patience_ns);
+        }
+        brief_patience(const brief_patience&) = delete;
+        brief_patience& operator=(const brief_patience&) = delete;
+        ~brief_patience() { of_.locks() = former_; }
 
+     private:
+        mutator& of_;
+        writer_slot_locks former_;
+    };
+
+    /// What one operation has done to get on.
+    struct attempts {
+        std::uint32_t waits = 0;
+        unsigned finds = 0;  // about a growth, without waiting: bounded, whatever names lead to
+    };
     enum class stage : std::uint8_t { reserving, opening, carrying, undoing };
     struct move {
         std::optional<segment_successor> made;  // by this writer; else it goes on with another's
@@ -184,6 +206,7 @@ class many_table {
         std::uint64_t stripe = 0;  // opening, undoing: the next one
         std::uint64_t cursor = 0;  // carrying: the next slot
         std::uint64_t checked_regions = 0;
+        std::uint32_t rest = 0;  // steps to leave out, since a slow writer was met
     };
     struct generation {
         std::shared_ptr<holdfast::segment> segment;
@@ -195,14 +218,20 @@ class many_table {
     [[nodiscard]] static view view_of(holdfast::segment& s, const layout::hash_table_geometry& g) {
         return view(s.body(), g, node_description<Node>(g));
     }
+    /// Whether there is something that this writer would do in a step.
+    [[nodiscard]] bool has_steps() const noexcept { return move_ || !retired_.empty(); }
     /// Whether the name leads elsewhere.
     [[nodiscard]] bool is_left() const noexcept { return segment_->name().is_path() && segment_->replaced(); }
 
     // ---- the next generation, as every writer knows it ----
 
-    /// This slot's writer in another generation, what its last holder was killed in there finished. Throws:
-    /// geometry_mismatch and others.
-    [[nodiscard]] std::unique_ptr<generation> enter(std::shared_ptr<holdfast::segment> s) {
+    /// What a slot's last holder was killed in, when a handle comes to another generation. Where it has no name yet it
+    /// does not grow itself: recovered at once. What has the name may grow by now: then a key may have to be mirrored
+    /// first, so it is left to settle_all() behind go_over().
+    enum class leftovers : std::uint8_t { recovered, left };
+
+    /// This slot's writer in another generation. Throws: geometry_mismatch and others.
+    [[nodiscard]] std::unique_ptr<generation> enter(std::shared_ptr<holdfast::segment> s, leftovers of_the_dead) {
         auto entered = std::make_unique<generation>();
         entered->geometry = geometry_of(*s);
         const layout::hash_table_geometry& g = entered->geometry;
@@ -212,9 +241,8 @@ class many_table {
             throw error(errc::geometry_mismatch, s->uri(),
                         "what would take the table's place holds other entries, or has other writers; attach anew");
         const view v = view_of(*s, g);
-        (void)recover_writer(v, mutator_.writer());
-        store_release<std::uint64_t>(v.journal_at(mutator_.writer()) + layout::journal_pid_offset,
-                                     static_cast<std::uint64_t>(::getpid()));
+        name_holder(v, mutator_.writer(), writer_slot_locks::pid());
+        if (of_the_dead == leftovers::recovered) (void)recover_writer(v, mutator_.writer());
         entered->writer = mutator(v, mutator_.writer(), {segment_->lease_descriptor(), mirror_patience_ns});
         entered->tag = growth_tag(*segment_, *s);
         entered->segment = std::move(s);
@@ -233,7 +261,8 @@ class many_table {
     bool find_next() {
         std::shared_ptr<holdfast::segment> announced = segment_successor::announced(*segment_, trust_);
         if (!announced) return false;
-        if (!(next_ && segment_successor::same(*announced, *next_->segment))) know(enter(std::move(announced)));
+        if (!(next_ && segment_successor::same(*announced, *next_->segment)))
+            know(enter(std::move(announced), leftovers::recovered));
         return true;
     }
     /// The same; what cannot be mapped is as if it was not there. Whoever meets a stripe that needs it spoils that.
@@ -248,9 +277,6 @@ class many_table {
     void renew() noexcept {
         mutator_ = mutator(mutator_.bytes(), mutator_.writer(), mutator_.locks());
         if (next_) mutator_.mirror_to(next_->tag, &next_->writer);
-        // For people.
-        store_release<std::uint64_t>(mutator_.bytes().journal + layout::journal_pid_offset,
-                                     static_cast<std::uint64_t>(::getpid()));
     }
 
     /// Goes on to what the name leads to. Returns: false where that cannot be attached.
@@ -260,7 +286,7 @@ class many_table {
             if (!next_ || next_->segment->replaced()) {
                 std::shared_ptr<holdfast::segment> newest = segment_successor::under_the_name(*segment_, trust_);
                 if (segment_successor::same(*newest, *segment_)) return true;
-                to = enter(std::move(newest));
+                to = enter(std::move(newest), leftovers::left);
             } else {
                 to = std::move(next_);
             }
@@ -298,32 +324,39 @@ class many_table {
             (void)find_next();
             if (next_ && next_->tag == met.tag()) return try_to_lead();
             // G6: given up, unless it has the name.
-            if (is_left())
-                (void)follow();
-            else
-                mutator_.abandon(met.tag());
-        } catch (...) {
-            forget_next();
-            mutator_.mirror_to(met.tag(), nullptr);  // it is there and cannot be mapped: whoever leads will give it up
+            if (!is_left()) return mutator_.abandon(met.tag());
+            if (follow()) return;
+        } catch (...) {  // as if there was nothing to go on to
         }
+        forget_next();
+        // It is there and cannot be mapped, or the names lead nowhere here (another root, files that were removed by
+        // hand): for others it may go on. Whoever leads will give it up.
+        mutator_.mirror_to(met.tag(), nullptr);
     }
-    /// What to do where an operation met `met`. Returns: whether to try again.
-    [[gnu::noinline]] bool go_on(stripe_growth met, std::uint32_t& turn) noexcept {
+    /// What to do where an operation answered `contended`. Returns: whether to try again.
+    [[gnu::noinline]] bool go_on(attempts& made) noexcept {
+        const stripe_growth met = mutator_.met();
+        // Somebody held a stripe for long. In a generation that others have left that may be a dead one whose slot is
+        // another's by now, and nobody settles it there.
+        if (met.word == 0) return segment_->moved() && is_left() && made.finds++ != tries_max && follow();
         if (met.what() != stripe_growth::closed) {
+            if (made.finds++ == tries_max) return false;
             learn(met);
             return true;
         }
-        if (is_left()) return follow();
+        if (is_left()) return made.finds++ != tries_max && follow();
+        bool opened = false;
         if (move_) {
-            work();  // opens it again, or takes it back
+            opened = open_closed();
         } else if (take_lead()) {
             if (is_left()) {
                 leave_lead();
-                return follow();
+                return made.finds++ != tries_max && follow();
             }
-            lead();
+            opened = lead();
         }
-        return mutator_.locks().wait(turn++);
+        if (opened && made.finds++ != tries_max) return true;
+        return mutator_.locks().wait(made.waits++);
     }
 
     // ---- the lead ----
@@ -337,15 +370,23 @@ class many_table {
     }
     /// Goes on with a growth whose leader is gone, if there is one.
     void try_to_lead() noexcept {
-        if (move_ || !segment_->name().is_path() || !segment_successor::may_replace(*segment_) || !take_lead()) return;
+        if (!joined_ || move_ || !segment_->name().is_path() || !segment_successor::may_replace(*segment_) ||
+            !take_lead())
+            return;
         if (segment_->replaced()) return leave_lead();
-        lead();
+        (void)lead();
     }
-    /// Requires: the lead was taken, and the name leads here.
-    void lead() noexcept {
+    /// Goes on with what another leader left; who may not replace the table lets others write again, and leaves the
+    /// rest to who may. Returns: whether no stripe is closed now. Requires: the lead was taken, the name leads here.
+    bool lead() noexcept {
+        segment_successor::unmark(*segment_);
+        const bool opened = open_closed();
+        if (!segment_->name().is_path() || !segment_successor::may_replace(*segment_)) {
+            leave_lead();
+            return opened;
+        }
         try {
             auto taken = std::make_unique<move>();
-            segment_successor::unmark(*segment_);
             if (!try_to_find_next()) {
                 forget_next();
                 segment_successor::give_up(*segment_, nullptr);  // what was given up may still have its name
@@ -355,6 +396,22 @@ class many_table {
         } catch (...) {
             leave_lead();
         }
+        return opened;
+    }
+    /// Others wait at every stripe that is closed. In one pass each that is to be had says `mirrors` again, whatever
+    /// the next generation is: it did so before it was closed, and nothing was changed under it since (M7). If that one
+    /// was given up, the stripe's next owner finds out and clears it. Returns: whether none is closed any more.
+    /// Requires: as lead(). Cost: a load of each stripe.
+    bool open_closed() noexcept {
+        const brief_patience brief(mutator_);
+        bool all = true;
+        for (std::uint64_t number = 0; number <= mutator_.bytes().stripe_mask; ++number) {
+            // Only who leads closes and opens, and the lead's lock orders us behind the last one.
+            const stripe_growth now = growth_of(mutator_.bytes().stripe(number));
+            if (now.what() != stripe_growth::closed) continue;
+            if (mutator_.turn(number, stripe_growth::of(now.tag(), stripe_growth::mirrors)) != outcome::ok) all = false;
+        }
+        return all;
     }
 
     /// Gives up what another leader left, whole. Throws: contended where a stripe is not to be had, and others.
@@ -362,9 +419,11 @@ class many_table {
         (void)try_to_find_next();
         segment_successor::give_up(*segment_, next_ ? next_->segment.get() : nullptr);
         forget_next();
-        if (!turn_some({}, ~std::uint64_t{0}))
-            throw error(errc::contended, segment_->uri(),
-                        "another writer was stopped in the middle of a change; grow when it goes on");
+        for (unsigned tries = 0; !turn_some({}, ~std::uint64_t{0}); ++tries)
+            // Of what a dead writer left it may have learned something, and can go on.
+            if (mutator_.met().word == 0 || tries == tries_max)
+                throw error(errc::contended, segment_->uri(),
+                            "another writer was stopped in the middle of a change; grow when it goes on");
     }
 
     /// One step of what there is to do behind an operation.
@@ -375,6 +434,7 @@ class many_table {
             if (next_ && ++operations_ % operations_a_look == 0) look_after_growth();
             return;
         }
+        const brief_patience brief(mutator_);
         try {
             step();
         } catch (error& failure) {
@@ -385,16 +445,22 @@ class many_table {
     }
     /// Whether somebody leads the growth, or it has come to nothing.
     void look_after_growth() noexcept {
+        // Marked: given up. Or it has the name, and a mark of the one after it: then all stripes here are closed.
+        if (next_ && next_->segment->moved()) forget_next();
         try_to_lead();
         if (move_ && move_->at == stage::undoing) leave_lead();
     }
 
     void step() {
+        if (move_->rest != 0) {
+            --move_->rest;
+            return;
+        }
         switch (move_->at) {
             case stage::reserving:
                 if (!move_->made->reserve(reserved_bytes_a_step)) return;
                 move_->made->announce(*segment_);
-                know(enter(move_->made->get()));
+                know(enter(move_->made->get(), leftovers::recovered));
                 move_->at = stage::opening;
                 return;
             case stage::opening:
@@ -426,7 +492,10 @@ class many_table {
     bool is_done(outcome done) {
         if (done == outcome::ok || done == outcome::not_found) return true;
         if (done == outcome::contended) {
-            if (mutator_.met().word != 0) learn(mutator_.met());
+            if (mutator_.met().word != 0)
+                learn(mutator_.met());
+            else
+                move_->rest = steps_of_rest;
             return false;
         }
         if (done == outcome::stale)
@@ -480,28 +549,15 @@ class many_table {
 
     /// From the first closed stripe to the commit, or back. Others wait meanwhile.
     void close() {
-        const writer_slot_locks patient = mutator_.locks();
-        mutator_.locks().set_patience(closing_patience_ns);
         move_->stripe = 0;
-        bool closed = false;
-        try {
-            closed = turn_some(stripe_growth::of(next_->tag, stripe_growth::closed), ~std::uint64_t{0});
-            if (closed) {
-                require_the_same();
-                segment_successor::commit(*segment_, *next_->segment);
-            }
-        } catch (...) {
-            mutator_.locks() = patient;
-            throw;
-        }
-        mutator_.locks() = patient;
-        if (closed) {
+        if (turn_some(stripe_growth::of(next_->tag, stripe_growth::closed), ~std::uint64_t{0})) {
+            require_the_same();
+            segment_successor::commit(*segment_, *next_->segment);
             return go_over(std::move(next_));
         }
+        // Only what was closed: a stripe that has stopped mirroring is to be found by the next try.
+        (void)open_closed();
         move_->stripe = 0;
-        move_->at = stage::opening;
-        if (turn_some(stripe_growth::of(next_->tag, stripe_growth::mirrors), ~std::uint64_t{0}))
-            move_->at = stage::carrying;
     }
     /// Both generations count the same entries, every dead writer's included. What the old one holds is in the next one
     /// by now: so the next one holds nothing else. Requires: all stripes are closed.
@@ -512,18 +568,21 @@ class many_table {
 
     /// F4 and F5.
     void give_up(error why) noexcept {
+        const brief_patience brief(mutator_);
         failure_.emplace(std::move(why));
         if (move_->at == stage::reserving) return leave_lead();
         if (move_->at != stage::undoing) {
             try {
                 segment_successor::give_up(*segment_, next_ ? next_->segment.get() : nullptr);
             } catch (...) {
-                return leave_lead();  // it stays as it is; whoever leads next can try
+                (void)open_closed();
+                return leave_lead();  // the rest stays as it is; whoever leads next can try
             }
             forget_next();
             move_->at = stage::undoing;
             move_->stripe = 0;
         }
+        (void)open_closed();
         try {
             if (turn_some({}, ~std::uint64_t{0})) leave_lead();
         } catch (...) {
@@ -542,6 +601,7 @@ class many_table {
     std::optional<error> failure_;
     std::uint64_t takeovers_ = 0;
     std::uint32_t operations_ = 0;
+    bool joined_ = false;  // before, the slot's journal says what its last holder owned: no stripe is taken
     std::vector<std::byte> key_, value_;
 };
 

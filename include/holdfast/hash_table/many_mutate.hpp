@@ -76,6 +76,13 @@ inline void give_back_stripe(std::byte* stripe) noexcept {
     return owner.compare_exchange_strong(nobody, writer + 1, std::memory_order_acq_rel, std::memory_order_relaxed);
 }
 
+/// Writes down who holds a writer slot, for people: its writer, or who finishes for a dead one and may be stopped in
+/// that. Requires: the slot's lock.
+template <class Node>
+void name_holder(const table_view<std::byte, Node>& view, std::uint32_t writer, std::uint64_t pid) noexcept {
+    store_release<std::uint64_t>(view.journal_at(writer) + layout::journal_pid_offset, pid);
+}
+
 /// Whether what the writer's journal says to be open could be its own: an intent on a slot whose stripe it owns, and an
 /// armed journal of that slot only (M5). Anything else is damage.
 template <class Node>
@@ -155,6 +162,7 @@ hash_table_recovery recover_as(const table_view<std::byte, Node>& view, std::uin
     hash_table_recovery done = recover_writer(view, writer);
     for (std::uint32_t other = 0; other < view.writers; ++other) {
         if (other == writer || !left_something(view, other) || !locks.take(other)) continue;
+        name_holder(view, other, locks.pid());
         const hash_table_recovery more = recover_writer(view, other);
         locks.give_back(other);
         done += more;
@@ -170,6 +178,7 @@ enum class table_change : std::uint8_t { none, store, erase };
 ///   bool take(std::uint32_t writer)      the slot's lock, if no living process has it
 ///   void give_back(std::uint32_t writer) the same
 ///   bool wait(std::uint32_t turn)        a little longer each turn, from 0 on; false: that was long enough
+///   std::uint64_t pid()                  its own, for people
 template <class Node, class Locks, tag_match Match = tag_match::best>
 class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing::by_stripes> {
     using base = hash_table_mutator<Node, Match, sharing::by_stripes>;
@@ -295,6 +304,7 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
     /// is not known here: then nothing was done, and met() tells. Requires: the caller holds the slot's lock.
     std::optional<hash_table_recovery> settle(std::uint32_t writer) noexcept {
         const view of = view_.as_writer(writer);
+        name_holder(view_, writer, locks_.pid());
         // Relaxed: the slot's lock orders us behind its last holder.
         const held_stripes held{load_relaxed<std::uint64_t>(of.journal + layout::journal_held_offset)};
         const std::uint64_t home = held.first() - 1;
@@ -307,7 +317,9 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
             met_ = growth;
             return std::nullopt;
         }
-        if (next_ != nullptr) (void)recover_writer(next_->view_, writer);  // which waits for nothing
+        // Which waits for nothing. Only while a stripe here is open the next generation is certainly not the truth.
+        // Once it is, it may grow itself, and what the dead one left there is for writers there to settle.
+        if (next_ != nullptr && is_live(growth)) (void)recover_writer(next_->view_, writer);
         return recover_writer(view_, writer, [&] {
             if (growth.word != 0) mirror_left(of, home, growth);
         });
@@ -433,7 +445,7 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
 
     /// Whether this writer can do what the stripe asks for.
     [[nodiscard]] bool knows(stripe_growth growth) const noexcept {
-        return growth.word == 0 ||
+        return growth.word == 0 || has_no_growth<Node> ||
                (growth.what() != stripe_growth::closed && (growth.tag() == tag_ || growth.tag() == abandoned_));
     }
 
@@ -515,9 +527,32 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
             if (take_over(owner - 1, stripe)) return std::nullopt;
             if (met_.word != 0) return outcome::contended;
             if (locks_.wait(turn)) continue;
+            if (is_false_owner(number, owner)) {
+                finder().latch(errc::corrupt);
+                return outcome::corrupt;
+            }
             blocked_by_ = owner - 1;
             return outcome::contended;
         }
+    }
+
+    /// Whether a stripe names a living writer that does not own it: that one's journal does not name the stripe (M4).
+    /// No false alarm: an owner's journal names its stripe all the while. One that gives it back during a look may be
+    /// elsewhere when its journal is read, and back with the same count, which goes up in front of the end only. So it
+    /// is looked at twice: to be met elsewhere a second time it has to raise the count. Requires: owner is a slot + 1.
+    [[nodiscard]] bool is_false_owner(std::uint64_t number, std::uint32_t owner) const noexcept {
+        const std::byte* const stripe = view_.stripe(number);
+        // Acquire, all, and in this order: R5 brings H1 of the owner that is seen; and who sees in `held` what that
+        // writer stored later sees the count that it gave the stripe back with.
+        const auto count = load_acquire<std::uint32_t>(stripe + layout::stripe_count_offset);
+        for (unsigned look = 0; look < 2; ++look) {
+            if (stripe_owner(stripe) != owner) return false;
+            const held_stripes held{
+                load_acquire<std::uint64_t>(view_.journal_at(owner - 1) + layout::journal_held_offset)};  // as above
+            if (held.first() == number + 1 || held.second() == number + 1) return false;
+        }
+        return stripe_owner(stripe) == owner &&
+               load_acquire<std::uint32_t>(stripe + layout::stripe_count_offset) == count;  // as above
     }
 
     /// Does what the owner of a stripe left undone, if it is dead. Returns: whether the stripe is not its any more; not

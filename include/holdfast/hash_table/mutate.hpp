@@ -55,6 +55,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "holdfast/detail/prefetch.hpp"
 #include "holdfast/hash_table/digest.hpp"
 #include "holdfast/hash_table/find.hpp"
 #include "holdfast/hash_table/intent.hpp"
@@ -192,7 +193,7 @@ class hash_table_mutator {
             pair.next();
             const std::byte* first = view_.line(pair.first());
             const std::byte* second = view_.line(pair.second());
-            __builtin_prefetch(second);
+            prefetch(second);
             if (may_follow && (search(pair.first(), h.tag(), key, at) || search(pair.second(), h.tag(), key, at))) {
                 at.pairs = i;
                 return at;

@@ -44,6 +44,18 @@ class hash_table_queries {
         if (finder().find(bytes_of(key), value.data()) == no_slot) return std::nullopt;
         return value.get();
     }
+    /// The same into `value`. Returns: whether the key is there; if not, `value` may be anything. Cost: that of a find,
+    /// and no copy beside the one into `value`: an optional takes one or two more wherever the compiler keeps it in
+    /// memory.
+    [[nodiscard, gnu::always_inline]] bool find(const K& key, V& value) const noexcept {
+        if constexpr (has_boolean(facts_for<V>())) {
+            const std::optional<V> found = find(key);
+            if (found) value = *found;
+            return found.has_value();
+        } else {
+            return finder().find(bytes_of(key), reinterpret_cast<std::byte*>(&value)) != no_slot;
+        }
+    }
     [[nodiscard]] bool contains(const K& key) const noexcept {
         return finder().find(bytes_of(key), nullptr) != no_slot;
     }

@@ -33,6 +33,11 @@ struct stripe_growth {
     friend constexpr bool operator==(stripe_growth, stripe_growth) = default;
 };
 
+/// Whether a table of these nodes never grows, since it is a part of something larger: its nodes say so. In such a
+/// table a word that is not 0 is damage, which the next owner of the stripe takes away.
+template <class Node>
+inline constexpr bool has_no_growth = requires { requires Node::never_grows; };
+
 /// Requires: the caller owns the stripe, or holds the slot of the dead one that does.
 [[nodiscard]] inline stripe_growth growth_of(const std::byte* stripe) noexcept {
     // Relaxed: stored by owners only, and we are behind the last one.

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "holdfast/hash_table/recover.hpp"
+#include "holdfast/hash_table/stripe_growth.hpp"
 
 namespace holdfast {
 
@@ -42,6 +43,7 @@ enum class hash_table_damage : std::uint8_t {
     journal_value,    ///< the armed journal holds another value than its writer put there
     size_wrong,       ///< the stored size is not the number of entries
     stripe_owner,     ///< many writers: a part of the table is held by a writer that does not exist, or does not know
+    stripe_growth,    ///< many writers: a part of the table asks for a growth, of which there is none
 };
 
 [[nodiscard]] constexpr std::string_view describe(hash_table_damage what) noexcept {
@@ -59,6 +61,7 @@ enum class hash_table_damage : std::uint8_t {
         case hash_table_damage::journal_value: return "the checksum does not match the value in the journal";
         case hash_table_damage::size_wrong: return "the stored size is wrong";
         case hash_table_damage::stripe_owner: return "a stripe names an owner that does not hold it";
+        case hash_table_damage::stripe_growth: return "a stripe asks for a growth, and the table never grows";
     }
     return "unknown damage";
 }
@@ -292,12 +295,16 @@ class hash_table_verifier {
         return std::nullopt;
     }
 
-    /// Whether the stripe's owner knows that it owns it (M4).
+    /// Whether the stripe's owner knows that it owns it (M4), and what the stripe asks for can be.
     void check_stripe(std::uint64_t number) {
         const std::uint64_t bucket = number * layout::buckets_per_region;  // the first of its buckets, if it has any
         settle(
             at_bucket(bucket), layout::line_bytes, [&] { return watch(bucket); },
             [&](const hash_table_watch& seen) -> found {
+                // Acquire: seen with what the stripe's owners stored.
+                if (has_no_growth<Node> &&
+                    load_acquire<std::uint64_t>(view_.stripe(number) + layout::stripe_growth_offset) != 0)
+                    return hash_table_damage::stripe_growth;
                 if (seen.owner == 0) return std::nullopt;
                 if (seen.owner > view_.writers) return hash_table_damage::stripe_owner;
                 const std::uint64_t held = word_at(view_.journal_at(seen.owner - 1), layout::journal_held_offset);

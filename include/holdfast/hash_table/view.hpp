@@ -13,6 +13,7 @@
 #include <span>
 
 #include "holdfast/detail/hash.hpp"
+#include "holdfast/detail/prefetch.hpp"
 #include "holdfast/hash_table/line.hpp"
 #include "holdfast/layout/hash_table_layout.hpp"
 
@@ -224,13 +225,13 @@ struct table_view {
     [[nodiscard]] std::uint64_t preferred_slot(hash_parts h) const noexcept { return multiply_high(h.hash, slots()); }
     /// Asks for the cache line in which an entry with this hash probably lies, if it is in its home bucket.
     void prefetch_preferred(hash_parts h) const noexcept {
-        if (prefetches) __builtin_prefetch(nodes + preferred_slot(h) * node_bytes);
+        if (prefetches) prefetch(nodes + preferred_slot(h) * node_bytes);
     }
     /// The same for another bucket, where an insert chooses by the same place.
     void prefetch_preferred_in(std::uint64_t bucket, std::uint64_t place) const noexcept {
-        if (prefetches) __builtin_prefetch(nodes + (bucket * layout::tags_per_line + place) * node_bytes);
+        if (prefetches) prefetch(nodes + (bucket * layout::tags_per_line + place) * node_bytes);
     }
-    void prefetch_line(std::uint64_t bucket) const noexcept { __builtin_prefetch(line(bucket)); }
+    void prefetch_line(std::uint64_t bucket) const noexcept { prefetch(line(bucket)); }
 
  private:
     [[nodiscard, gnu::noinline]] Byte* journal_of_owner(std::uint64_t bucket) const noexcept {

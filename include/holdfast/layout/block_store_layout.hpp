@@ -154,6 +154,15 @@ struct block_store_request {
     return g.index_bits() + g.slot_bits() + block_number_bits_min <= 62;
 }
 
+/// Whether the numbers of a writer slot go round later than its search goes round in the store. Units that a freed
+/// value leaves carry its handle until they are claimed anew; one that carried it for a round could be taken for a part
+/// of the value that gets the same handle then. Next fit comes by each free unit once in a trip, which takes two
+/// numbers a unit where all that is claimed is freed by the same slot; twice that is asked for. Stores of one writer:
+/// 0017.
+[[nodiscard]] constexpr bool outlasts_a_trip(const block_store_geometry& g) noexcept {
+    return g.writer_slots == 0 || g.index_bits() + g.slot_bits() + (g.index_bits() + 2) <= 62;
+}
+
 /// Requires: check(request) == nullptr.
 [[nodiscard]] constexpr block_store_geometry plan_block_store(const block_store_request& request) noexcept {
     const std::uint64_t unit = request.unit_bytes != 0 ? request.unit_bytes : best_unit_bytes(request.value_bytes);
@@ -168,7 +177,8 @@ struct block_store_request {
     if (request.bytes == 0) return "the store has no bytes; ask for the room that all values take together";
     if (request.bytes > block_units_max * unit) return "more than 2^32 - 1 units; take larger units or several stores";
     if (request.writer_slots > block_writer_slots_max) return "at most 1024 writers are possible; ask for fewer";
-    if (!has_numbers(plan_block_store(request)))
+    // Stores that were made with fewer numbers stay readable: this is asked of new ones only.
+    if (const block_store_geometry g = plan_block_store(request); !has_numbers(g) || !outlasts_a_trip(g))
         return "a handle has too few bits for so many units and writers; take larger units, or fewer writer slots";
     return nullptr;
 }

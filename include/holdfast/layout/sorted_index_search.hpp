@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "holdfast/detail/prefetch.hpp"
 #include "holdfast/detail/shared_bytes.hpp"
 #include "holdfast/detail/shared_copy.hpp"
 #include "holdfast/layout/sorted_index_layout.hpp"
@@ -290,7 +291,7 @@ class index_search {
         for (std::size_t i = 0; i < n; ++i)
             bases[i] += static_cast<std::uint64_t>(left_of(keys + bases[i] * stride, wanted[i]));
     }
-    static void prefetch(const std::byte* at) noexcept { __builtin_prefetch(at); }
+    static void prefetch(const std::byte* at) noexcept { holdfast::detail::prefetch(at); }
 
     const sorted_index_image& image_;
     Order order_;

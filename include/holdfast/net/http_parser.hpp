@@ -5,7 +5,8 @@
 //      first byte that settles it, by a state machine that never looks ahead.
 // (I2) What is malformed or could be read in two ways is refused, never repaired: white space before a colon, folded
 //      lines, bare CR or LF, control characters, missing or repeated Host, repeated or listed Content-Length,
-//      Transfer-Encoding beside Content-Length or in HTTP/1.0, a Host that contradicts an absolute target, ...
+//      Transfer-Encoding beside Content-Length or in HTTP/1.0, content in a CONNECT, a Host that contradicts an
+//      absolute target, ...
 // (I3) No byte after the end of a request is touched, no byte of its head is changed. A chunked body is decoded in
 //      place, over its own framing.
 // (I4) Memory: no more than header_bytes_max + body_bytes_max has to be kept, whatever the client sends.
@@ -42,6 +43,8 @@ class request_parser {
     [[nodiscard]] parse_status parse(std::span<char> bytes);
 
     [[nodiscard]] const request& message() const noexcept { return message_; }
+    /// What message().peer() answers from now on.
+    void set_peer(const peer* who) noexcept { message_.peer_ = who; }
     [[nodiscard]] std::size_t consumed() const noexcept { return position_; }
     [[nodiscard]] std::size_t kept() const noexcept { return kept_; }
 
@@ -83,6 +86,7 @@ class request_parser {
     step in_version(std::span<const char> head);
     step in_line_feed(std::span<const char> head);
     step in_field_start(std::span<const char> head);
+    bool take_whole_request_line(std::span<const char> head);
     void take_whole_fields(std::span<const char> head);
     step in_name(std::span<const char> head);
     step in_value(std::span<const char> head);

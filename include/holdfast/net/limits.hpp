@@ -34,6 +34,11 @@ struct limits {
     std::uint32_t idle_timeout_ms = 60000;     ///< without a request on an open connection; then it is closed
     std::uint32_t write_timeout_ms = 30000;    ///< without the client taking a single byte of a reply; then reset
     std::uint32_t linger_timeout_ms = 2000;    ///< reading on after a last reply, so that a reset cannot destroy it
+    std::uint32_t answer_timeout_ms = 60000;   ///< from a handler's defer() to the answer; then 504
+    std::uint32_t pipeline_max = 64;           ///< exchanges of a connection under way, and what waits behind them,
+                                               ///< that stop us reading from it
+    std::uint32_t websocket_ping_ms = 30000;   ///< without a byte from its client: it is pinged; once more: reset
+    std::uint32_t websocket_close_ms = 5000;   ///< from our close frame to the client's; then the connection is closed
     std::uint32_t drain_idle_ms = 500;         ///< how long a drain keeps idle connections for a request under way
     std::uint32_t drain_timeout_ms = 10000;    ///< then a drain cuts what is still open
 

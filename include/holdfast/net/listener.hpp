@@ -23,7 +23,9 @@ struct listen_options {
 [[nodiscard]] int listen_tcp(std::string_view address, const listen_options& options = {});
 
 /// Listens on a unix-domain stream socket with the given file mode. A socket file that nobody listens on is replaced;
-/// one that is served is error(already_exists); anything else at that path is error(unsafe_file).
+/// one that is served is error(already_exists); anything else at that path is error(unsafe_file). Of several that begin
+/// at once one listens: a lock on PATH.lock, a file that is there for the time of the call, keeps them apart; who holds
+/// it for a second is error(already_exists), too.
 [[nodiscard]] int listen_unix(const std::string& path, unsigned mode = 0600, const listen_options& options = {});
 
 /// The TCP port a socket is bound to. Throws: error(io).

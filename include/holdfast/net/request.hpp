@@ -14,6 +14,8 @@
 
 namespace holdfast::net {
 
+struct peer;
+
 /// The methods this server knows; a request with any other is answered 501 before a handler sees it.
 enum class method : std::uint8_t { get, head, post, put, delete_, options, patch, trace, connect };
 
@@ -54,6 +56,8 @@ class request {
     [[nodiscard]] std::string_view body() const noexcept { return at(body_); }
     /// Bytes this request took on the wire, framing included.
     [[nodiscard]] std::size_t wire_bytes() const noexcept { return wire_bytes_; }
+    /// Who sent it (peer.hpp); nothing unless server_options::identify_peers is set.
+    [[nodiscard]] const net::peer* peer() const noexcept { return peer_; }
 
     /// The first field of that name, compared without regard to case.
     /// Cost: linear in the number of fields; no allocation.
@@ -85,6 +89,7 @@ class request {
     slice target_, path_, query_, host_, body_;
     std::vector<field_slices> fields_;
     std::size_t wire_bytes_ = 0;
+    const net::peer* peer_ = nullptr;
     net::method method_ = net::method::get;
     target_form form_ = target_form::origin;
     std::uint8_t minor_version_ = 1;

@@ -5,11 +5,24 @@
 // 204, 304), so a handler answers HEAD as it answers GET.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "holdfast/net/channel.hpp"
+#include "holdfast/net/websocket_frame.hpp"
+
 namespace holdfast::net {
+
+class request;
+
+struct websocket_options {
+    std::span<const std::string_view>
+        protocols{};            ///< subprotocols spoken here; the client's first of them is agreed on
+    websocket_limits limits{};  ///< of what the client may send
+};
 
 /// One response in the making. Begins as 200 without fields or body. Reused from request to request by its loop.
 ///
@@ -43,6 +56,26 @@ class response {
     response& close() noexcept { return close_ = true, *this; }
     [[nodiscard]] bool closes() const noexcept { return close_; }
 
+    /// Leaves the answer for later: the handler returns, and whoever has the channel calls answer(). What stands in
+    /// this response is dropped, and the request is gone when the handler returns: copy what the answer needs. Throws:
+    /// error(invalid_argument) when this is not the response a server passed to its running handler, or when it has a
+    /// channel already. Cost: a few allocations.
+    [[nodiscard]] channel defer(channel_options options = {});
+
+    /// Begins a stream: status and fields go out as they are when the handler returns, without the body, and then each
+    /// message as it comes: chunked in HTTP/1.1, until the end of the connection in HTTP/1.0. A HEAD gets the head
+    /// alone and ends the channel. Throws, cost: as defer().
+    [[nodiscard]] channel stream(channel_options options = {});
+
+    /// Accepts a request to become a WebSocket connection: 101 goes out when the handler returns, then messages go both
+    /// ways by the channel. A request that does not qualify is refused instead: this response says so (400, 405 or 426)
+    /// and the channel is none, so look at its is_open(). Fields set before go with neither.
+    ///
+    /// Browsers let any page connect, with the visitor's cookies: who trusts those has to look at Origin first.
+    /// Throws, cost: as defer().
+    [[nodiscard]] channel websocket(const request& asked, channel_options options = {},
+                                    const websocket_options& chosen = {});
+
     /// A number of the caller's that response_event hands back, so that routes can be counted apart.
     response& route(int label) noexcept { return route_ = label, *this; }
     [[nodiscard]] int route() const noexcept { return route_; }
@@ -54,6 +87,17 @@ class response {
     void reset() noexcept;
 
  private:
+    friend class server_core;
+
+    // The loop whose handler runs. It stays with this object: a response that was copied or moved from it has none.
+    struct loop_of_handler {
+        loop_of_handler() noexcept = default;
+        loop_of_handler(const loop_of_handler& /*other*/) noexcept {}
+        loop_of_handler& operator=(const loop_of_handler& /*other*/) noexcept { return *this; }
+        class server_core* core = nullptr;
+    };
+
+    loop_of_handler loop_;
     std::string fields_;  // "Name: value\r\n" each
     std::string body_;
     int status_ = 200;

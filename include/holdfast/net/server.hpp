@@ -3,20 +3,27 @@
 //
 // A server is a loop, not a pool: to use more cores run one server in each worker process or thread, each with a
 // listener of its own on the same port (listen_options::reuse_port).
-// (I1) Responses leave in the order of their requests; replies to pipelined requests are coalesced into few sends.
-// (I2) A connection with output_bytes_max unsent bytes is not read from until half of them have left.
+// (I1) Responses leave in the order of their requests, also when handlers answer later (channel.hpp); replies to
+//      pipelined requests are coalesced into few sends.
+// (I2) A connection with output_bytes_max unsent bytes is not read from until half of them have left; nor is one with
+//      pipeline_max exchanges under way.
 // (I3) Memory is bounded by the limits whatever clients do; every wait for a client has a time-out.
 // (I4) A malformed request is answered once and its connection closed; nothing behind it is interpreted.
 // (I5) A handler that throws costs its client a 500 and nobody else anything.
-// Threads: everything on the thread that calls run(), except stop() and drain(), which any thread or signal handler may
-//          call.
+// (I6) What is posted from one thread runs in the order it was posted, each once, never inside post(), after() or
+//      cancel(). A task that throws is counted, and costs nobody else anything.
+// Threads: everything on the thread that calls run(), or before it, except stop() and drain(), which any thread or
+//          signal handler may call, and post(), which any thread may call.
 #pragma once
 
 #include <chrono>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "holdfast/net/limits.hpp"
@@ -25,7 +32,8 @@
 
 namespace holdfast::net {
 
-/// Answers one request. Runs inline on the loop: while it runs, every other connection of this loop waits.
+/// Answers one request, or takes a channel by which that is done later (response::defer, response::stream). Runs inline
+/// on the loop: while it runs, every other connection of this loop waits.
 using handler = std::function<void(const request&, response&)>;
 
 /// One response handed to the connection, for counting. Refused requests and time-outs are events too.
@@ -47,28 +55,55 @@ struct server_counters {
     std::uint64_t responses[5] = {};  ///< by class: [1] is 2xx ... [4] is 5xx; [0] interim 100
     std::uint64_t bytes_received = 0;
     std::uint64_t bytes_sent = 0;
-    std::uint64_t refused = 0;  ///< requests malformed, ambiguous or beyond a limit
-    std::uint64_t handler_exceptions = 0;
+    std::uint64_t refused = 0;             ///< requests malformed, ambiguous or beyond a limit
+    std::uint64_t handler_exceptions = 0;  ///< of handlers, tasks, timers and callbacks
     std::uint64_t header_timeouts = 0, body_timeouts = 0, idle_timeouts = 0, write_timeouts = 0;
+    std::uint64_t answer_timeouts = 0;       ///< late answers that did not come
     std::uint64_t over_connections_max = 0;  ///< answered 503 at once
-    std::uint64_t over_descriptors = 0;      ///< answered 503 because the process was out of descriptors
+    std::uint64_t over_descriptors = 0;      ///< answered 503 for lack of descriptors, or of the kernel's memory
+    std::uint64_t over_held_bytes = 0;       ///< answered 503, or reset, for limits::held_bytes_max
     std::uint64_t accept_pauses = 0;         ///< times accepting stopped for a moment because nothing else helped
-    std::uint64_t read_pauses = 0;           ///< times a connection's input was paused for its unsent output
+    std::uint64_t read_pauses = 0;           ///< times a connection's input was paused for its output or its exchanges
     std::uint64_t lost = 0;                  ///< connections the client reset or left in the middle of an exchange
+    std::uint64_t out_of_buffers = 0;        ///< io_uring: receives that waited a turn for a buffer
+    std::uint64_t out_of_completions = 0;    ///< io_uring: turns that brought more than the ring holds
 };
+
+/// How the kernel is asked for bytes and given them. Servers behave alike on each.
+enum class engine_choice : std::uint8_t {
+    epoll,      ///< on every kernel, and where containers forbid the other
+    io_uring,   ///< one system call for all that is ready; Linux 6.1 and later
+    automatic,  ///< io_uring where this process may use it, else epoll
+};
+
+/// Why this process cannot have engine_choice::io_uring, in words; empty where it can.
+/// Cost: makes a ring as a server's (some 220 kB) and a pair of sockets, and asks the kernel to receive. When it clears
+/// the ring away, a moment later, a call of this thread that waits may be interrupted (EINTR).
+[[nodiscard]] std::string io_uring_lack();
 
 struct server_options {
     net::limits limits{};
+    engine_choice engine = engine_choice::epoll;
+    bool identify_peers = false;  ///< request::peer() tells who sent it; costs some system calls a connection
     std::function<void(const response_event&)>
         on_response;                             ///< must not throw; without it no clock is read per request
     std::chrono::milliseconds tick_interval{0};  ///< 0: no ticks
     std::function<void()> on_tick;               ///< on the loop, about every tick_interval; must not throw
 };
 
+/// Names a timer of one server; never used again for another.
+struct timer_id {
+    std::uint64_t deadline_ms = 0;
+    std::uint64_t number = 0;  ///< 0: none
+
+    friend auto operator<=>(const timer_id&, const timer_id&) = default;
+};
+
 class server {
  public:
     /// Takes the listeners' descriptors (listener.hpp) and closes them in the end, also when it throws.
-    /// Throws: error(invalid_argument) for a limit of 0; error(io) when the kernel gives no epoll or eventfd.
+    /// Throws: error(invalid_argument) for a limit of 0; error(io) when the kernel gives no epoll or eventfd;
+    /// error(unsupported) that says why there is no io_uring.
     server(std::vector<int> listeners, server_options options, handler answer);
     ~server();
     server(const server&) = delete;
@@ -83,7 +118,8 @@ class server {
 
     /// Makes run() return when what is under way has been answered: connections already in the kernel's queue are
     /// taken, listeners closed, every response says "Connection: close", idle connections are closed after
-    /// drain_idle_ms, and whatever is left is cut after drain_timeout_ms. Threads: any; async-signal-safe.
+    /// drain_idle_ms, late answers are waited for, streams are ended in order behind what they have queued, and
+    /// whatever is left is cut after drain_timeout_ms. Threads: any; async-signal-safe.
     void drain() noexcept;
 
     /// Calls `readable` on the loop whenever `fd` is readable or hung up, until unwatch(fd). The descriptor stays the
@@ -91,7 +127,25 @@ class server {
     void watch(int fd, std::function<void()> readable);
     void unwatch(int fd);
 
+    /// Runs `task` on the loop, within a turn. Tasks that are posted by tasks wait for the next turn, so they cannot
+    /// keep connections waiting. Whatever else happens on the loop belongs here: after(), cancel(), watch().
+    ///
+    /// Returns: false once run() has returned; `task` is then gone. Tasks that a stop() overtakes are destroyed without
+    /// running. Throws: std::bad_alloc. Threads: any, as long as the server exists. Cost: one allocation; a system call
+    /// where the loop has nothing posted yet.
+    bool post(std::function<void()> task);
+
+    /// Runs `task` once on the loop, not before `delay` has passed, and as late as a turn takes. Timers of one deadline
+    /// run in the order they were made. Those left when run() returns never run. Throws: std::bad_alloc.
+    /// Cost: logarithmic in the timers; one allocation.
+    timer_id after(std::chrono::nanoseconds delay, std::function<void()> task);
+
+    /// Returns: false when it has run, or runs, or was cancelled.
+    bool cancel(timer_id timer);
+
     [[nodiscard]] const server_counters& counters() const noexcept;
+    /// "epoll" or "io_uring".
+    [[nodiscard]] std::string_view engine() const noexcept;
 
  private:
     std::unique_ptr<class server_core> core_;

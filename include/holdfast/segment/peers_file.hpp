@@ -62,13 +62,18 @@ inline void fill_peers(int fd, const identity_array& identity, std::uint32_t slo
         memory::throw_errno(errno, subject, "writing the peers file");
 }
 
-/// Whether the file belongs to the segment of that identity and has its slots.
-[[nodiscard]] inline bool peers_match(int fd, const identity_array& identity, std::uint32_t slots) noexcept {
-    layout::peers_header header{};
+/// Whether the file belongs to the segment of that identity and has its slots. Throws: io and others where that cannot
+/// be told: it may be the segment's own then, in which others have their places.
+[[nodiscard]] inline bool peers_match(int fd, const identity_array& identity, std::uint32_t slots,
+                                      const std::string& subject) {
     struct stat status{};
-    return ::fstat(fd, &status) == 0 && static_cast<std::uint64_t>(status.st_size) == layout::peers_bytes(slots) &&
-           memory::read_at(fd, &header, sizeof header, 0) == static_cast<ssize_t>(sizeof header) &&
-           header.magic == layout::peers_magic && header.identity == identity && header.slots == slots;
+    if (::fstat(fd, &status) != 0) memory::throw_errno(errno, subject, "examining the peers file");
+    if (static_cast<std::uint64_t>(status.st_size) != layout::peers_bytes(slots)) return false;
+    layout::peers_header header{};
+    const ssize_t got = memory::read_at(fd, &header, sizeof header, 0);
+    if (got < 0) memory::throw_errno(errno, subject, "reading the peers file");
+    return got == static_cast<ssize_t>(sizeof header) && header.magic == layout::peers_magic &&
+           header.identity == identity && header.slots == slots;
 }
 
 /// Makes sure that the companion of a named segment is there and is its own. Called with the lease held; under
@@ -78,7 +83,7 @@ inline void ensure_peers(const places& where, const identity_array& identity, st
     if (slots == 0) return;
     for (int tries = 0; tries < 1000; ++tries) {
         const memory::descriptor existing = memory::open_trusted(where.peers(), O_RDWR, whom, subject);
-        if (existing && peers_match(existing.get(), identity, slots)) return;
+        if (existing && peers_match(existing.get(), identity, slots, subject)) return;
         if (existing) {  // of an earlier segment of this name
             constexpr std::int64_t replacement_byte = 0;
             if (!memory::try_lock(existing.get(), memory::lock_mode::exclusive, replacement_byte)) {

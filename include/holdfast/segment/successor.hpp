@@ -24,9 +24,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -104,10 +106,12 @@ class segment_successor {
                         detail::places_of(old.name()).growing() + " is in the way and not ours; remove it");
     }
     /// What was announced to take the place of `old` and was not given up, writable by this process; nullptr if there
-    /// is nothing. Throws: what segment::attach throws.
+    /// is nothing: what was made for another segment of the name, or has other rights, is none. Throws: what
+    /// segment::attach throws.
     [[nodiscard]] static std::shared_ptr<segment> announced(const segment& old, const memory::trust& whom) {
         if (!old.name().is_path()) return nullptr;
         std::shared_ptr<segment> next = mapped(old, detail::places_of(old.name()).growing(), whom);
+        if (next && !is_for(old, *next)) return nullptr;
         // Acquire: pairs with give_up().
         if (next && std::atomic_ref(detail::header_of(next->storage_.map)->moved).load(std::memory_order_acquire) != 0)
             return nullptr;
@@ -138,6 +142,8 @@ class segment_successor {
             if (::lstat(where.growing().c_str(), &status) != 0 || !memory::same_file(status, next.storage_.file))
                 throw error(errc::not_found, old.uri(),
                             where.growing() + " was removed by somebody else; leave it alone, and grow again");
+            if (next.moved())
+                throw error(errc::not_found, old.uri(), "another process has given the growth up; grow again");
             (void)status_of(old);
             if (::rename(where.growing().c_str(), where.data().c_str()) != 0)
                 memory::throw_errno(errno, old.uri(), "taking the name");
@@ -185,6 +191,28 @@ class segment_successor {
         return std::make_shared<segment>(std::move(next));
     }
 
+    /// The identity of a successor: its second half tells which segment it was made for. Not a secret: who may write
+    /// the folder is trusted with the names in it.
+    [[nodiscard]] static identity_array identity_after(const segment& old, identity_array fresh) noexcept {
+        std::uint64_t first = 0, second = 0, own = 0;
+        std::memcpy(&first, old.info().identity.data(), sizeof first);
+        std::memcpy(&second, old.info().identity.data() + sizeof first, sizeof second);
+        std::memcpy(&own, fresh.data(), sizeof own);
+        const std::uint64_t mixed = ((first ^ std::rotl(second, 32)) * 0x9E37'79B9'7F4A'7C15U) ^ own;
+        std::memcpy(fresh.data() + sizeof own, &mixed, sizeof mixed);
+        return fresh;
+    }
+    /// Whether it was made for this very segment, and nobody else may open it than the segment itself.
+    [[nodiscard]] static bool is_for(const segment& old, const segment& next) {
+        if (next.info().identity != identity_after(old, next.info().identity)) return false;
+        struct stat now{};
+        if (::lstat(detail::places_of(old.name()).data().c_str(), &now) != 0 ||
+            !memory::same_file(now, old.storage_.file))
+            return true;  // it has the name already, or nothing has
+        const struct stat& its = next.storage_.file;
+        return its.st_uid == now.st_uid && its.st_gid == now.st_gid && (its.st_mode & 0777) == (now.st_mode & 0777);
+    }
+
     segment_successor(const segment& old, const segment_spec& spec) : file_(unnamed_beside(old, spec)) {}
 
     [[nodiscard]] static memory::unpublished_file unnamed_beside(const segment& old, const segment_spec& spec) {
@@ -219,6 +247,8 @@ class segment_successor {
         segment made;
         made.name_ = old.name();
         made.info_ = detail::plan(made.name_, spec, options);
+        made.info_.uri = subject;  // as it was given
+        made.info_.identity = identity_after(old, made.info_.identity);
         if (detail::lies_in_memory(file_.fd())) memory::check_memory_limit(made.info_.total_bytes, subject);
         memory::check_free_room(file_.fd(), made.info_.total_bytes, subject);
         if (::ftruncate(file_.fd(), static_cast<off_t>(made.info_.total_bytes)) != 0)

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <time.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
@@ -50,6 +51,8 @@ class writer_slot_locks {
         return true;
     }
     void set_patience(std::uint64_t ns) noexcept { patience_ns_ = ns; }
+    /// Of this process, for people.
+    [[nodiscard]] static std::uint64_t pid() noexcept { return static_cast<std::uint64_t>(::getpid()); }
 
  private:
     int lease_ = -1;

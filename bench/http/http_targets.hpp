@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// http_targets.hpp - what is asked of our servers beside the floor and their peers, as the lines `target: ...` of the
+// suite.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "http/rounds.hpp"
+#include "workload/suite.hpp"
+#include "workload/targets.hpp"
+
+namespace holdfast::bench::http {
+
+inline constexpr const char* net_epoll_name = "holdfast::net, epoll";
+inline constexpr const char* net_io_uring_name = "holdfast::net, io_uring";
+inline constexpr const char* serve_name = "holdfast serve";
+inline constexpr const char* floor_name = "bare epoll loop";
+
+/// Server time a request of one workload, for each of its subjects: [subject][round], in microseconds.
+struct server_times {
+    std::vector<std::string> names;
+    samples us;
+};
+
+/// The targets of one small fixed answer over connections that are kept. Each sentence is computed from the samples of
+/// the table above it; nothing is said of subjects that were not timed.
+void note_fixed_targets(const std::string& workload, const server_times& found, workload::recorder& to);
+/// Of the same with 16 requests under way.
+void note_pipeline_targets(const std::string& workload, const server_times& found, workload::recorder& to);
+
+}  // namespace holdfast::bench::http

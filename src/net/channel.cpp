@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "holdfast/net/channel.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "channel_state.hpp"
+#include "holdfast/net/utf8_checker.hpp"
+#include "holdfast/net/websocket_frame.hpp"
+#include "server_core.hpp"
+
+namespace holdfast::net {
+
+namespace {
+
+bool is_utf8(std::string_view text) noexcept {
+    utf8_checker checked;
+    return checked.take(text) && checked.whole();
+}
+
+// What a message counts in a queue: an empty one is not nothing.
+std::size_t cost_of(const shared_bytes& message) noexcept { return std::max<std::size_t>(message->size(), 1); }
+
+}  // namespace
+
+// --- handles
+
+channel_status channel::answer(response&& late) const {
+    return state_ ? state_->answer(std::move(late)) : channel_status::closed;
+}
+
+channel_status channel::send(std::string message, message_kind kind) const {
+    return state_ ? state_->send(std::make_shared<const std::string>(std::move(message)), kind)
+                  : channel_status::closed;
+}
+
+channel_status channel::send(shared_bytes message, message_kind kind) const {
+    return state_ ? state_->send(std::move(message), kind) : channel_status::closed;
+}
+
+channel_status channel::close() const { return state_ ? state_->close() : channel_status::closed; }
+channel_status channel::close(std::uint16_t code, std::string_view reason) const {
+    return state_ ? state_->close(code, reason) : channel_status::closed;
+}
+std::uint16_t channel::close_code() const noexcept { return state_ ? state_->close_code() : 0; }
+std::string channel::close_reason() const { return state_ ? state_->close_reason() : std::string(); }
+std::string_view channel::protocol() const noexcept { return state_ ? state_->protocol : std::string_view(); }
+bool channel::is_open() const noexcept { return state_ && state_->is_open(); }
+std::size_t channel::queued_bytes() const noexcept { return state_ ? state_->queued_bytes() : 0; }
+std::uint64_t channel::dropped() const noexcept { return state_ ? state_->dropped() : 0; }
+
+// --- any thread
+
+bool channel_state::to_be_posted() {
+    if (posted_) return false;
+    posted_ = true;
+    self_ = shared_from_this();
+    return true;
+}
+
+void channel_state::post() {
+    if (mail_->put(*this)) return;
+    discard();  // the loop has ended, and this channel with it
+}
+
+channel_status channel_state::answer(response&& late) {
+    bool posting = false;
+    {
+        const std::lock_guard guard(lock_);
+        if (kind != channel_kind::answer) return channel_status::misused;
+        if (phase_ != phase::open) return channel_status::closed;
+        phase_ = phase::ending;
+        late_.emplace(std::move(late));
+        posting = to_be_posted();
+    }
+    if (posting) post();
+    return channel_status::ok;
+}
+
+channel_status channel_state::send(shared_bytes message, message_kind message_is) {
+    static const shared_bytes nothing = std::make_shared<const std::string>();
+    if (!message) message = nothing;
+    const std::size_t size = message->size(), cost = cost_of(message);
+    if (kind == channel_kind::websocket && message_is == message_kind::text && !is_utf8(*message))
+        return channel_status::not_utf8;
+    std::deque<queued_message> gone;  // destroyed when the lock is free
+    bool posting = false;
+    channel_status status = channel_status::ok;
+    {
+        const std::lock_guard guard(lock_);
+        if (kind == channel_kind::answer) return channel_status::misused;
+        if (phase_ != phase::open) return channel_status::closed;
+        if (size == 0 && kind == channel_kind::stream) return channel_status::ok;
+        if (cost > options.queue_bytes_max) return channel_status::too_large;
+        if (cost > options.queue_bytes_max - queued_bytes_) {
+            switch (options.when_full) {
+                case when_full::refuse: told_full_ = true; return channel_status::full;
+                case when_full::drop_newest: ++dropped_; return channel_status::dropped;
+                case when_full::drop_oldest:
+                    while (cost > options.queue_bytes_max - queued_bytes_) {
+                        queued_bytes_ -= cost_of(queue_.front().bytes);
+                        gone.push_back(std::move(queue_.front()));
+                        queue_.pop_front();
+                        ++dropped_;
+                    }
+                    break;
+                case when_full::close:
+                    phase_ = phase::ending;
+                    end_ = channel_end::overflow;
+                    gone.swap(queue_);
+                    queued_bytes_ = 0;
+                    status = channel_status::closed;
+                    break;
+            }
+        }
+        if (status == channel_status::ok) {
+            queued_bytes_ += cost;
+            queue_.push_back({std::move(message), message_is});
+        }
+        posting = to_be_posted();
+    }
+    if (posting) post();
+    return status;
+}
+
+channel_status channel_state::close(std::uint16_t code, std::string_view reason) {
+    if (kind != channel_kind::websocket || !is_websocket_close_code(code) ||
+        reason.size() > websocket_close_reason_bytes_max)
+        return channel_status::misused;
+    if (!is_utf8(reason)) return channel_status::not_utf8;
+    bool posting = false;
+    {
+        const std::lock_guard guard(lock_);
+        if (phase_ != phase::open) return channel_status::closed;
+        phase_ = phase::ending;
+        code_ = code;
+        reason_ = reason;
+        posting = to_be_posted();
+    }
+    if (posting) post();
+    return channel_status::ok;
+}
+
+std::uint16_t channel_state::close_code() const {
+    const std::lock_guard guard(lock_);
+    return ended_ ? code_ : 0;
+}
+
+std::string channel_state::close_reason() const {
+    const std::lock_guard guard(lock_);
+    return ended_ ? reason_ : std::string();
+}
+
+channel_status channel_state::close() {
+    if (kind == channel_kind::websocket) return close(websocket_code::normal, {});
+    bool posting = false;
+    {
+        const std::lock_guard guard(lock_);
+        if (phase_ != phase::open) return channel_status::closed;
+        phase_ = phase::ending;
+        if (kind == channel_kind::answer) late_.emplace().problem(500, "the server gave no answer to this request");
+        posting = to_be_posted();
+    }
+    if (posting) post();
+    return channel_status::ok;
+}
+
+bool channel_state::is_open() const {
+    const std::lock_guard guard(lock_);
+    return phase_ == phase::open;
+}
+
+std::size_t channel_state::queued_bytes() const {
+    const std::lock_guard guard(lock_);
+    return queued_bytes_;
+}
+
+std::uint64_t channel_state::dropped() const {
+    const std::lock_guard guard(lock_);
+    return dropped_;
+}
+
+// --- the loop
+
+void channel_state::open(server_core& loop) {
+    std::shared_ptr<channel_state> self;
+    {
+        const std::lock_guard guard(lock_);
+        posted_ = false;
+        self = std::move(self_);
+    }
+    loop.channel_moved(*self);
+}
+
+void channel_state::discard() noexcept {
+    std::shared_ptr<channel_state> self;  // perhaps the last one: gone when the lock is free
+    const std::lock_guard guard(lock_);
+    posted_ = false;
+    self = std::move(self_);
+}
+
+std::optional<response> channel_state::take_answer() {
+    const std::lock_guard guard(lock_);
+    return std::exchange(late_, std::nullopt);
+}
+
+std::size_t channel_state::answer_bytes() const {
+    const std::lock_guard guard(lock_);
+    return late_ ? late_->body().size() + late_->fields().size() : 0;
+}
+
+channel_state::taken channel_state::take_messages() {
+    taken result;
+    const std::lock_guard guard(lock_);
+    result.messages.swap(queue_);
+    queued_bytes_ = 0;
+    if (phase_ != phase::ending) {
+        result.drained = std::exchange(told_full_, false);
+        return result;
+    }
+    result.end = end_;
+    result.code = end_ == channel_end::drained ? websocket_code::going_away : code_;
+    result.reason = reason_;
+    return result;
+}
+
+bool channel_state::overflown() const {
+    const std::lock_guard guard(lock_);
+    return phase_ == phase::ending && end_ == channel_end::overflow;
+}
+
+void channel_state::end_from_loop(channel_end why) {
+    const std::lock_guard guard(lock_);
+    if (phase_ != phase::open) return;
+    phase_ = phase::ending;
+    end_ = why;
+}
+
+void channel_state::shut() {
+    std::optional<response> late;
+    std::deque<queued_message> queue;
+    const std::lock_guard guard(lock_);
+    phase_ = phase::closed;
+    late.swap(late_);
+    queue.swap(queue_);
+    queued_bytes_ = 0;
+}
+
+void channel_state::note_close(std::uint16_t code, std::string_view reason) {
+    const std::lock_guard guard(lock_);
+    code_ = code;
+    reason_ = reason;
+    ended_ = true;
+}
+
+}  // namespace holdfast::net

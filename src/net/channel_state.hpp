@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// channel_state.hpp - what the handles of one channel share with the loop.
+//
+//   open -> ending   answered, closed, overflown, drained: nothing more is taken in; the loop has to act
+//        -> closed   the loop has ended it: nothing is kept, nothing is acted upon
+// (I1) Whoever leaves something for the loop puts the state into the mailbox, unless it is in there (posted_). It keeps
+//      itself alive while it is. The loop takes posted_ back before it looks, so nothing is overlooked.
+// (I2) The lock is held for a few stores, never while a callback, the mailbox or a destructor of a callback runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "holdfast/net/channel.hpp"
+#include "holdfast/net/response.hpp"
+#include "holdfast/net/server.hpp"
+#include "mailbox.hpp"
+
+namespace holdfast::net {
+
+enum class channel_kind : std::uint8_t { answer, stream, websocket };
+
+struct queued_message {
+    shared_bytes bytes;
+    message_kind kind = message_kind::text;
+};
+
+class channel_state final : public letter, public std::enable_shared_from_this<channel_state> {
+ public:
+    channel_state(std::shared_ptr<mailbox> mail, channel_kind what, channel_options chosen)
+        : kind(what), options(std::move(chosen)), mail_(std::move(mail)) {}
+
+    // Any thread.
+    channel_status answer(response&& late);
+    channel_status send(shared_bytes message, message_kind message_is);
+    channel_status close();
+    channel_status close(std::uint16_t code, std::string_view reason);
+    [[nodiscard]] std::uint16_t close_code() const;
+    [[nodiscard]] std::string close_reason() const;
+    [[nodiscard]] bool is_open() const;
+    [[nodiscard]] std::size_t queued_bytes() const;
+    [[nodiscard]] std::uint64_t dropped() const;
+
+    // The loop.
+    void open(server_core& loop) override;
+    void discard() noexcept override;
+
+    [[nodiscard]] std::optional<response> take_answer();
+    [[nodiscard]] std::size_t answer_bytes() const;
+
+    struct taken {
+        std::deque<queued_message> messages;
+        std::optional<channel_end> end;  // behind them
+        std::uint16_t code = 0;          // of a WebSocket that ends: what its client is told
+        std::string reason;
+        bool drained = false;  // somebody was told `full`, and now there is room
+    };
+    [[nodiscard]] taken take_messages();
+    [[nodiscard]] bool overflown() const;
+    /// Ends it in order, for the reason; without effect when it is ending already.
+    void end_from_loop(channel_end why);
+    /// Ends it now. What it kept is dropped.
+    void shut();
+    /// How a WebSocket ended.
+    void note_close(std::uint16_t code, std::string_view reason);
+
+    const channel_kind kind;
+    channel_options options;  // the callbacks are the loop's
+    std::string protocol;     // of a WebSocket; set before anybody has a handle
+
+    // The loop's alone.
+    bool attached = false;  // an exchange of a connection waits for it
+    std::uint32_t connection = 0;
+    std::size_t held_bytes = 0;  // of an answer that waits for those before it, as counted in its exchange_queue
+    timer_id timeout;
+
+ private:
+    enum class phase : std::uint8_t { open, ending, closed };
+
+    [[nodiscard]] bool to_be_posted();  // under the lock
+    void post();
+
+    const std::shared_ptr<mailbox> mail_;
+    mutable std::mutex lock_;
+    phase phase_ = phase::open;
+    channel_end end_ = channel_end::finished;  // what an orderly end is called
+    bool told_full_ = false;
+    bool posted_ = false;
+    std::shared_ptr<channel_state> self_;  // while posted_
+    std::optional<response> late_;
+    std::deque<queued_message> queue_;
+    std::uint16_t code_ = 0;  // of a WebSocket: until it has ended what we tell, then what came of it
+    std::string reason_;
+    bool ended_ = false;
+    std::size_t queued_bytes_ = 0;
+    std::uint64_t dropped_ = 0;
+};
+
+}  // namespace holdfast::net

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// exchange_queue.hpp - the exchanges of one connection that are under way, in the order of their requests. It exists
+// only while a channel is among them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "channel_state.hpp"
+#include "holdfast/net/limits.hpp"
+#include "holdfast/net/request.hpp"
+
+namespace holdfast::net {
+
+struct exchange {
+    std::shared_ptr<channel_state> channel;  // none: `bytes` are ready to go
+    std::string bytes;                       // of a stream: its head, until that has gone
+    std::uint64_t first_byte_ns = 0;
+    std::uint64_t request_bytes = 0;
+    net::method method = net::method::get;
+    std::uint8_t minor_version = 1;
+    bool keep_alive = true;
+    bool bodiless = false;  // of a stream: its head is all
+};
+
+struct exchange_queue {
+    std::deque<exchange> waiting;
+    std::size_t bytes = 0;  // of heads, of what is ready, and of late answers that wait for those before them
+
+    /// Where the next answer goes that is ready behind these.
+    [[nodiscard]] std::string& behind() {
+        if (waiting.empty() || waiting.back().channel) waiting.emplace_back();
+        return waiting.back().bytes;
+    }
+    [[nodiscard]] bool is_full(const limits& l) const noexcept {
+        return waiting.size() >= l.pipeline_max || bytes >= l.output_bytes_max;
+    }
+    [[nodiscard]] bool has_room_again(const limits& l) const noexcept {
+        return waiting.size() <= l.pipeline_max / 2 && bytes <= l.output_bytes_max / 2;
+    }
+};
+
+}  // namespace holdfast::net

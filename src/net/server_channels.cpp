@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// server_channels.cpp - exchanges that go on after their handlers: how they begin, go on in order, and end.
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include "holdfast/error.hpp"
+#include "server_core.hpp"
+
+namespace holdfast::net {
+
+namespace {
+
+// RFC 9112 section 7.1.
+void append_chunk(std::string& out, const std::string& message) {
+    std::array<char, 16> digits;
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), message.size(), 16).ptr;
+    out.append(digits.data(), end).append("\r\n").append(message).append("\r\n");
+}
+
+constexpr std::string_view last_chunk = "0\r\n\r\n";
+
+}  // namespace
+
+// --- beginning
+
+channel server_core::begin_channel(channel_kind kind, channel_options options) {
+    if (begun_) throw error(errc::invalid_argument, "response", "this request has a channel already; use that one");
+    if (options.queue_bytes_max == 0 || options.answer_timeout.count() < 0)
+        throw error(errc::invalid_argument, "channel_options",
+                    "queue_bytes_max is 0 or answer_timeout negative; keep their defaults");
+    begun_ = std::make_shared<channel_state>(mail_, kind, std::move(options));
+    return channel(begun_);
+}
+
+// The handler has returned and left a channel. What of its response counts is the head of a stream.
+void server_core::enter_exchange(index_type index, const inbound_request& in, bool more_follows) {
+    connection& c = connections_[index];
+    const request& message = in.parser.message();
+    if (!c.pending) c.pending = std::make_unique<exchange_queue>();
+    exchange& entered = c.pending->waiting.emplace_back();
+    entered.first_byte_ns = in.first_byte_ns;
+    entered.request_bytes = message.wire_bytes();
+    entered.method = message.method();
+    entered.minor_version = static_cast<std::uint8_t>(message.minor_version());
+    entered.keep_alive = message.keep_alive();
+    channel_state& state = *begun_;
+    entered.channel = std::move(begun_);
+    state.attached = true;
+    state.connection = index;
+
+    if (state.kind == channel_kind::websocket) return enter_websocket(index, entered, state);
+    bool closing = !message.keep_alive();
+    if (state.kind == channel_kind::answer) {
+        const auto timeout = state.options.answer_timeout.count() != 0
+                                 ? state.options.answer_timeout
+                                 : std::chrono::milliseconds(options_.limits.answer_timeout_ms);
+        state.timeout = after(timeout, [this, late = entered.channel] { expire_answer(late); });
+    } else {
+        closing = closing || response_.closes() || entered.minor_version == 0 || (draining_ && !more_follows);
+        entered.keep_alive = !closing;
+        entered.bodiless = entered.method == method::head || response_.status() == 204 || response_.status() == 304;
+        const std::size_t bytes = append_stream_head(entered.bytes, response_, closing, entered.minor_version != 0);
+        c.pending->bytes += bytes;
+        report({.route = response_.route(),
+                .status = response_.status(),
+                .method = entered.method,
+                .request_bytes = entered.request_bytes,
+                .response_bytes = bytes},
+               entered.first_byte_ns);
+        if (draining_) state.end_from_loop(channel_end::drained);
+    }
+    if (!closing) return;
+    c.phase = phase::last;
+    c.discarding = message.keep_alive() || more_follows;
+}
+
+// --- going on
+
+// A state came by the mailbox: its channel was answered, closed, or has messages.
+void server_core::channel_moved(channel_state& state) {
+    if (!state.attached) return;
+    const index_type index = state.connection;
+    if (state.overflown()) {
+        // What was sent so far is no whole body, and the client must not take it for one.
+        end_channel(state.shared_from_this(), channel_end::overflow);
+        return close(index, true);
+    }
+    if (state.kind == channel_kind::answer) {
+        const std::size_t bytes = state.answer_bytes();
+        connections_[index].pending->bytes += bytes - state.held_bytes;
+        state.held_bytes = bytes;
+    }
+    touch(index);
+}
+
+// Settled once at the end of the turn, whatever number of its channels moved.
+void server_core::touch(index_type index) {
+    connection& c = connections_[index];
+    if (!std::exchange(c.touched, true)) touched_.push_back(token_of(index));
+}
+
+void server_core::settle_touched() {
+    for (std::size_t i = 0; i < touched_.size(); ++i) {
+        const connection_token token = touched_[i];
+        connection& c = connections_[token.index];
+        if (c.generation != token.generation || c.phase == phase::free) continue;
+        c.touched = false;
+        settle(token.index);
+    }
+    touched_.clear();
+}
+
+// Moves to the output what is next in order (K1), as far as channels have gone.
+void server_core::advance(index_type index) {
+    connection& c = connections_[index];
+    exchange_queue& pending = *c.pending;
+    while (!pending.waiting.empty()) {
+        exchange& next = pending.waiting.front();
+        if (!next.channel) {
+            out_.append(next.bytes);
+            pending.bytes -= next.bytes.size();
+        } else if (next.channel->kind == channel_kind::websocket) {
+            return go_on_websocket(c, next);
+        } else if (next.channel->kind == channel_kind::answer ? !go_on_answer(index, next) : !go_on_stream(c, next)) {
+            return;
+        }
+        pending.waiting.pop_front();
+    }
+    c.pending.reset();
+}
+
+bool server_core::go_on_answer(index_type index, exchange& asked) {
+    const auto late = asked.channel->take_answer();
+    if (!late) return false;
+    connection& c = connections_[index];
+    c.pending->bytes -= std::exchange(asked.channel->held_bytes, 0);
+    const bool is_last = c.pending->waiting.size() == 1 && !c.inbound && c.phase == phase::open;
+    const bool ours = late->closes() || (draining_ && is_last);
+    append_late(out_, *late, asked, ours || !asked.keep_alive);
+    end_channel(asked.channel, channel_end::finished);
+    if (!ours) return true;
+    // Nothing behind the last response goes out, nor is it read.
+    while (c.pending->waiting.size() > 1) drop_last(c, channel_end::cut);
+    if (c.phase == phase::open) c.phase = phase::last;
+    c.discarding = true;
+    if (c.inbound) give_back(std::move(c.inbound));
+    if (std::exchange(c.paused, false)) engine_->resume(token_of(index));
+    return true;
+}
+
+void server_core::append_late(std::string& out, const response& late, const exchange& asked, bool closing) {
+    const std::size_t bytes =
+        append_response(out, late, asked.method == method::head, closing, asked.minor_version == 0 && !closing);
+    report({.route = late.route(),
+            .status = late.status(),
+            .method = asked.method,
+            .request_bytes = asked.request_bytes,
+            .response_bytes = bytes},
+           asked.first_byte_ns);
+}
+
+// Messages wait in the queue, where a policy can act on them, while the kernel has no room for what it was given.
+bool server_core::go_on_stream(connection& c, exchange& stream) {
+    if (!stream.bytes.empty()) {
+        out_.append(stream.bytes);
+        c.pending->bytes -= stream.bytes.size();
+        std::string().swap(stream.bytes);
+    }
+    if (stream.bodiless) return end_channel(stream.channel, channel_end::finished), true;
+    if (c.waiting != 0 || c.unsent + out_.size() >= options_.limits.output_bytes_max) return false;
+    const channel_state::taken moved = stream.channel->take_messages();
+    if (moved.end == channel_end::overflow) return false;  // channel_moved() follows, and cuts
+    const bool chunked = stream.minor_version != 0;
+    for (const queued_message& message : moved.messages)
+        chunked ? append_chunk(out_, *message.bytes) : void(out_ += *message.bytes);
+    if (moved.drained && stream.channel->options.on_drain) drained_.push_back(stream.channel);
+    if (!moved.end) return false;
+    if (chunked) out_.append(last_chunk);
+    end_channel(stream.channel, *moved.end);
+    return true;
+}
+
+// --- ending
+
+void server_core::end_channel(const std::shared_ptr<channel_state>& state, channel_end why) {
+    if (!std::exchange(state->attached, false)) return;
+    timers_.erase(state->timeout);
+    state->shut();
+    ended_.emplace_back(state, why);
+}
+
+void server_core::drop_last(connection& c, channel_end why) {
+    exchange& last = c.pending->waiting.back();
+    c.pending->bytes -= last.bytes.size();
+    if (last.channel) {
+        if (last.channel->kind == channel_kind::websocket) lose_websocket(c);
+        c.pending->bytes -= last.channel->held_bytes;
+        end_channel(last.channel, why);
+    }
+    c.pending->waiting.pop_back();
+}
+
+void server_core::drop_pending(connection& c, channel_end why) {
+    if (!c.pending) return;
+    lose_websocket(c);
+    for (const exchange& each : c.pending->waiting)
+        if (each.channel) end_channel(each.channel, why);
+    c.pending.reset();
+}
+
+// The client has shut its side: for a channel that does not say otherwise it is away, and so is what stands behind.
+void server_core::leave_half_closed(connection& c) {
+    auto& waiting = c.pending->waiting;
+    std::size_t kept = 0;
+    while (kept < waiting.size() &&
+           (!waiting[kept].channel || (waiting[kept].channel->options.answers_half_closed &&
+                                       waiting[kept].channel->kind != channel_kind::websocket)))
+        ++kept;
+    if (kept == waiting.size()) return;
+    ++counters_.lost;
+    while (waiting.size() > kept) drop_last(c, channel_end::client_away);
+    if (waiting.empty()) c.pending.reset();
+}
+
+// The 504 takes the place of the answer in its order.
+void server_core::expire_answer(const std::shared_ptr<channel_state>& state) {
+    if (!state->attached || !state->is_open()) return;
+    connection& c = connections_[state->connection];
+    for (exchange& each : c.pending->waiting) {
+        if (each.channel != state) continue;
+        ++counters_.answer_timeouts;
+        end_channel(state, channel_end::timed_out);
+        response late;
+        late.problem(504, "the server found no answer in time");
+        append_late(each.bytes, late, each, !each.keep_alive);
+        c.pending->bytes += each.bytes.size();
+        each.channel.reset();
+        return touch(state->connection);
+    }
+}
+
+void server_core::drain_streams(index_type index) {
+    connection& c = connections_[index];
+    if (!c.pending) return;
+    for (const exchange& each : c.pending->waiting)
+        if (each.channel && each.channel->kind != channel_kind::answer)
+            each.channel->end_from_loop(channel_end::drained);
+    touch(index);
+}
+
+// (C4) Between events; what a callback does to channels comes back by the mailbox.
+void server_core::call_back() {
+    for (const auto& state : std::exchange(drained_, {}))
+        if (state->attached) guarded([&] { state->options.on_drain(channel(state)); });
+    while (!ended_.empty())
+        for (const auto& [state, why] : std::exchange(ended_, {})) {
+            // Taken out: what they hold, perhaps this channel's own handle, goes with them.
+            const channel_options done = std::exchange(state->options, {});
+            if (done.on_close) guarded([&] { done.on_close(why); });
+        }
+}
+
+}  // namespace holdfast::net

@@ -1,0 +1,516 @@
+// SPDX-License-Identifier: Apache-2.0
+// uring_engine.cpp - connections by multishot receives into shared buffers, sends that complete later, one system call
+// a turn.
+//
+// (R1) A slot is a connection's as long as one of its operations is under way: the socket and the bytes of a send stay
+//      until then. remove() cuts the way from the server's index to the slot, so nothing is reported any more, cancels
+//      what is under way, and the last completion closes the socket.
+// (R2) One receive and one send at most are under way for each slot. What is sent meanwhile gathers behind.
+// (R3) What comes of a paused connection is copied out, so that it holds no buffer of the ring; a cancel ends it.
+// (R4) A completion without F_MORE ends a multishot operation. Who still wants it arms it again.
+// (R5) `held` of a connection that is not paused: it stands in resumed_, whose turn comes before new bytes.
+// (R6) Of a unix socket each receive is its own: Linux from 6.17 on can forget the end of input in a multishot receive
+//      that finds bytes before it. The next receive finds the end by itself.
+// Accepted sockets block: of others, what the kernel hands to a thread of its own answers EAGAIN. Nobody calls them.
+// Source: io_uring_enter(2), io_uring_multishot(7).
+#include <fcntl.h>
+#include <linux/io_uring.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine.hpp"
+#include "holdfast/error.hpp"
+#include "holdfast/net/server.hpp"
+#include "uring_buffers.hpp"
+#include "uring_listeners.hpp"
+#include "uring_output.hpp"
+#include "uring_probe.hpp"
+#include "uring_queue.hpp"
+#include "uring_watches.hpp"
+#include "wake_event.hpp"
+
+namespace holdfast::net {
+
+namespace {
+
+constexpr std::uint32_t none = ~std::uint32_t{0};
+class uring_engine final : public engine {
+ public:
+    uring_engine(engine_sink& sink, const uring_sizes& sizes)
+        : sink_(sink), queue_(sizes.submissions, sizes.completions), listeners_(sink, queue_), watches_(sink, queue_) {
+        if (!wake_ || !listeners_.arrivals().open_reserve())
+            throw error(errc::io, "server", std::string("no descriptor to spare: ") + std::strerror(errno));
+        buffers_.emplace(queue_.ring(), group, sizes.buffers, sizes.buffer_bytes);
+    }
+
+    ~uring_engine() override {
+        for (const slot& s : slots_)
+            if (s.fd >= 0) ::close(s.fd);
+        for (uring_completion one; queue_.next(one);)  // accepted, and never reported
+            if (uring_subject::of(one).what == uring_operation::accept && one.result >= 0) ::close(one.result);
+    }
+
+    [[nodiscard]] std::string_view name() const noexcept override { return "io_uring"; }
+    [[nodiscard]] engine_shortages shortages() const noexcept override { return shortages_; }
+
+    void listen(int listener) override { listeners_.listen(listener); }
+    void unlisten(int listener) noexcept override { listeners_.unlisten(listener); }
+    void drain(int listener) override { listeners_.drain(listener); }
+
+    void watch(int fd) override {
+        if (::fcntl(fd, F_GETFD) < 0) fail("not a descriptor to watch", errno);
+        watches_.watch(fd);
+    }
+    void unwatch(int fd) noexcept override { watches_.unwatch(fd); }
+
+    void wake() noexcept override { wake_.signal(); }
+
+    [[nodiscard]] peer peer_of(const accepted& arrival) const override { return listeners_.arrivals().who(arrival); }
+
+    [[nodiscard]] int take(const accepted& arrival, connection_token connection) override {
+        if (const int code = listeners_.arrivals().check(arrival); code != 0) return code;
+        if (connection.index >= slot_of_.size()) slot_of_.resize(connection.index + std::size_t{1}, none);
+        if (free_slots_.empty()) {
+            slots_.emplace_back();
+            free_slots_.reserve(slots_.capacity());  // so that giving one back cannot fail
+            free_slots_.push_back(static_cast<std::uint32_t>(slots_.size() - 1));
+        }
+        const std::uint32_t number = free_slots_.back();
+        free_slots_.pop_back();
+        slot& s = slots_[number];
+        s.fd = listeners_.arrivals().release();
+        s.token = connection;
+        s.multishot = !is_unix(s.fd);
+        s.taken = true;
+        slot_of_[connection.index] = number;
+        receive(number);
+        return 0;
+    }
+
+    void refuse(const accepted& arrival, std::string_view reply) noexcept override {
+        listeners_.arrivals().refuse(arrival, reply);
+    }
+
+    void remove(connection_token connection, bool reset) noexcept override {
+        const std::uint32_t number = find(connection);
+        if (number == none) return;
+        slot& s = slots_[number];
+        if (reset) {
+            const linger abort{.l_onoff = 1, .l_linger = 0};
+            (void)::setsockopt(s.fd, SOL_SOCKET, SO_LINGER, &abort, sizeof abort);
+        }
+        slot_of_[connection.index] = none;
+        s.taken = false;
+        s.held.reset();
+        ++closing_;
+        if (s.under_way == 0)
+            free(number);
+        else
+            stop_all(number);
+    }
+
+    void shutdown_send(connection_token connection) noexcept override {
+        if (const std::uint32_t number = find(connection); number != none) (void)::shutdown(slots_[number].fd, SHUT_WR);
+    }
+
+    void pause(connection_token connection) noexcept override {
+        const std::uint32_t number = find(connection);
+        if (number == none) return;
+        slots_[number].paused = true;
+        stop_receive(number);
+    }
+
+    void resume(connection_token connection) override {
+        const std::uint32_t number = find(connection);
+        if (number == none || !slots_[number].paused) return;
+        slots_[number].paused = false;
+        resumed_.push_back({number, slots_[number].use});
+    }
+
+    [[nodiscard]] sent send(connection_token connection, std::string& bytes) override {
+        const std::uint32_t number = find(connection);
+        if (number == none || slots_[number].broken) {
+            const std::size_t lost =
+                bytes.size() + (number != none && slots_[number].out ? slots_[number].out->unsent() : 0);
+            bytes.clear();
+            return {lost, 0, EBADF};
+        }
+        slot& s = slots_[number];
+        if (s.out) {
+            s.out->append(bytes);
+        } else if (!bytes.empty()) {
+            s.out = outputs_.take();
+            s.out->begin(bytes);
+            push(number);
+        }
+        bytes.clear();
+        const std::size_t unsent = s.out ? s.out->unsent() : 0;
+        return {unsent, s.out && s.out->waits() ? unsent : 0, 0};
+    }
+
+    void wait(int timeout_ms) override {
+        if (!enabled_) {
+            if (const int code = queue_.ring().enable(); code != 0) fail("io_uring cannot be enabled", code);
+            enabled_ = true;
+        }
+        arm();
+        offer();
+        const int limit = !resumed_.empty() || queue_.size() != 0 ? 0 : listeners_.bounded(timeout_ms);
+        const int code = queue_.ring().enter(limit == 0 ? 0 : 1, limit);
+        if (undecided_ == 0) undecided_ = queue_.size();
+        if (queue_.ring().overflown()) ++shortages_.completions;
+        if (code != 0 && code != ETIME && code != EINTR && code != EBUSY && code != EAGAIN)
+            fail("io_uring_enter (a loop is one thread's)", code);
+        sink_.on_wake();
+        listeners_.take_up();
+        take_up_resumed();
+        uring_completion one;
+        for (int i = 0; i < turn_max && queue_.next(one); ++i) {
+            if (undecided_ != 0) --undecided_;
+            dispatch(one);
+        }
+        if (undecided_ == 0) report_waiting();
+    }
+
+    void finish() noexcept override {
+        while (closing_ != 0) {
+            queue_.absorb([this](const uring_completion& one) {
+                if (!is_of_removed(one)) return false;
+                dispatch(one);
+                return true;
+            });
+        }
+    }
+
+ private:
+    static constexpr std::uint16_t group = 0;
+    static constexpr int turn_max = 1024;  // completions; the timers and the rest wait for no more
+    static constexpr std::size_t send_bytes_max = 1U << 30U;
+
+    struct input {
+        std::string bytes;
+        bool ended = false;
+    };
+    struct slot {
+        connection_token token;
+        int fd = -1;
+        std::uint32_t use = 0;
+        std::uint8_t under_way = 0;  // operations whose last completion has not come (R1)
+        bool taken = false;          // the server knows it
+        bool multishot = false;      // (R6)
+        bool receiving = false;
+        bool stopping = false;  // a cancel of the receive is under way
+        bool paused = false;
+        bool ended = false;                 // end of input has been reported
+        bool broken = false;                // nothing more is to be reported (I1)
+        std::unique_ptr<uring_output> out;  // iff a send is under way
+        std::unique_ptr<input> held;        // came while paused
+    };
+    struct slot_use {
+        std::uint32_t number;
+        std::uint32_t use;
+    };
+
+    [[noreturn]] static void fail(const char* what, int code) {
+        throw error(errc::io, "server", std::string(what).append(": ").append(std::strerror(code)));
+    }
+
+    static bool is_unix(int fd) noexcept {
+        int domain = 0;
+        socklen_t size = sizeof domain;
+        return ::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
+    }
+
+    std::uint32_t find(connection_token connection) const noexcept {
+        if (connection.index >= slot_of_.size()) return none;
+        const std::uint32_t number = slot_of_[connection.index];
+        return number != none && slots_[number].token.generation == connection.generation ? number : none;
+    }
+    [[nodiscard]] bool lives(slot_use which) const noexcept {
+        return slots_[which.number].use == which.use && slots_[which.number].taken;
+    }
+
+    // --- operations
+
+    void receive(std::uint32_t number) noexcept {
+        slot& s = slots_[number];
+        io_uring_sqe& e = queue_.entry(IORING_OP_RECV, s.fd, {uring_operation::receive, s.use, number});
+        if (s.multishot) e.ioprio = IORING_RECV_MULTISHOT;
+        e.flags = IOSQE_BUFFER_SELECT;
+        e.buf_group = group;
+        s.receiving = true;
+        ++s.under_way;
+    }
+
+    void stop_receive(std::uint32_t number) noexcept {
+        slot& s = slots_[number];
+        if (!s.receiving || s.stopping) return;
+        s.stopping = true;
+        ++s.under_way;
+        queue_.cancel({uring_operation::receive, s.use, number}, uring_operation::stop_receive);
+    }
+
+    void stop_all(std::uint32_t number) noexcept {
+        slot& s = slots_[number];
+        io_uring_sqe& e = queue_.entry(IORING_OP_ASYNC_CANCEL, s.fd, {uring_operation::stop_all, s.use, number});
+        e.cancel_flags = IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_ALL;
+        ++s.under_way;
+    }
+
+    void push(std::uint32_t number) {
+        slot& s = slots_[number];
+        s.out->offered = false;
+        to_offer_.push_back({number, s.use});
+        const std::string_view bytes = s.out->to_send().substr(0, send_bytes_max);
+        io_uring_sqe& e = queue_.entry(IORING_OP_SEND, s.fd, {uring_operation::send, s.use, number});
+        e.addr = reinterpret_cast<std::uint64_t>(bytes.data());
+        e.len = static_cast<std::uint32_t>(bytes.size());
+        e.msg_flags = MSG_NOSIGNAL;
+        ++s.under_way;
+    }
+
+    // --- a turn
+
+    void arm() {
+        if (!std::exchange(wake_armed_, true)) queue_.poll(wake_.fd(), {uring_operation::wake, 0, 0});
+        watches_.arm();
+        listeners_.arm();
+        // Those that found no buffer, in their order: the last turn has given some back.
+        turn_.swap(starved_);
+        for (const slot_use which : turn_) receive_again(which);
+        turn_.clear();
+    }
+
+    // (I5) The kernel tries each send as it takes it; whose completion is not among those that are there then waits for
+    // room.
+    void offer() {
+        if (undecided_ != 0) return;
+        for (const slot_use which : to_offer_) {
+            if (!lives(which) || !slots_[which.number].out) continue;
+            uring_output& o = *slots_[which.number].out;
+            if (!o.waits() && !std::exchange(o.offered, true)) offered_.push_back(which);
+        }
+        to_offer_.clear();
+    }
+    void report_waiting() {
+        while (!offered_.empty()) {
+            const slot_use which = offered_.back();
+            offered_.pop_back();
+            if (!lives(which)) continue;
+            const slot& s = slots_[which.number];
+            if (s.broken || !s.out || !s.out->offered || s.out->waits()) continue;
+            s.out->wait();
+            sink_.on_sent(s.token, s.out->unsent());
+        }
+    }
+
+    void dispatch(const uring_completion& one) {
+        const uring_subject about = uring_subject::of(one);
+        switch (about.what) {
+            case uring_operation::receive: return on_receive(about, one);
+            case uring_operation::send: return on_send(about, one);
+            case uring_operation::stop_receive:
+            case uring_operation::stop_all: return on_stopped(about, one);
+            case uring_operation::accept:
+            case uring_operation::poll_accept:
+            case uring_operation::stop_accept: return listeners_.on_completion(one);
+            case uring_operation::watch: return watches_.on_completion(one);
+            case uring_operation::wake: wake_armed_ = false; return wake_.clear();
+            case uring_operation::stop_watch:
+            case uring_operation::nothing: return;
+        }
+    }
+
+    // Nobody is told of it.
+    [[nodiscard]] bool is_of_removed(const uring_completion& one) const noexcept {
+        const uring_subject about = uring_subject::of(one);
+        switch (about.what) {
+            case uring_operation::receive:
+            case uring_operation::send:
+            case uring_operation::stop_receive:
+            case uring_operation::stop_all: return !slots_[about.place].taken || !about.is_of(slots_[about.place].use);
+            default: return false;
+        }
+    }
+
+    // --- connections
+
+    void on_receive(uring_subject about, const uring_completion& one) {
+        const struct returning {
+            uring_buffers& buffers;
+            bool there;
+            std::uint16_t number;
+            ~returning() {
+                if (there) buffers.give_back(number);
+            }
+        } buffer{*buffers_, (one.flags & IORING_CQE_F_BUFFER) != 0,
+                 static_cast<std::uint16_t>(one.flags >> IORING_CQE_BUFFER_SHIFT)};
+        if (!about.is_of(slots_[about.place].use)) return;
+        slot& s = slots_[about.place];
+        const slot_use which{about.place, s.use};
+        const bool over = is_last(one);  // (R4)
+        if (over) {
+            s.receiving = s.stopping = false;
+            --s.under_way;
+        }
+        if (!s.taken) return free(about.place);
+        if (s.broken) return;
+        if (one.result > 0 && buffer.there) {
+            const std::span<char> bytes = buffers_->of(buffer.number, static_cast<std::size_t>(one.result));
+            if (s.paused || s.held)
+                hold(s).bytes.append(bytes.data(), bytes.size());
+            else
+                sink_.on_bytes(s.token, bytes);
+        } else if (one.result == 0) {
+            if (s.paused || s.held)
+                hold(s).ended = true;
+            else
+                end(s, 0);
+            return;
+        } else if (one.result == -ENOBUFS) {
+            ++shortages_.buffers;
+            starved_.push_back(which);
+            return;
+        } else if (one.result != -ECANCELED && one.result != -EINTR) {
+            return end(s, one.result < 0 ? -one.result : EIO);
+        }
+        if (over) receive_again(which);
+    }
+
+    static input& hold(slot& s) {
+        if (!s.held) s.held = std::make_unique<input>();
+        return *s.held;
+    }
+
+    void receive_again(slot_use which) noexcept {
+        if (!lives(which)) return;
+        const slot& s = slots_[which.number];
+        if (!s.receiving && !s.paused && !s.held && !s.ended && !s.broken) receive(which.number);
+    }
+
+    void end(slot& s, int code) {
+        s.ended = true;
+        s.broken = code != 0;
+        sink_.on_end(s.token, code);
+    }
+
+    void on_send(uring_subject about, const uring_completion& one) {
+        if (!about.is_of(slots_[about.place].use)) return;
+        slot& s = slots_[about.place];
+        --s.under_way;
+        if (!s.taken) return free(about.place);
+        const bool again = one.result == -EINTR;
+        if (s.broken || (one.result <= 0 && !again)) {
+            outputs_.give_back(std::move(s.out));
+            if (!s.broken) end(s, one.result < 0 ? -one.result : EPIPE);
+            return;
+        }
+        if (again) return push(about.place);
+        s.out->took(static_cast<std::size_t>(one.result));
+        const std::size_t unsent = s.out->unsent();
+        const bool tell = s.out->waits() || unsent == 0;  // else the rest is on its way, and the next turn tells
+        if (unsent == 0)
+            outputs_.give_back(std::move(s.out));
+        else
+            push(about.place);
+        if (tell) sink_.on_sent(s.token, unsent);
+    }
+
+    // A cancel has ended. Where it found nothing, the operation had ended or ends by itself; one that goes on all the
+    // same is cancelled again.
+    void on_stopped(uring_subject about, const uring_completion& one) noexcept {
+        if (!about.is_of(slots_[about.place].use)) return;
+        slot& s = slots_[about.place];
+        --s.under_way;
+        if (!s.taken) {
+            if (s.under_way != 0 && one.result < 0 && about.what == uring_operation::stop_all)
+                return stop_all(about.place);
+            return free(about.place);
+        }
+        if (one.result >= 0) return;
+        s.stopping = false;
+        if (s.paused) stop_receive(about.place);
+    }
+
+    // (R1) Frees the slot of a removed connection once nothing of it is under way.
+    void free(std::uint32_t number) noexcept {
+        slot& s = slots_[number];
+        if (s.under_way != 0) return;
+        ::close(s.fd);
+        if (s.out) outputs_.give_back(std::move(s.out));
+        s = slot{};
+        s.use = next_use_++ & uring_subject::use_mask;
+        free_slots_.push_back(number);
+        --closing_;
+    }
+
+    void take_up_resumed() {
+        turn_.swap(resumed_);
+        for (const slot_use which : turn_)
+            if (lives(which)) take_up(which);
+        turn_.clear();
+    }
+
+    void take_up(slot_use which) {
+        slot* s = &slots_[which.number];
+        if (s->paused) return;
+        if (const std::unique_ptr<input> held = std::move(s->held)) {
+            if (!held->bytes.empty() && !s->broken) sink_.on_bytes(s->token, held->bytes);
+            if (!lives(which)) return;
+            s = &slots_[which.number];
+            if (held->ended && s->paused) hold(*s).ended = true;
+            if (held->ended && !s->paused && !s->broken) end(*s, 0);
+        }
+        receive_again(which);
+    }
+
+    engine_sink& sink_;
+    wake_event wake_;
+    std::optional<uring_buffers> buffers_;
+    std::vector<slot> slots_;  // their sends point into memory of `out`
+    uring_queue queue_;        // its ring is closed before what it points to
+    uring_listeners listeners_;
+    uring_watches watches_;
+    uring_outputs outputs_;
+    std::vector<std::uint32_t> slot_of_;  // by connection index
+    std::vector<std::uint32_t> free_slots_;
+    std::vector<slot_use> resumed_;   // to be told of what was held, and armed, in the next turn
+    std::vector<slot_use> starved_;   // found no buffer
+    std::vector<slot_use> to_offer_;  // a send of theirs goes to the kernel with the next turn
+    std::vector<slot_use> offered_;   // one went, and has not been seen to end
+    std::vector<slot_use> turn_;
+    engine_shortages shortages_;
+    std::size_t undecided_ = 0;  // completions that were there when offered_ had been offered, and are to be looked at
+    std::size_t closing_ = 0;    // removed, and not closed
+    std::uint32_t next_use_ = 1;
+    bool enabled_ = false;
+    bool wake_armed_ = false;
+};
+
+}  // namespace
+
+std::string io_uring_lack() {
+    try {
+        check_multishot({});  // of the size that an engine has: memory that may be locked can suffice for less
+        return {};
+    } catch (const std::exception& e) {
+        return e.what();
+    }
+}
+
+std::unique_ptr<engine> make_uring_engine(engine_sink& sink, const uring_sizes& sizes) {
+    check_multishot({.submissions = 4, .completions = 8, .buffers = 2, .buffer_bytes = 64});
+    return std::make_unique<uring_engine>(sink, sizes);
+}
+
+}  // namespace holdfast::net

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// uring_output.hpp - the output of one connection: what a send that is under way reads, and what has gathered behind.
+//
+// (O1) The bytes of to_send() stay where they are until took(): whatever is appended goes behind them.
+// (O2) At most twice what has not left is kept.
+// (O3) The output waits from the first send on for which the kernel had no room, until nothing is unsent.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace holdfast::net {
+
+class uring_output {
+ public:
+    /// Takes the bytes; the string is empty afterwards. Requires: nothing unsent.
+    void begin(std::string& bytes) noexcept { leaving_.swap(bytes); }
+    void append(std::string_view bytes) { behind_.append(bytes); }
+
+    [[nodiscard]] std::size_t unsent() const noexcept { return leaving_.size() - left_ + behind_.size(); }
+    /// What the next send reads, or the one under way.
+    [[nodiscard]] std::string_view to_send() const noexcept { return std::string_view(leaving_).substr(left_); }
+
+    /// That many bytes of to_send() have left.
+    void took(std::size_t bytes) {
+        left_ += bytes;
+        if (left_ == leaving_.size()) {
+            leaving_.clear();
+            left_ = 0;
+            leaving_.swap(behind_);
+            if (behind_.capacity() > spare_bytes_max) std::string().swap(behind_);
+            return;
+        }
+        waits_ = true;
+        // What has gone is dropped once it is the larger part: each byte is moved at most once on average.
+        if (left_ > leaving_.size() / 2) {
+            leaving_ = std::string(leaving_, left_);
+            left_ = 0;
+        }
+    }
+
+    [[nodiscard]] bool waits() const noexcept { return waits_; }
+    /// A send was not taken when the kernel saw it.
+    void wait() noexcept { waits_ = true; }
+
+    /// As new, but for its memory. Returns: false where that is too much to keep.
+    [[nodiscard]] bool renew() noexcept {
+        if (leaving_.capacity() > spare_bytes_max || behind_.capacity() > spare_bytes_max) return false;
+        leaving_.clear();
+        behind_.clear();
+        left_ = 0;
+        waits_ = offered = false;
+        return true;
+    }
+
+    bool offered = false;  ///< for its owner: the kernel has seen the send that is under way
+
+ private:
+    static constexpr std::size_t spare_bytes_max = 64U << 10U;
+
+    std::string leaving_;   // the kernel reads it from `left_` on
+    std::size_t left_ = 0;  // of it
+    std::string behind_;
+    bool waits_ = false;
+};
+
+/// Outputs whose memory is used again.
+class uring_outputs {
+ public:
+    uring_outputs() { spare_.reserve(spare_max); }
+
+    [[nodiscard]] std::unique_ptr<uring_output> take() {
+        if (spare_.empty()) return std::make_unique<uring_output>();
+        auto one = std::move(spare_.back());
+        spare_.pop_back();
+        return one;
+    }
+    void give_back(std::unique_ptr<uring_output> one) noexcept {
+        if (spare_.size() < spare_max && one->renew()) spare_.push_back(std::move(one));
+    }
+
+ private:
+    static constexpr std::size_t spare_max = 64;
+    std::vector<std::unique_ptr<uring_output>> spare_;
+};
+
+}  // namespace holdfast::net

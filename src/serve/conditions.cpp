@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/conditions.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "holdfast/detail/hash.hpp"
+#include "serve/failure.hpp"
+
+namespace holdfast::serve {
+
+namespace {
+
+/// The fields of that name as one list: RFC 9110 section 5.3.
+std::string joined(const net::request& from, std::string_view name) {
+    std::string list;
+    for (std::size_t i = 0; i < from.headers_size(); ++i) {
+        const net::header_field each = from.header_at(i);
+        if (net::equal_ignoring_case(each.name, name)) list.append(list.empty() ? "" : ", ").append(each.value);
+    }
+    return list;
+}
+
+}  // namespace
+
+std::string tag_of(std::span<const std::byte> value) {
+    constexpr std::uint64_t seed = 0x686f6c6466617374;
+    std::uint64_t hash = detail::hash_key(value.data(), value.size(), detail::hash_start(seed, value.size()));
+    std::string text(18, '"');
+    for (std::size_t i = 16; i > 0; --i, hash >>= 4U) text[i] = "0123456789abcdef"[hash & 15U];
+    return text;
+}
+
+bool names_tag(std::string_view list, std::string_view tag, comparison how) noexcept {
+    while (!list.empty()) {
+        const std::size_t comma = std::min(list.find(','), list.size());
+        std::string_view one = list.substr(0, comma);
+        list.remove_prefix(std::min(comma + 1, list.size()));
+        while (one.starts_with(' ') || one.starts_with('\t')) one.remove_prefix(1);
+        while (one.ends_with(' ') || one.ends_with('\t')) one.remove_suffix(1);
+        if (how == comparison::weak && one.starts_with("W/")) one.remove_prefix(2);
+        if (one == tag || one == "*") return true;
+    }
+    return false;
+}
+
+conditions conditions::of(const net::request& from) {
+    conditions result;
+    result.match_ = joined(from, "If-Match");
+    if (result.match_.empty() && from.header_count("If-Match") != 0) throw failure{400, "If-Match names no tag"};
+    if (const std::string none = joined(from, "If-None-Match"); !none.empty()) {
+        if (none != "*") throw failure{400, "If-None-Match of what changes an entry can be * only"};
+        if (result.of_value()) throw failure{400, "If-Match and If-None-Match: * cannot both hold"};
+        result.only_new_ = true;
+    }
+    return result;
+}
+
+bool conditions::allow(std::span<const std::byte> value) const {
+    return !of_value() || names_tag(match_, tag_of(value), comparison::strong);
+}
+
+}  // namespace holdfast::serve

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// conditions.hpp - entity tags of entries, and what a request demands of the one it changes: RFC 9110 section 13.1.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "holdfast/net/request.hpp"
+
+namespace holdfast::serve {
+
+/// The tag of an entry: of its value's bytes, so that the same value has the same tag however it came to be.
+[[nodiscard]] std::string tag_of(std::span<const std::byte> value);
+
+/// Whether a list of tags names this one, or is "*". Weak comparison takes W/"x" for "x"; strong takes it for nothing.
+enum class comparison { weak, strong };
+[[nodiscard]] bool names_tag(std::string_view list, std::string_view tag, comparison how) noexcept;
+
+class conditions {
+ public:
+    /// Throws: failure 400 for what means nothing in a request that changes an entry.
+    [[nodiscard]] static conditions of(const net::request& from);
+
+    /// If-None-Match: *
+    [[nodiscard]] bool only_new() const noexcept { return only_new_; }
+    /// There is an If-Match.
+    [[nodiscard]] bool of_value() const noexcept { return !match_.empty(); }
+    /// Whether If-Match lets an entry be changed that has this value.
+    [[nodiscard]] bool allow(std::span<const std::byte> value) const;
+
+ private:
+    std::string match_;  // all If-Match fields as one list
+    bool only_new_ = false;
+};
+
+}  // namespace holdfast::serve

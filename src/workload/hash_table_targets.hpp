@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// hash_table_targets.hpp - what is asked of the hash table beside its peers, as the lines `target: ...` of its suite.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "workload/memory_pool.hpp"
+#include "workload/suite.hpp"
+#include "workload/targets.hpp"
+
+namespace holdfast::workload {
+
+/// The targets of a table of so many entries on such pages. Each note_*() says what is to be said of one experiment, by
+/// its samples; nothing of peers that were not timed.
+class hash_table_targets {
+ public:
+    hash_table_targets(std::uint64_t entries, page_choice pages, recorder& to)
+        : entries_(entries), pages_(pages), to_(to) {}
+
+    void note_find(const std::string& name, bool hit, const sampled& found) const;
+    void note_batches(const std::string& name, const sampled& found) const;
+    void note_chain(const std::string& name, const sampled& found) const;
+    void note_insert(const std::string& name, const sampled& found) const;
+    void note_beside_writer(const std::string& name, const sampled& found) const;
+    /// Of 16-byte entries.
+    void note_memory(const std::string& name, double bytes) const;
+    /// Of every experiment: ahead of the tables that are to be left behind.
+    void note_ahead(const std::string& name, const sampled& found) const;
+
+ private:
+    [[nodiscard]] bool in_memory() const { return entries_ >= 1'000'000; }  // a table that no near cache holds
+    [[nodiscard]] double find_wanted(bool hit) const;
+
+    std::uint64_t entries_;
+    page_choice pages_;
+    recorder& to_;
+};
+
+}  // namespace holdfast::workload

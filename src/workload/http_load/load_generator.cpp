@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "workload/http_load/load_generator.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "net/file_descriptor.hpp"
+#include "workload/http_load/answer_scanner.hpp"
+#include "workload/http_load/interruption.hpp"
+#include "workload/http_load/rate_schedule.hpp"
+
+namespace holdfast::workload::http {
+
+namespace {
+
+constexpr std::uint64_t late_ns = 50'000;
+constexpr int wait_ms = 100;  // how long an interruption may go unseen
+constexpr std::uint64_t reconnect_ns = 10'000'000;
+
+std::uint64_t time_of(clockid_t clock) noexcept {
+    timespec t{};
+    ::clock_gettime(clock, &t);
+    return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(t.tv_nsec);
+}
+
+std::uint64_t now_ns() noexcept { return time_of(CLOCK_MONOTONIC); }
+
+std::uint64_t in_ns(auto duration) noexcept {
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
+}
+
+[[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
+
+/// Marsaglia's xorshift64: one request in a few nanoseconds; nothing here needs more of it.
+class random_order {
+ public:
+    explicit random_order(std::uint64_t seed) noexcept : state_(seed != 0 ? seed : 1) {}
+    std::uint32_t below(std::uint32_t bound) noexcept {
+        state_ ^= state_ << 13U;
+        state_ ^= state_ >> 7U;
+        state_ ^= state_ << 17U;
+        return static_cast<std::uint32_t>(((state_ >> 32U) * bound) >> 32U);
+    }
+
+ private:
+    std::uint64_t state_;
+};
+
+std::string shown(std::string_view bytes) {
+    std::string text(bytes.substr(0, 200));
+    std::ranges::replace_if(text, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+    return "\"" + text + (bytes.size() > 200 ? "\"..." : "\"");
+}
+
+void compare(const exchange& wanted, const answer& got) {
+    if (got.status == 200 && got.body == wanted.body) return;
+    throw wrong_answer("to " + shown(wanted.request.substr(0, wanted.request.find('\r'))) + " the answer was " +
+                       std::to_string(got.status) + " " + shown(got.body) + " instead of 200 " + shown(wanted.body));
+}
+
+/// To the loopback network, from another address of it each time: ports of one address run out, and searching an almost
+/// full range is slow.
+void spread(int fd, const net::socket_address& server, std::uint32_t number) {
+    sockaddr_in there{};
+    if (server.storage.ss_family != AF_INET) return;
+    std::memcpy(&there, &server.storage, sizeof there);
+    if (ntohl(there.sin_addr.s_addr) != INADDR_LOOPBACK) return;
+    const int on = 1;
+    (void)::setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+    sockaddr_in here{};
+    here.sin_family = AF_INET;
+    here.sin_addr.s_addr = htonl(0x7F000102U + (number % 64) * 256);  // 127.0.1.2, 127.0.2.2, ...
+    if (::bind(fd, reinterpret_cast<const sockaddr*>(&here), sizeof here) != 0) fail("bind");
+}
+
+/// Begins to connect; `code`: 0 for a connection that is there, EINPROGRESS for one to wait for, else why there is
+/// none.
+net::file_descriptor open_connection(const net::socket_address& server, std::uint32_t number, int& code) {
+    net::file_descriptor fd(::socket(server.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd) fail("socket");
+    const int on = 1;
+    (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    spread(fd.get(), server, number);
+    code = ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&server.storage), server.size) == 0 ? 0 : errno;
+    return fd;
+}
+
+int connection_error(int fd) {
+    int code = 0;
+    socklen_t size = sizeof code;
+    (void)::getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size);
+    return code;
+}
+
+std::string connecting_text(int code) { return "connecting: " + std::generic_category().message(code); }
+
+bool ready_within(int fd, short events, std::chrono::milliseconds patience) {
+    pollfd p{.fd = fd, .events = events, .revents = 0};
+    for (auto left = patience; left.count() > 0; left -= std::chrono::milliseconds(wait_ms)) {
+        check_interruption();
+        if (::poll(&p, 1, static_cast<int>(std::min<std::chrono::milliseconds::rep>(left.count(), wait_ms))) > 0)
+            return true;
+    }
+    return false;
+}
+
+class generator {
+ public:
+    generator(const load_plan& plan, const std::vector<exchange>& exchanges, const on_window& window)
+        : plan_(plan), exchanges_(exchanges), window_(window), order_(plan.seed), scratch_(std::size_t{9} << 17U) {
+        if (exchanges.empty() || exchanges.size() > std::numeric_limits<std::uint32_t>::max() ||
+            plan.connections == 0 || plan.pipeline == 0 ||
+            (plan.connection_per_request && (plan.pipeline != 1 || plan.tolerant)) || plan.duration.count() <= 0 ||
+            plan.warm_up.count() < 0 || plan.rate_hz < 0)
+            throw std::invalid_argument("a load without connections, requests or time");
+        epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+        if (!epoll_) fail("epoll_create1");
+        links_.resize(plan.connections);
+        under_way_.resize(std::size_t{plan.connections} * plan.pipeline);
+        free_.reserve(plan.connections);
+    }
+
+    load_outcome run() {
+        if (!plan_.connection_per_request) connect_all();
+        const std::uint64_t begin = now_ns();
+        window_begin_ = begin + in_ns(plan_.warm_up);
+        window_end_ = window_begin_ + in_ns(plan_.duration);
+        progress_ = begin;
+        if (plan_.rate_hz > 0)
+            run_schedule(begin);
+        else
+            run_closed(begin);
+        for (std::size_t code = 0; code < statuses_.size(); ++code)
+            if (statuses_[code] != 0) outcome_.statuses[static_cast<int>(code)] = statuses_[code];
+        return std::move(outcome_);
+    }
+
+ private:
+    struct link {
+        net::file_descriptor fd;
+        std::string partial;                 // of an answer
+        std::uint32_t first = 0, count = 0;  // requests under way, in the link's ring of under_way_
+        std::uint64_t asked_ns = 0;          // tolerant: when the requests under way began to be
+        bool connecting = false;
+        bool ending = false;  // answered; the server is about to close
+        bool free = false;    // without requests: its newest place in free_ counts
+        bool used = false;    // tolerant: this connection has answered
+    };
+    struct request_under_way {
+        std::uint64_t intended_ns = 0;
+        std::uint32_t exchange = 0;
+    };
+    struct broken_link {
+        std::uint32_t link;
+        std::uint64_t again_ns;  // when it is made anew
+    };
+
+    void run_closed(std::uint64_t begin) {
+        for (std::uint32_t i = 0; i < links_.size(); ++i) ask(i, begin);
+        while (!ended_ || requests_under_way_ > 0) {
+            check_interruption();
+            const std::uint64_t now = wait(plan_.spin ? 0 : broken_.empty() ? wait_ms : 1);
+            tick(now);
+            look_after_links(now);
+            for (std::size_t i = 0; i < free_.size() && !ended_; ++i)
+                if (links_[free_[i]].free) ask(free_[i], now);
+            free_.clear();
+        }
+    }
+
+    void run_schedule(std::uint64_t begin) {
+        const rate_schedule schedule(begin, plan_.rate_hz / plan_.pipeline,
+                                     static_cast<double>(window_end_ - begin) * 1e-9);
+        for (std::uint32_t i = 0; i < links_.size(); ++i) make_free(i);
+        std::size_t next_free = 0;  // free_ is a queue from here on
+        std::uint64_t issued = 0, freed_ns = begin;
+        while (issued < schedule.count() || requests_under_way_ > 0 || !ended_) {
+            check_interruption();
+            std::uint64_t now = now_ns();
+            tick(now);
+            const auto has_free = [&] {
+                while (next_free < free_.size() && !links_[free_[next_free]].free) ++next_free;
+                return next_free < free_.size();
+            };
+            while (issued < schedule.count() && has_free() && schedule.start_ns(issued) <= now) {
+                const std::uint64_t intended = schedule.start_ns(issued++);
+                if (intended >= window_begin_) {
+                    ++outcome_.starts;
+                    if (now > std::max(intended, freed_ns) + late_ns) ++outcome_.late;
+                }
+                ask(free_[next_free++], intended);
+                now = now_ns();
+            }
+            if (next_free == free_.size() || next_free > 4096) {
+                free_.erase(free_.begin(), free_.begin() + static_cast<std::ptrdiff_t>(next_free));
+                next_free = 0;
+            }
+            const bool starved = !has_free();
+            // Behind a server that cannot keep up, the rest would only tell how long the queue was.
+            if (plan_.tolerant && now > window_end_ + in_ns(plan_.patience)) {
+                outcome_.failures.not_sent += (schedule.count() - issued) * plan_.pipeline;
+                issued = schedule.count();
+            }
+            look_after_links(
+                wait_for(issued < schedule.count() && !starved ? schedule.start_ns(issued) : window_end_, now));
+            if (starved && !free_.empty()) freed_ns = now_ns();
+        }
+    }
+
+    void tick(std::uint64_t now) {
+        if (!began_ && now >= window_begin_) {
+            began_ = true;
+            if (window_) window_(true);
+            began_ns_ = now_ns();
+            outcome_.cpu_ns = time_of(CLOCK_THREAD_CPUTIME_ID);
+            // Without a schedule the window is as long as it should be, however late this was noticed.
+            if (plan_.rate_hz == 0) {
+                window_begin_ = began_ns_;
+                window_end_ = began_ns_ + in_ns(plan_.duration);
+            }
+        }
+        if (began_ && !ended_ && now >= window_end_ &&
+            (plan_.tolerant || plan_.rate_hz > 0 || outcome_.answers >= plan_.answers_min)) {
+            ended_ = true;
+            outcome_.seconds = static_cast<double>(now_ns() - began_ns_) * 1e-9;
+            outcome_.cpu_ns = time_of(CLOCK_THREAD_CPUTIME_ID) - outcome_.cpu_ns;
+            if (window_) window_(false);
+        }
+    }
+
+    /// Strict: the server has failed if nothing came for long. Tolerant: each link for itself, a few times in that
+    /// long; and those that broke are made anew.
+    void look_after_links(std::uint64_t now) {
+        const std::uint64_t patience = in_ns(plan_.patience);
+        if (!plan_.tolerant) {
+            if (requests_under_way_ > 0 && now > progress_ + patience)
+                throw server_failed("no answer within " + std::to_string(plan_.patience.count()) + " ms");
+            return;
+        }
+        if (now > looked_ns_ + patience / 16) {
+            looked_ns_ = now;
+            for (std::uint32_t i = 0; i < links_.size(); ++i)
+                if (links_[i].count > 0 && now > links_[i].asked_ns + patience)
+                    lose(i, outcome_.failures.timed_out, now);
+        }
+        for (std::size_t left = broken_.size(); left > 0 && broken_.front().again_ns <= now; --left) {
+            const std::uint32_t i = broken_.front().link;
+            broken_.pop_front();
+            reconnect(i, now);
+        }
+    }
+
+    void connect_all() {
+        for (std::uint32_t i = 0; i < links_.size(); ++i) {
+            int code = 0;
+            links_[i].fd = open_connection(plan_.server, connections_made_++, code);
+            if (code == EINPROGRESS) {
+                if (!ready_within(links_[i].fd.get(), POLLOUT, plan_.patience))
+                    throw server_failed("no connection within " + std::to_string(plan_.patience.count()) + " ms");
+                code = connection_error(links_[i].fd.get());
+            }
+            if (code != 0) throw server_failed(connecting_text(code));
+            watch(i, EPOLL_CTL_ADD, EPOLLIN);
+        }
+    }
+
+    /// A link that broke, without requests yet.
+    void reconnect(std::uint32_t i, std::uint64_t now) {
+        link& l = links_[i];
+        int code = 0;
+        l.fd = open_connection(plan_.server, connections_made_++, code);
+        if (code != 0 && code != EINPROGRESS) return lose_attempt(i, now);
+        l.connecting = true;
+        watch(i, EPOLL_CTL_ADD, EPOLLOUT);
+    }
+
+    void watch(std::uint32_t i, int operation, std::uint32_t events) {
+        epoll_event event{};
+        event.events = events;
+        event.data.u32 = i;
+        if (::epoll_ctl(epoll_.get(), operation, links_[i].fd.get(), &event) != 0) fail("epoll_ctl");
+    }
+
+    /// Waits for events and handles them. Returns: the time after the wait.
+    std::uint64_t wait(int timeout_ms) {
+        std::array<epoll_event, 256> events;
+        const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
+        return handle(events.data(), count);
+    }
+
+    /// The same until about `due`, or without sleeping at all.
+    std::uint64_t wait_for(std::uint64_t due, std::uint64_t now) {
+        if (plan_.spin) return wait(0);
+        const std::uint64_t longest = 1'000'000U * (broken_.empty() ? std::uint64_t{wait_ms} : 1U);
+        const std::uint64_t left = std::min(due > now ? due - now : ended_ ? longest : 0, longest);
+        const timespec limit{.tv_sec = 0, .tv_nsec = static_cast<long>(left)};
+        std::array<epoll_event, 256> events;
+        const int count = ::epoll_pwait2(epoll_.get(), events.data(), static_cast<int>(events.size()), &limit, nullptr);
+        return handle(events.data(), count);
+    }
+
+    std::uint64_t handle(const epoll_event* events, int count) {
+        if (count < 0 && errno != EINTR) fail("epoll_wait");
+        const std::uint64_t now = now_ns();
+        for (int e = 0; e < count; ++e) {
+            const std::uint32_t i = events[e].data.u32;
+            if (!links_[i].connecting)
+                receive(i, now);
+            else if ((events[e].events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) != 0)
+                connected(i, now);
+        }
+        return now;
+    }
+
+    void connected(std::uint32_t i, std::uint64_t now) {
+        link& l = links_[i];
+        if (const int code = connection_error(l.fd.get()); code != 0) {
+            if (!plan_.tolerant) throw server_failed(connecting_text(code));
+            return lose_attempt(i, now);
+        }
+        l.connecting = false;
+        watch(i, EPOLL_CTL_MOD, EPOLLIN);
+        if (plan_.connection_per_request)
+            send(i, exchanges_[under_way(i, 0).exchange].request);
+        else
+            make_free(i);
+    }
+
+    request_under_way& under_way(std::uint32_t i, std::uint32_t offset) noexcept {
+        return under_way_[std::size_t{i} * plan_.pipeline + (links_[i].first + offset) % plan_.pipeline];
+    }
+
+    /// Fills the link with requests meant to start at `intended_ns`, and sends them together.
+    void ask(std::uint32_t i, std::uint64_t intended_ns) {
+        link& l = links_[i];
+        l.free = false;
+        const std::uint64_t now = plan_.tolerant || requests_under_way_ == 0 ? now_ns() : 0;
+        if (requests_under_way_ == 0) progress_ = std::max(progress_, now);
+        l.asked_ns = now;
+        output_.clear();
+        for (; l.count < plan_.pipeline; ++l.count, ++requests_under_way_) {
+            const std::uint32_t which = order_.below(static_cast<std::uint32_t>(exchanges_.size()));
+            under_way(i, l.count) = {.intended_ns = intended_ns, .exchange = which};
+            output_ += exchanges_[which].request;
+        }
+        if (!plan_.connection_per_request) return send(i, output_);
+        int code = 0;
+        l.fd = open_connection(plan_.server, connections_made_++, code);
+        if (code != 0 && code != EINPROGRESS) throw server_failed(connecting_text(code));
+        // On loopback the handshake is over by now as a rule, and the request can go without another wait.
+        const ssize_t n = ::send(l.fd.get(), output_.data(), output_.size(), MSG_NOSIGNAL);
+        if (n == static_cast<ssize_t>(output_.size())) return watch(i, EPOLL_CTL_ADD, EPOLLIN);
+        if (n >= 0 || errno != EAGAIN) throw server_failed("a new connection takes no request");
+        l.connecting = true;
+        watch(i, EPOLL_CTL_ADD, EPOLLOUT);
+    }
+
+    /// What is under way on one connection is far smaller than any socket buffer.
+    void send(std::uint32_t i, std::string_view bytes) {
+        if (::send(links_[i].fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()))
+            return;
+        if (!plan_.tolerant) throw server_failed("a connection takes no more requests");
+        lose(i, outcome_.failures.reset, now_ns());
+    }
+
+    void receive(std::uint32_t i, std::uint64_t now) {
+        link& l = links_[i];
+        if (!l.fd) return;  // it broke in this very turn
+        const std::size_t kept = l.partial.size();
+        l.partial.copy(scratch_.data(), kept);
+        const ssize_t n = ::recv(l.fd.get(), scratch_.data() + kept, scratch_.size() - kept, 0);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+        if (n <= 0) return end_of_connection(i, n < 0 ? errno : 0, now);
+        std::string_view bytes(scratch_.data(), kept + static_cast<std::size_t>(n));
+        while (!bytes.empty()) {
+            answer got;
+            const scan_status status = l.count == 0 ? scan_status::malformed : scan_answer(bytes, got);
+            if (status == scan_status::malformed) return unreadable(i, bytes, now);
+            if (status == scan_status::need_more) break;
+            take(i, got, now);
+            bytes.remove_prefix(got.bytes);
+            if (got.closes && !plan_.connection_per_request) return lose(i, outcome_.failures.closed, now);
+        }
+        l.partial.assign(bytes);
+        if (l.count == 0 && !plan_.connection_per_request) make_free(i);
+        if (l.count > 0 && l.count < plan_.pipeline && plan_.rate_hz == 0 && !ended_) ask(i, now);
+    }
+
+    void unreadable(std::uint32_t i, std::string_view bytes, std::uint64_t now) {
+        const bool asked = links_[i].count > 0;
+        if (!plan_.tolerant)
+            throw wrong_answer((asked ? "no answer as the workload wants it: " : "an answer that was not asked for: ") +
+                               shown(bytes));
+        if (!asked) ++outcome_.failures.unreadable;
+        lose(i, outcome_.failures.unreadable, now);
+    }
+
+    void take(std::uint32_t i, const answer& got, std::uint64_t now) {
+        link& l = links_[i];
+        const request_under_way request = under_way(i, 0);
+        if (!plan_.tolerant) {
+            compare(exchanges_[request.exchange], got);
+            if (got.closes && !plan_.connection_per_request)
+                throw server_failed("it closes a connection meant to be kept");
+        }
+        l.first = (l.first + 1) % plan_.pipeline;
+        --l.count;
+        --requests_under_way_;
+        l.ending = plan_.connection_per_request;
+        l.asked_ns = now;
+        l.used = true;
+        progress_ = now;
+        if (began_ && !ended_) {
+            ++outcome_.answers;
+            ++statuses_[static_cast<std::size_t>(got.status)];
+        }
+        if (began_ && (plan_.rate_hz > 0 || plan_.tolerant) && request.intended_ns >= window_begin_)
+            outcome_.latency_ns.record(now_ns() - request.intended_ns);
+    }
+
+    void end_of_connection(std::uint32_t i, int code, std::uint64_t now) {
+        link& l = links_[i];
+        if (plan_.tolerant) return lose(i, code != 0 ? outcome_.failures.reset : outcome_.failures.closed, now);
+        if (!l.ending || code != 0)
+            throw server_failed(code != 0 ? "a connection was lost: " + std::generic_category().message(code)
+                                          : "it closed a connection with requests under way or to come");
+        l.fd.reset();
+        l.ending = false;
+        make_free(i);
+    }
+
+    void make_free(std::uint32_t i) {
+        links_[i].free = true;
+        free_.push_back(i);
+    }
+
+    /// The connection is done with. Its requests under way count as `kind`; without any, nothing was lost with it.
+    void lose(std::uint32_t i, std::uint64_t& kind, std::uint64_t now) {
+        link& l = links_[i];
+        kind += l.count;
+        requests_under_way_ -= l.count;
+        const bool harmless = l.count == 0 && l.used;
+        l.count = 0;
+        l.partial.clear();
+        l.fd.reset();
+        l.free = l.used = false;
+        if (harmless)
+            broken_.push_front({.link = i, .again_ns = now});
+        else
+            broken_.push_back({.link = i, .again_ns = now + reconnect_ns});
+    }
+
+    void lose_attempt(std::uint32_t i, std::uint64_t now) {
+        ++outcome_.failures.refused;
+        links_[i].fd.reset();
+        links_[i].connecting = false;
+        broken_.push_back({.link = i, .again_ns = now + reconnect_ns});
+    }
+
+    const load_plan& plan_;
+    const std::vector<exchange>& exchanges_;
+    const on_window& window_;
+    random_order order_;
+    net::file_descriptor epoll_;
+    std::vector<link> links_;
+    std::vector<request_under_way> under_way_;
+    std::vector<std::uint32_t> free_;  // links without requests
+    std::deque<broken_link> broken_;   // links without a connection, the next to be made first
+    std::vector<char> scratch_;
+    std::string output_;
+    load_outcome outcome_;
+    std::array<std::uint64_t, 1000> statuses_{};
+    std::uint64_t window_begin_ = 0, window_end_ = 0, began_ns_ = 0;
+    std::uint64_t progress_ = 0;  // when an answer last came, or requests began to be under way
+    std::uint64_t looked_ns_ = 0;
+    std::uint64_t requests_under_way_ = 0;
+    std::uint32_t connections_made_ = 0;
+    bool began_ = false, ended_ = false;
+};
+
+}  // namespace
+
+net::socket_address loopback(std::uint16_t port) {
+    net::socket_address made;
+    sockaddr_in there{};
+    there.sin_family = AF_INET;
+    there.sin_port = htons(port);
+    there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    std::memcpy(&made.storage, &there, sizeof there);
+    made.size = sizeof there;
+    return made;
+}
+
+load_outcome run_load(const load_plan& plan, const std::vector<exchange>& exchanges, const on_window& window) {
+    return generator(plan, exchanges, window).run();
+}
+
+void ask_once(const net::socket_address& server, const exchange& what, std::chrono::milliseconds patience) {
+    int code = 0;
+    const net::file_descriptor fd = open_connection(server, 0, code);
+    if (code == EINPROGRESS) {
+        if (!ready_within(fd.get(), POLLOUT, patience)) throw server_failed("no connection in time");
+        code = connection_error(fd.get());
+    }
+    if (code != 0) throw server_failed(connecting_text(code));
+    if (::send(fd.get(), what.request.data(), what.request.size(), MSG_NOSIGNAL) !=
+        static_cast<ssize_t>(what.request.size()))
+        throw server_failed("a new connection takes no request");
+    std::string bytes;
+    while (ready_within(fd.get(), POLLIN, patience)) {
+        std::array<char, 4096> part;
+        const ssize_t n = ::recv(fd.get(), part.data(), part.size(), 0);
+        if (n <= 0) throw server_failed("a connection was lost before its answer");
+        bytes.append(part.data(), static_cast<std::size_t>(n));
+        answer got;
+        switch (scan_answer(bytes, got)) {
+            case scan_status::complete: return compare(what, got);
+            case scan_status::malformed: throw wrong_answer("no answer as the workload wants it: " + shown(bytes));
+            case scan_status::need_more: break;
+        }
+    }
+    throw server_failed("no answer in time");
+}
+
+}  // namespace holdfast::workload::http

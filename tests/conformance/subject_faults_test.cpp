@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each system call of creating a container of each kind, and of attaching its writers, fails, once or from there on for
+// good. Attacked: what is left is no segment or a sound one, nothing stays open, and the next creator and the next
+// writers get what they want.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "golden/subjects.hpp"
+#include "holdfast/hash_map/registered_reader.hpp"
+#include "inspect/verification.hpp"
+#include "support/capability.hpp"
+#include "support/segment_tools.hpp"
+#include "support/system_call_faults.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::test;
+
+// With all that a map may have beside it.
+void make_registered_map(const std::string& uri) {
+    hash_map_options options;
+    options.capacity = 20;
+    options.bytes = 4000;
+    options.registered_readers = 2;
+    golden::text_map map = golden::text_map::create(uri, options);
+    golden::require(static_cast<bool>(map.set("key", "value")), "a set");
+}
+std::string describe_registered_map(const std::string& uri) {
+    std::string value;
+    const auto reader = hash_map_registered_reader<std::string_view>::attach(uri);
+    golden::require(static_cast<bool>(reader.find("key", value)), "a find");
+    return value;
+}
+void registered_map_goes_on(const std::string& uri) {
+    golden::text_map map = golden::text_map::attach(uri);
+    const auto one = hash_map_registered_reader<std::string_view>::attach(uri),
+               other = hash_map_registered_reader<std::string_view>::attach(uri);
+    golden::require(static_cast<bool>(map.set("another", "value")), "a set");
+}
+
+std::vector<golden_subject> subjects() {
+    std::vector<golden_subject> all(std::begin(golden_subjects), std::end(golden_subjects));
+    all.push_back({"hash_map_registered", make_registered_map, describe_registered_map, registered_map_goes_on});
+    return all;
+}
+
+// The clock is asked by a call here, since tests set it; else it is none, and cannot fail.
+bool may_fail_here(long number) { return may_fail(number) && number != SYS_clock_gettime; }
+
+struct fault {
+    int error;
+    fault_span span;
+};
+
+class SubjectFaults : public segment_test, public ::testing::WithParamInterface<golden_subject> {
+ protected:
+    void SetUp() override {
+        if (!can_trace() || !can_fail_system_calls) GTEST_SKIP() << "needs: ptrace on x86-64";
+    }
+    void make() {
+        then_.emplace(golden_moment_ns, golden_seed);
+        GetParam().make(uri_);
+    }
+    void clear() {
+        for (const std::string& entry : place_.entries()) ::unlink(place_.file(entry).c_str());
+        then_.emplace(golden_moment_ns, golden_seed);
+    }
+    // Fails each call of `operation` and asks `left`, with whether it succeeded, what is wrong with what it leaves.
+    template <class Prepare, class Operation, class Left>
+    void fail_each(const char* what, Prepare&& prepare, Operation&& operation, Left&& left) {
+        for (const fault& how : {fault{EIO, fault_span::once}, fault{ENOMEM, fault_span::for_good}}) {
+            if (sanitized && how.span == fault_span::for_good) continue;  // its own calls would fail, too
+            std::uint64_t refused = 0;
+            const step_report report = fail_each_system_call(
+                how.error, how.span, prepare, [&] { return outcome_of(operation, uri_); }, may_fail_here,
+                [&](const faulted_run& run) -> std::string {
+                    if (!run.uncaught.empty()) return run.uncaught;
+                    if (run.result == 3) return "the error does not say of what";
+                    if (!run.left_open.empty()) return "left open: " + run.left_open;
+                    if (run.number < 0 && run.result != 0) return "fails without a fault";
+                    refused += run.result != 0 ? 1 : 0;
+                    try {
+                        return left(run.result == 0);
+                    } catch (const std::exception& e) {
+                        return std::string("behind it: ") + e.what();
+                    }
+                });
+            EXPECT_EQ(report.failure, "") << what;
+            EXPECT_GT(refused, 2U) << what << ": hardly any failure was noticed";
+            std::printf("%s of %s, errno %d, %s: %llu calls failed, %llu times it did\n", what, GetParam().name,
+                        how.error, name_of(how.span), static_cast<unsigned long long>(report.steps),
+                        static_cast<unsigned long long>(refused));
+        }
+    }
+    [[nodiscard]] std::string damage() const {
+        const inspect::verification found = inspect::verify(uri_);
+        return found.intact() ? "" : "damage: " + found.findings.front().what;
+    }
+
+    unique_directory place_{"faults"};
+    std::string uri_ = place_.file_uri("s");
+    std::optional<still_world> then_;
+};
+
+TEST_P(SubjectFaults, InCreationLeaveNothingOrASoundSegment) {
+    make();
+    const std::string sound = GetParam().describe(uri_);
+    fail_each(
+        "creation", [&] { clear(); }, [&] { GetParam().make(uri_); },
+        [&](bool succeeded) -> std::string {
+            const auto refused = refusal_of([&] { (void)segment::attach(uri_, access::read_only); });
+            for (const std::string& entry : place_.entries())
+                if (entry.ends_with(".making") || (refused && entry == "s")) return "left behind: " + entry;
+            if (succeeded) return GetParam().describe(uri_) == sound ? "" : "it holds something else";
+            if (!refused) return damage();
+            if (refused->code != errc::not_found) return "attaching: " + refused->text;
+            then_.emplace(golden_moment_ns, golden_seed);
+            GetParam().make(uri_);
+            return GetParam().describe(uri_) == sound ? "" : "the next one holds something else";
+        });
+}
+
+TEST_P(SubjectFaults, InAttachingWritersLeaveTheSegmentSoundAndTheNextOnesWork) {
+    fail_each(
+        "attaching the writers", [&] { clear(), make(); }, [&] { GetParam().go_on(uri_); },
+        [&](bool succeeded) -> std::string {
+            if (std::string wrong = damage(); !wrong.empty()) return wrong;
+            if (!succeeded) GetParam().go_on(uri_);
+            return damage();
+        });
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, SubjectFaults, ::testing::ValuesIn(subjects()),
+                         [](const auto& subject) { return std::string(subject.param.name); });
+
+}  // namespace

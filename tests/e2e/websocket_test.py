@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""WebSockets of holdfast::net with clients that others wrote: the Python package websockets, and the Autobahn suite where
+there is a Python 2.7 for it (packages/python2.txt)."""
+import concurrent.futures
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+from serve_support import main
+
+try:
+    from websockets.exceptions import ConnectionClosed
+    from websockets.sync.client import connect
+except ImportError:
+    connect = None
+
+ECHO = os.environ.get("HOLDFAST_WEBSOCKET_ECHO", "")
+SUITE = pathlib.Path(os.environ.get("HOLDFAST_SOURCE", ".")) / "build" / "autobahn"
+# What the suite may say of a case: it holds, or it has no verdict (what a server does with frames behind a close).
+FINE = {"OK", "INFORMATIONAL"}
+
+
+class Echo:
+    def __init__(self, engine):
+        self.process = subprocess.Popen([ECHO, engine], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        if not line.startswith("listening "):
+            raise unittest.SkipTest(f"needs {engine}: {self.process.stderr.read().strip()}")
+        self.uri = f"ws://127.0.0.1:{int(line.split()[1])}/"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.ended = self.process.wait(20)
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+
+class Engines:
+    """The tests of one engine; each class below names it."""
+
+    @unittest.skipIf(connect is None, "needs the Python package websockets, which ./dev setup installs")
+    def test_a_client_of_others_speaks_with_it(self):
+        with Echo(self.engine) as server:
+            for compression in (None, "deflate"):  # which is declined
+                with connect(server.uri, compression=compression, max_size=None) as client:
+                    for size in (0, 1, 125, 126, 65535, 65536, 5_000_000):
+                        client.send("x" * size)
+                        self.assertEqual(client.recv(20), "x" * size)
+                        client.send(bytes(size))
+                        self.assertEqual(client.recv(20), bytes(size))
+                    client.send(["K\u00e4", "", "se"])  # in fragments
+                    self.assertEqual(client.recv(20), "K\u00e4se")
+                    self.assertTrue(client.ping(b"there?").wait(20))
+                    client.close(3001, "enough")
+                    with self.assertRaises(ConnectionClosed) as told:
+                        client.recv(20)
+                    self.assertEqual((told.exception.rcvd.code, told.exception.sent.code), (3001, 3001))
+        self.assertEqual(server.ended, 0)
+
+    @unittest.skipIf(connect is None, "needs the Python package websockets, which ./dev setup installs")
+    def test_many_clients_side_by_side(self):
+        def talk(number):
+            with connect(server.uri) as client:
+                for i in range(50):
+                    client.send(f"{number}:{i}")
+                    if client.recv(20) != f"{number}:{i}":
+                        return False
+            return True
+
+        with Echo(self.engine) as server, concurrent.futures.ThreadPoolExecutor(16) as pool:
+            self.assertTrue(all(pool.map(talk, range(64))))
+
+    def test_the_autobahn_suite(self):
+        python = SUITE / "python"
+        if not python.exists():
+            self.skipTest("needs a Python 2.7 beside ./dev setup, for the Autobahn suite")
+        with Echo(self.engine) as server, tempfile.TemporaryDirectory() as folder:
+            plan = {"outdir": folder, "servers": [{"agent": "holdfast", "url": server.uri}], "cases": ["*"],
+                    "exclude-cases": ["12.*", "13.*"]}  # permessage-deflate, which is declined
+            (pathlib.Path(folder) / "plan.json").write_text(json.dumps(plan))
+            run = subprocess.run([python, "-c", "from autobahntestsuite.wstest import run; run()", "-m", "fuzzingclient", "-s", "plan.json"],
+                                 cwd=folder, env=dict(os.environ, PYTHONPATH=str(SUITE / "packages")), capture_output=True, text=True, timeout=250)
+            self.assertEqual(run.returncode, 0, run.stderr[-2000:])
+            cases = json.loads((pathlib.Path(folder) / "index.json").read_text())["holdfast"]
+        self.assertGreaterEqual(len(cases), 301)
+        wrong = {name: (case["behavior"], case["behaviorClose"]) for name, case in cases.items()
+                 if case["behavior"] not in FINE or case["behaviorClose"] not in FINE}
+        self.assertEqual(wrong, {})
+        print(f"Autobahn on {self.engine}: {len(cases)} cases, none wrong, none non-strict")
+
+
+class Epoll(Engines, unittest.TestCase):
+    engine = "epoll"
+
+
+class IoUring(Engines, unittest.TestCase):
+    engine = "io_uring"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,606 @@
+// SPDX-License-Identifier: Apache-2.0
+// A server's connections that become WebSockets, over real sockets. What a frame may be is tested apart from
+// connections (websocket_frames_test.cpp); here each family of cases of the Autobahn suite is asked of the server once.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "holdfast/error.hpp"
+#include "holdfast/net/channel.hpp"
+#include "holdfast/net/server.hpp"
+#include "holdfast/net/websocket_frame.hpp"
+#include "holdfast/net/websocket_handshake.hpp"
+#include "support/http_client.hpp"
+#include "support/http_server.hpp"
+#include "support/seed.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace std::chrono_literals;
+using net::channel_end;
+using net::channel_status;
+using net::message_kind;
+using net::websocket_opcode;
+using test::http_client;
+using test::running_server;
+
+constexpr std::string_view upgrade_fields =
+    "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "
+    "dGhlIHNhbXBsZSBub25jZQ==\r\n";
+constexpr net::websocket_key key{0x37, 0xfa, 0x21, 0x3d};
+
+std::string frame(websocket_opcode opcode, std::string_view payload, bool last = true) {
+    std::string bytes;
+    net::append_websocket_frame(bytes, opcode, last, payload, &key);
+    return bytes;
+}
+std::string text(std::string_view payload) { return frame(websocket_opcode::text, payload); }
+std::string close_frame(std::uint16_t code, std::string_view reason = {}) {
+    std::string body{static_cast<char>(code >> 8U), static_cast<char>(code & 0xFFU)};
+    return frame(websocket_opcode::close, body.append(reason));
+}
+
+struct received_frame {
+    unsigned first = 0;  // the byte with FIN and opcode
+    std::string payload;
+    [[nodiscard]] std::uint16_t code() const {
+        return payload.size() < 2 ? 0
+                                  : static_cast<std::uint16_t>(static_cast<unsigned char>(payload[0]) << 8U |
+                                                               static_cast<unsigned char>(payload[1]));
+    }
+};
+
+/// A client that has asked for a WebSocket at "/"; it reads frames on its own, apart from the code under test.
+class websocket_client : public http_client {
+ public:
+    explicit websocket_client(std::uint16_t port, std::string_view more = {}, options wanted = {})
+        : http_client(port, wanted) {
+        send(test::get("/", upgrade_fields).append(more));
+        opened();
+    }
+    void opened() {
+        const auto answer = reply();
+        EXPECT_EQ(answer.status, 101) << answer.body;
+        EXPECT_EQ(answer.field("Sec-WebSocket-Accept"), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+    received_frame next() {
+        received_frame got;
+        std::string head = take(2);
+        got.first = static_cast<unsigned char>(head[0]);
+        std::uint64_t size = static_cast<unsigned char>(head[1]);
+        EXPECT_LT(size, 128U) << "a server masked a frame";
+        if (size >= 126) {
+            head = take(size == 126 ? 2 : 8);
+            size = 0;
+            for (const char c : head) size = size << 8U | static_cast<unsigned char>(c);
+        }
+        got.payload = take(static_cast<std::size_t>(size));
+        return got;
+    }
+    void expect(unsigned first, std::string_view payload) {
+        const received_frame got = next();
+        EXPECT_EQ(got.first, first);
+        ASSERT_EQ(got.payload.size(), payload.size());
+        EXPECT_TRUE(got.payload == payload);
+    }
+};
+
+constexpr unsigned final_text = 0x81, final_binary = 0x82, final_close = 0x88, final_ping = 0x89, final_pong = 0x8A;
+
+/// How a channel ended, to be waited for by the test.
+struct ending {
+    std::atomic<int> why{-1};
+    net::channel whose;  // the loop's, until `why` is there
+
+    void note(channel_end end) {
+        why = static_cast<int>(end);
+        why.notify_all();
+    }
+    [[nodiscard]] channel_end wait() const {
+        why.wait(-1);
+        return static_cast<channel_end>(why.load());
+    }
+};
+
+void echo_message(const net::channel& to, net::received_message message) {
+    EXPECT_EQ(to.send(std::string(message.payload), message.kind), channel_status::ok);
+}
+
+/// Accepts each WebSocket; its end goes to `end`, when one is given.
+net::handler accepting(net::channel_options options, ending* end = nullptr, net::websocket_options chosen = {}) {
+    return [=](const net::request& asked, net::response& answer) {
+        if (asked.path() == "/plain") return void(answer.body("plain"));
+        net::channel_options mine = options;
+        if (end != nullptr) mine.on_close = [end](channel_end why) { end->note(why); };
+        net::channel made = answer.websocket(asked, std::move(mine), chosen);
+        if (end != nullptr) end->whose = std::move(made);
+    };
+}
+net::handler echoing(ending* end = nullptr, net::websocket_options chosen = {}) {
+    return accepting({.queue_bytes_max = 4U << 20U, .on_receive = echo_message}, end, chosen);
+}
+
+// --- messages
+
+TEST(ServerWebsocket, EchoesMessagesOfEverySizeAndKind) {
+    running_server server(echoing());
+    server.start();
+    websocket_client client(server.port());
+    for (const std::size_t size : {0U, 1U, 125U, 126U, 127U, 128U, 65535U, 65536U, 1U << 20U}) {
+        const std::string payload(size, 'x');
+        client.send(text(payload));
+        client.expect(final_text, payload);
+        client.send(frame(websocket_opcode::binary, payload));
+        client.expect(final_binary, payload);
+    }
+}
+
+TEST(ServerWebsocket, JoinsFragmentsAndAnswersPingsBetweenThem) {
+    running_server server(echoing());
+    server.start();
+    websocket_client client(server.port());
+    client.send(frame(websocket_opcode::text, "frag", false) + frame(websocket_opcode::ping, "between") +
+                frame(websocket_opcode::continuation, "", false) + frame(websocket_opcode::pong, "unasked") +
+                frame(websocket_opcode::continuation, "ment"));
+    client.expect(final_pong, "between");
+    client.expect(final_text, "fragment");
+}
+
+TEST(ServerWebsocket, AnswersTheSameHoweverItsInputIsCut) {
+    running_server server(echoing());
+    server.start();
+    const std::string sent = test::get("/", upgrade_fields) + text("K\u00e4se") + frame(websocket_opcode::ping, "p") +
+                             frame(websocket_opcode::binary, std::string(130, '\0')) + close_frame(3000, "bye");
+    for (std::size_t cut = 1; cut < sent.size(); ++cut) {
+        SCOPED_TRACE(cut);
+        http_client raw(server.port());
+        raw.send(sent.substr(0, cut));
+        std::this_thread::sleep_for(200us);
+        raw.send(sent.substr(cut));
+        EXPECT_EQ(raw.reply().status, 101);
+        const std::string wanted =
+            std::string("\x81\x05K\u00e4se\x8A\x01p\x82\x7E\0\x82", 14) + std::string(130, '\0') + "\x88\x02\x0B\xB8";
+        EXPECT_EQ(raw.take(wanted.size()), wanted);
+        EXPECT_TRUE(raw.ended());
+    }
+}
+
+TEST(ServerWebsocket, ComesInItsOrderBehindALateAnswer) {
+    net::channel late;
+    ending end;
+    const net::handler upgrade = echoing(&end);
+    running_server server([&](const net::request& asked, net::response& answer) {
+        if (asked.path() == "/late") return void(late = answer.defer());
+        if (asked.path() == "/now") {
+            net::response other;
+            other.body("late");
+            EXPECT_EQ(late.answer(std::move(other)), channel_status::ok);
+            return void(answer.body("now"));
+        }
+        upgrade(asked, answer);
+    });
+    server.start();
+    http_client other(server.port());
+    http_client client(server.port());
+    client.send(test::get("/late") + test::get("/", upgrade_fields) + text("early"));
+    EXPECT_FALSE(client.readable(20ms));
+    EXPECT_EQ(other.ask(test::get("/now")).body, "now");
+    EXPECT_EQ(client.reply().body, "late");
+    EXPECT_EQ(client.reply().status, 101);
+    EXPECT_EQ(client.take(7),
+              "\x81\x05"
+              "early");
+}
+
+TEST(ServerWebsocket, RandomMessagesComeBackHoweverTheyAreCutAndFragmented) {
+    running_server server(echoing());
+    server.start();
+    test::seeded_random random;
+    const auto below = [&](std::size_t most) { return static_cast<std::size_t>(random.below(most)); };
+    websocket_client client(server.port());
+    for (int round = 0; round < 40; ++round) {
+        std::string sent;
+        std::vector<std::string> payloads(1 + below(5));
+        for (std::string& payload : payloads) {
+            payload.resize(below(2) == 0 ? below(200) : below(70'000));
+            for (char& c : payload) c = static_cast<char>(random());
+            const std::size_t cut = below(payload.size() + 1);
+            sent += frame(websocket_opcode::binary, std::string_view(payload).substr(0, cut), false) +
+                    frame(websocket_opcode::continuation, std::string_view(payload).substr(cut));
+        }
+        for (std::size_t at = 0; at < sent.size();) {
+            const std::size_t part = std::min(sent.size() - at, 1 + below(40'000));
+            client.send(std::string_view(sent).substr(at, part));
+            at += part;
+        }
+        for (const std::string& payload : payloads) client.expect(final_binary, payload);
+    }
+}
+
+// --- the handshake
+
+TEST(ServerWebsocket, WhatDoesNotQualifyIsRefusedAndTheConnectionGoesOn) {
+    running_server server(echoing());
+    server.start();
+    http_client client(server.port());
+    auto refused = client.ask(test::get("/"));
+    EXPECT_EQ(refused.status, 426);
+    EXPECT_EQ(refused.field("Sec-WebSocket-Version"), "13");
+    EXPECT_EQ(refused.field("Upgrade"), "websocket");
+    EXPECT_EQ(refused.field("Connection"), "Upgrade");
+    refused = client.ask(test::get("/", "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"));
+    EXPECT_EQ(refused.status, 400);
+    EXPECT_EQ(client.ask(test::get("/plain")).body, "plain");
+    client.send(test::get("/", upgrade_fields) + text("x"));
+    EXPECT_EQ(client.reply().status, 101);
+    EXPECT_EQ(client.take(3), "\x81\x01x");
+}
+
+TEST(ServerWebsocket, AgreesOnASubprotocol) {
+    static constexpr std::array<std::string_view, 2> spoken{"chat.v2", "chat.v1"};
+    ending end;
+    running_server server(echoing(&end, {.protocols = spoken}));
+    server.start();
+    http_client client(server.port());
+    client.send(test::get("/", std::string(upgrade_fields) + "Sec-WebSocket-Protocol: other, chat.v1, chat.v2\r\n"));
+    EXPECT_EQ(client.reply().field("Sec-WebSocket-Protocol"), "chat.v1");
+    server.stop();
+    EXPECT_EQ(end.whose.protocol(), "chat.v1");
+    EXPECT_EQ(end.wait(), channel_end::server_ended);
+    EXPECT_EQ(end.whose.close_code(), net::websocket_code::abnormal);
+}
+
+// --- the end
+
+TEST(ServerWebsocket, AClientsCloseIsAnsweredAndTold) {
+    ending end;
+    running_server server(echoing(&end));
+    server.start();
+    websocket_client client(server.port(), close_frame(3001, "enough"));
+    EXPECT_EQ(client.next().code(), 3001);
+    EXPECT_TRUE(client.ended());
+    EXPECT_EQ(end.wait(), channel_end::client_closed);
+    EXPECT_EQ(end.whose.close_code(), 3001);
+    EXPECT_EQ(end.whose.close_reason(), "enough");
+    EXPECT_EQ(end.whose.send("more"), channel_status::closed);
+    EXPECT_EQ(end.whose.close(), channel_status::closed);
+}
+
+TEST(ServerWebsocket, ACloseOfOursComesBehindWhatIsQueuedAndWaitsForTheClients) {
+    ending end;
+    std::atomic<int> received{0};
+    running_server server(accepting({.on_receive =
+                                         [&](net::channel to, net::received_message) {
+                                             ++received;
+                                             EXPECT_EQ(to.send("last"), channel_status::ok);
+                                             EXPECT_EQ(to.close(4000, "done"), channel_status::ok);
+                                             EXPECT_EQ(to.send("later"), channel_status::closed);
+                                             EXPECT_EQ(to.close_code(), 0);
+                                         }},
+                                    &end));
+    server.start();
+    websocket_client client(server.port(), text("go"));
+    client.expect(final_text, "last");
+    const received_frame told = client.next();
+    EXPECT_EQ(told.first, final_close);
+    EXPECT_EQ(told.payload,
+              "\x0F\xA0"
+              "done");
+    client.send(text("too late") + close_frame(4000));
+    EXPECT_TRUE(client.ended());
+    EXPECT_EQ(end.wait(), channel_end::finished);
+    EXPECT_EQ(end.whose.close_code(), 4000);
+    EXPECT_EQ(received, 1) << "nothing is handed over once the channel was closed";
+}
+
+TEST(ServerWebsocket, AClientThatDoesNotAnswerACloseIsNotWaitedForLong) {
+    ending end;
+    net::server_options options;
+    options.limits.websocket_close_ms = 30;
+    running_server server(
+        accepting({.on_receive = [](net::channel to, net::received_message) { (void)to.close(); }}, &end), options);
+    server.start();
+    websocket_client client(server.port(), text("go"));
+    EXPECT_EQ(client.next().code(), 1000);
+    EXPECT_EQ(end.wait(), channel_end::finished);
+    EXPECT_EQ(end.whose.close_code(), net::websocket_code::abnormal);
+    EXPECT_TRUE(client.gone());
+}
+
+TEST(ServerWebsocket, WhoBreaksARuleIsToldAndEnded) {
+    std::string unmasked;
+    net::append_websocket_frame(unmasked, websocket_opcode::text, true, "x");
+    std::string reserved = text("x");
+    reserved[0] = static_cast<char>(reserved[0] | 0x40);
+    struct wrong {
+        std::string bytes;
+        std::uint16_t code;
+    };
+    const std::vector<wrong> cases{
+        {unmasked, 1002},
+        {reserved, 1002},
+        {frame(static_cast<websocket_opcode>(3), "x"), 1002},           // an unknown opcode
+        {frame(websocket_opcode::ping, std::string(126, 'x')), 1002},   // a long control frame
+        {frame(websocket_opcode::ping, "x", false), 1002},              // a fragmented one
+        {frame(websocket_opcode::continuation, "x"), 1002},             // nothing to go on with
+        {frame(websocket_opcode::text, "x", false) + text("y"), 1002},  // a message within another
+        {text("\xCE\xBA\xED\xA0\x80"), 1007},                           // a surrogate
+        {frame(websocket_opcode::text, "\xCE", false) + frame(websocket_opcode::continuation, "x"), 1007},
+        {frame(websocket_opcode::close, "x"), 1002},  // half a code
+        {close_frame(1005), 1002},
+        {close_frame(1000, "\xFF"), 1007},
+        {frame(websocket_opcode::binary, std::string(1001, 'x')), 1009},
+    };
+    ending end;
+    running_server server(echoing(nullptr, {.limits = {.frame_bytes_max = 1000, .message_bytes_max = 2000}}));
+    server.start();
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+        SCOPED_TRACE(i);
+        websocket_client client(server.port(), cases[i].bytes);
+        const received_frame told = client.next();
+        EXPECT_EQ(told.first, final_close);
+        EXPECT_EQ(told.code(), cases[i].code);
+        EXPECT_TRUE(client.ended());
+    }
+}
+
+TEST(ServerWebsocket, AClientThatGoesWithoutACloseIsAway) {
+    for (const bool reset : {false, true}) {
+        SCOPED_TRACE(reset);
+        ending end;
+        running_server server(echoing(&end));
+        server.start();
+        {
+            websocket_client client(server.port(), text("x"));
+            client.expect(final_text, "x");
+            reset ? client.reset() : client.close();
+        }
+        EXPECT_EQ(end.wait(), channel_end::client_away);
+        EXPECT_EQ(end.whose.close_code(), net::websocket_code::abnormal);
+        server.stop();
+        EXPECT_EQ(server.counters().lost, 1U);
+    }
+}
+
+TEST(ServerWebsocket, ASilentClientIsPingedAndThenGivenUp) {
+    ending end;
+    net::server_options options;
+    options.limits.websocket_ping_ms = 400;  // a loaded machine keeps its client from answering for a while
+    running_server server(echoing(&end), options);
+    server.start();
+    websocket_client client(server.port());
+    for (int i = 0; i < 2; ++i) {  // as long as it answers, it stays
+        client.expect(final_ping, "");
+        EXPECT_EQ(end.why, -1);
+        client.send(frame(websocket_opcode::pong, ""));
+    }
+    client.expect(final_ping, "");
+    EXPECT_EQ(end.wait(), channel_end::client_away);
+    EXPECT_TRUE(client.gone());
+    server.stop();
+    EXPECT_EQ(server.counters().idle_timeouts, 1U);
+}
+
+TEST(ServerWebsocket, ADrainSaysGoodbye) {
+    ending end;
+    running_server server(echoing(&end));
+    server.start();
+    websocket_client client(server.port(), text("x"));
+    client.expect(final_text, "x");
+    server.get().drain();
+    EXPECT_EQ(client.next().code(), 1001);
+    client.send(close_frame(1001));
+    EXPECT_TRUE(client.ended());
+    client.close();
+    server.join();
+    EXPECT_EQ(end.wait(), channel_end::drained);
+}
+
+TEST(ServerWebsocket, AHandlerThatThrowsEndsItsOwnWebsocketAlone) {
+    ending end;
+    running_server server(accepting(
+        {.on_receive = [](net::channel, net::received_message) { throw std::runtime_error("on purpose"); }}, &end));
+    server.start();
+    websocket_client client(server.port(), text("x") + text("y"));
+    EXPECT_EQ(client.next().code(), 1011);
+    client.send(close_frame(1011));
+    EXPECT_EQ(end.wait(), channel_end::finished);
+    http_client other(server.port());
+    EXPECT_EQ(other.ask(test::get("/plain")).status, 200);
+    server.stop();
+    EXPECT_EQ(server.counters().handler_exceptions, 1U);
+}
+
+TEST(ServerWebsocket, WhatMustNotBeSentIsRefusedToTheSender) {
+    ending end;
+    std::array<channel_status, 6> got{};
+    running_server server(
+        accepting({.queue_bytes_max = 100,
+                   .on_receive =
+                       [&](net::channel to, net::received_message) {
+                           got = {to.send("\xFF"), to.send(std::string(101, 'x')),        to.answer({}),
+                                  to.close(1005),  to.close(1000, std::string(124, 'x')), to.close(1000, "\xFF")};
+                           (void)to.send("\xFF", message_kind::binary);
+                       }},
+                  &end));
+    server.start();
+    websocket_client client(server.port(), text("go"));
+    client.expect(final_binary, "\xFF");
+    EXPECT_EQ(got, (std::array{channel_status::not_utf8, channel_status::too_large, channel_status::misused,
+                               channel_status::misused, channel_status::misused, channel_status::not_utf8}));
+}
+
+// --- back-pressure
+
+/// Sends a frame again and again until both directions are full, and then what is left of the last one. Returns: how
+/// many went, or are on their way by `rest`.
+std::size_t send_until_full(websocket_client& client, const std::string& one, std::thread& rest) {
+    std::string block;
+    while (block.size() < 12'000) block += one;
+    std::string left;
+    std::size_t sent = 0;
+    for (int full = 0; full < 20;) {
+        if (left.empty()) left = block;
+        const std::size_t now = client.send_now(left);
+        left.erase(0, now);
+        sent += now;
+        full = now == 0 ? full + 1 : 0;
+        if (now == 0) std::this_thread::sleep_for(5ms);
+        if (sent > 64U << 20U) {
+            ADD_FAILURE() << "the server reads on while nobody takes its answers";
+            break;
+        }
+    }
+    sent += left.size();
+    rest = std::thread([&client, left = std::move(left)] { client.send(left); });
+    return sent / one.size();
+}
+
+TEST(ServerWebsocket, AFloodOfPingsIsAnsweredNoFasterThanItIsRead) {
+    net::server_options options;
+    options.limits.output_bytes_max = 64U << 10U;
+    running_server server(echoing(), options);
+    server.start();
+    websocket_client client(server.port(), {}, {.receive_buffer = 4096});
+    const std::string payload(125, 'p');
+    std::thread rest;
+    const std::size_t pings = send_until_full(client, frame(websocket_opcode::ping, payload), rest);
+    for (std::size_t i = 0; i < pings; ++i) client.expect(final_pong, payload);
+    rest.join();
+    server.stop();
+    EXPECT_GT(server.counters().read_pauses, 0U);
+}
+
+// Attacks what an echo relies on: that it never has to be refused.
+TEST(ServerWebsocket, WhoReadsLateGetsEachAnswer) {
+    running_server server(accepting({.on_receive = echo_message}));
+    server.start();
+    websocket_client client(server.port(), {}, {.receive_buffer = 4096});
+    const std::string payload(1024, 'm');
+    std::thread rest;
+    const std::size_t messages = send_until_full(client, text(payload), rest);
+    for (std::size_t i = 0; i < messages; ++i) client.expect(final_text, payload);
+    rest.join();
+    server.stop();
+    EXPECT_GT(server.counters().read_pauses, 0U);
+}
+
+TEST(ServerWebsocket, TakesNoPlaceOfAPipelineThatIsOneLong) {
+    net::server_options options;
+    options.limits.pipeline_max = 1;
+    running_server server(echoing(), options);
+    server.start();
+    websocket_client client(server.port(), text("early"));
+    client.expect(final_text, "early");
+    client.send(text("later"));
+    client.expect(final_text, "later");
+}
+
+TEST(ServerWebsocket, TimesOfZeroAreRefused) {
+    for (auto member : {&net::limits::websocket_ping_ms, &net::limits::websocket_close_ms}) {
+        net::server_options options;
+        options.limits.*member = 0;
+        EXPECT_THROW(running_server(echoing(), options), error);
+    }
+}
+
+TEST(ServerWebsocket, AHandlerThatThrowsHavingAcceptedIsA500) {
+    ending end;
+    const net::handler accept = echoing(&end);
+    running_server server([&](const net::request& asked, net::response& answer) {
+        accept(asked, answer);
+        throw std::runtime_error("on purpose");
+    });
+    server.start();
+    http_client client(server.port());
+    EXPECT_EQ(client.ask(test::get("/", upgrade_fields)).status, 500);
+    EXPECT_EQ(end.wait(), channel_end::cut);
+    EXPECT_EQ(end.whose.close_code(), net::websocket_code::abnormal);
+}
+
+TEST(ServerWebsocket, ASlowReaderFillsItsQueueAndNoMore) {
+    constexpr std::size_t most = 32U << 10U;
+    std::atomic<std::uint32_t> taken{0};
+    std::atomic<bool> was_full{false};
+    std::uint32_t next = 0;  // the loop's
+    const auto send_on = [&](const net::channel& to) {
+        while (next < 20'000) {
+            std::string message = std::to_string(next) + std::string(200, '.');
+            const channel_status status = to.send(std::move(message));
+            ASSERT_LE(to.queued_bytes(), most);
+            if (status == channel_status::full) {
+                was_full = true;
+                return;
+            }
+            ASSERT_EQ(status, channel_status::ok);
+            ++next;
+        }
+    };
+    running_server server(accepting({.queue_bytes_max = most,
+                                     .on_drain = send_on,
+                                     .on_receive = [&](net::channel to, net::received_message) { send_on(to); }}));
+    server.start();
+    websocket_client client(server.port(), text("go"), {.receive_buffer = 4096});
+    for (; taken < 20'000; ++taken) {
+        const received_frame got = client.next();
+        ASSERT_TRUE(got.payload.starts_with(std::to_string(taken) + ".")) << got.payload;
+    }
+    EXPECT_TRUE(was_full);
+}
+
+// Attacks I2 of channel.hpp, on both kinds of thread.
+TEST(ServerWebsocket, MessagesOfManyThreadsReachManyClientsInTheOrderOfEach) {
+    constexpr std::size_t clients = 20, threads = 3, messages = 200;
+    std::mutex lock;
+    std::vector<net::channel> open;
+    running_server server([&](const net::request& asked, net::response& answer) {
+        net::channel made = answer.websocket(asked, {.queue_bytes_max = 4U << 20U});
+        const std::lock_guard guard(lock);
+        open.push_back(std::move(made));
+    });
+    server.start();
+    std::vector<std::unique_ptr<websocket_client>> readers;
+    for (std::size_t i = 0; i < clients; ++i) readers.push_back(std::make_unique<websocket_client>(server.port()));
+    const std::vector<net::channel> all = [&] {
+        const std::lock_guard guard(lock);
+        return open;
+    }();
+    ASSERT_EQ(all.size(), clients);
+    {
+        std::vector<std::jthread> senders;
+        for (std::size_t t = 0; t < threads; ++t)
+            senders.emplace_back([&, t] {
+                for (std::size_t i = 0; i < messages; ++i) {
+                    const auto message =
+                        std::make_shared<const std::string>(std::to_string(t) + ":" + std::to_string(i));
+                    for (const net::channel& each : all) EXPECT_EQ(each.send(message), channel_status::ok);
+                }
+            });
+    }
+    for (const auto& reader : readers) {
+        std::array<std::size_t, threads> next{};
+        for (std::size_t i = 0; i < threads * messages; ++i) {
+            const std::string got = reader->next().payload;
+            const auto from = static_cast<std::size_t>(got.at(0) - '0');
+            ASSERT_LT(from, threads);
+            ASSERT_EQ(got, std::to_string(from) + ":" + std::to_string(next[from]++));
+        }
+    }
+    server.stop();
+    for (const net::channel& each : all) EXPECT_EQ(each.send("stale"), channel_status::closed);
+}
+
+}  // namespace
