@@ -12,7 +12,6 @@
 #include <thread>
 
 #include "holdfast/error.hpp"
-#include "net/response_reader.hpp"
 #include "support/http_server.hpp"
 #include "support/process.hpp"
 #include "support/scale.hpp"
@@ -26,50 +25,6 @@ using test::echo;
 using test::get;
 using test::numbered;
 using test::running_server;
-
-// --- response_reader
-
-// All responses of a stream fed in pieces of `step` bytes.
-std::string read_in_steps(std::string_view stream, std::size_t step) {
-    net::response_reader reader;
-    std::string text;
-    for (std::size_t at = 0; at <= stream.size(); at += step) {
-        const bool ended = at + step > stream.size();
-        reader.buffer().append(stream.substr(at, step));
-        while (true) {
-            const auto status = reader.next(false, ended);
-            if (status == net::response_reader::status::malformed) return text + "malformed";
-            if (status == net::response_reader::status::need_more) break;
-            text +=
-                std::to_string(reader.code()) + (reader.closes() ? "!" : "") + "[" + std::string(reader.body()) + "]";
-            reader.drop();
-            if (reader.buffer().empty()) break;
-        }
-    }
-    return text;
-}
-
-TEST(ResponseReader, ReadsEveryFramingHoweverCut) {
-    const std::pair<std::string_view, std::string_view> cases[] = {
-        {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhiHTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
-         "200[hi]404[]"},
-        {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", "204[]"},
-        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n1\r\n!\r\n0\r\n\r\nHTTP/1.1 304 x\r\n\r\n",
-         "200[hi!]304[]"},
-        {"HTTP/1.1 200 OK\r\n\r\nto the end", "200![to the end]"},
-        {"HTTP/1.1 503 Busy\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx", "503![x]"},
-        {"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", "malformed"},
-        {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", "malformed"},
-        {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "malformed"},
-        {"HTTP/1.1 OK\r\n\r\n", "malformed"},
-        {"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "malformed"},
-    };
-    for (const auto& [stream, expected] : cases)
-        for (std::size_t step = 1; step <= stream.size() + 1; ++step)
-            ASSERT_EQ(read_in_steps(stream, step), expected) << stream << " in steps of " << step;
-}
-
-// --- load_client
 
 // Attacks I1: each request must have exactly one outcome, and its response must be its own.
 class ledger {

@@ -39,6 +39,8 @@ class chunked_decoder {
     [[nodiscard]] std::string_view refusal_reason() const noexcept { return refusal_reason_; }
     /// Bytes of data decoded so far.
     [[nodiscard]] std::uint64_t decoded_bytes() const noexcept { return decoded_; }
+    /// Bytes of the trailer section so far, its empty line included: the last ones that were read.
+    [[nodiscard]] std::size_t trailer_bytes() const noexcept { return trailer_bytes_; }
 
  private:
     enum class state : std::uint8_t;
