@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "workload/http_load/load_generator.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -12,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <deque>
 #include <limits>
 #include <string>
@@ -20,8 +16,10 @@
 #include <system_error>
 
 #include "net/file_descriptor.hpp"
+#include "workload/http_load/answer_check.hpp"
 #include "workload/http_load/answer_scanner.hpp"
 #include "workload/http_load/interruption.hpp"
+#include "workload/http_load/load_connection.hpp"
 #include "workload/http_load/rate_schedule.hpp"
 
 namespace holdfast::workload::http {
@@ -29,7 +27,6 @@ namespace holdfast::workload::http {
 namespace {
 
 constexpr std::uint64_t late_ns = 50'000;
-constexpr int wait_ms = 100;  // how long an interruption may go unseen
 constexpr std::uint64_t reconnect_ns = 10'000'000;
 
 std::uint64_t time_of(clockid_t clock) noexcept {
@@ -43,8 +40,6 @@ std::uint64_t now_ns() noexcept { return time_of(CLOCK_MONOTONIC); }
 std::uint64_t in_ns(auto duration) noexcept {
     return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
 }
-
-[[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
 /// Marsaglia's xorshift64: one request in a few nanoseconds; nothing here needs more of it.
 class random_order {
@@ -60,64 +55,6 @@ class random_order {
  private:
     std::uint64_t state_;
 };
-
-std::string shown(std::string_view bytes) {
-    std::string text(bytes.substr(0, 200));
-    std::ranges::replace_if(text, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
-    return "\"" + text + (bytes.size() > 200 ? "\"..." : "\"");
-}
-
-void compare(const exchange& wanted, const answer& got) {
-    if (got.status == 200 && got.body == wanted.body) return;
-    throw wrong_answer("to " + shown(wanted.request.substr(0, wanted.request.find('\r'))) + " the answer was " +
-                       std::to_string(got.status) + " " + shown(got.body) + " instead of 200 " + shown(wanted.body));
-}
-
-/// To the loopback network, from another address of it each time: ports of one address run out, and searching an almost
-/// full range is slow.
-void spread(int fd, const net::socket_address& server, std::uint32_t number) {
-    sockaddr_in there{};
-    if (server.storage.ss_family != AF_INET) return;
-    std::memcpy(&there, &server.storage, sizeof there);
-    if (ntohl(there.sin_addr.s_addr) != INADDR_LOOPBACK) return;
-    const int on = 1;
-    (void)::setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
-    sockaddr_in here{};
-    here.sin_family = AF_INET;
-    here.sin_addr.s_addr = htonl(0x7F000102U + (number % 64) * 256);  // 127.0.1.2, 127.0.2.2, ...
-    if (::bind(fd, reinterpret_cast<const sockaddr*>(&here), sizeof here) != 0) fail("bind");
-}
-
-/// Begins to connect; `code`: 0 for a connection that is there, EINPROGRESS for one to wait for, else why there is
-/// none.
-net::file_descriptor open_connection(const net::socket_address& server, std::uint32_t number, int& code) {
-    net::file_descriptor fd(::socket(server.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (!fd) fail("socket");
-    const int on = 1;
-    (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    spread(fd.get(), server, number);
-    code = ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&server.storage), server.size) == 0 ? 0 : errno;
-    return fd;
-}
-
-int connection_error(int fd) {
-    int code = 0;
-    socklen_t size = sizeof code;
-    (void)::getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size);
-    return code;
-}
-
-std::string connecting_text(int code) { return "connecting: " + std::generic_category().message(code); }
-
-bool ready_within(int fd, short events, std::chrono::milliseconds patience) {
-    pollfd p{.fd = fd, .events = events, .revents = 0};
-    for (auto left = patience; left.count() > 0; left -= std::chrono::milliseconds(wait_ms)) {
-        check_interruption();
-        if (::poll(&p, 1, static_cast<int>(std::min<std::chrono::milliseconds::rep>(left.count(), wait_ms))) > 0)
-            return true;
-    }
-    return false;
-}
 
 class generator {
  public:
@@ -414,7 +351,7 @@ class generator {
         link& l = links_[i];
         const request_under_way request = under_way(i, 0);
         if (!plan_.tolerant) {
-            compare(exchanges_[request.exchange], got);
+            check_answer(exchanges_[request.exchange], got);
             if (got.closes && !plan_.connection_per_request)
                 throw server_failed("it closes a connection meant to be kept");
         }
@@ -495,46 +432,8 @@ class generator {
 
 }  // namespace
 
-net::socket_address loopback(std::uint16_t port) {
-    net::socket_address made;
-    sockaddr_in there{};
-    there.sin_family = AF_INET;
-    there.sin_port = htons(port);
-    there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    std::memcpy(&made.storage, &there, sizeof there);
-    made.size = sizeof there;
-    return made;
-}
-
 load_outcome run_load(const load_plan& plan, const std::vector<exchange>& exchanges, const on_window& window) {
     return generator(plan, exchanges, window).run();
-}
-
-void ask_once(const net::socket_address& server, const exchange& what, std::chrono::milliseconds patience) {
-    int code = 0;
-    const net::file_descriptor fd = open_connection(server, 0, code);
-    if (code == EINPROGRESS) {
-        if (!ready_within(fd.get(), POLLOUT, patience)) throw server_failed("no connection in time");
-        code = connection_error(fd.get());
-    }
-    if (code != 0) throw server_failed(connecting_text(code));
-    if (::send(fd.get(), what.request.data(), what.request.size(), MSG_NOSIGNAL) !=
-        static_cast<ssize_t>(what.request.size()))
-        throw server_failed("a new connection takes no request");
-    std::string bytes;
-    while (ready_within(fd.get(), POLLIN, patience)) {
-        std::array<char, 4096> part;
-        const ssize_t n = ::recv(fd.get(), part.data(), part.size(), 0);
-        if (n <= 0) throw server_failed("a connection was lost before its answer");
-        bytes.append(part.data(), static_cast<std::size_t>(n));
-        answer got;
-        switch (scan_answer(bytes, got)) {
-            case scan_status::complete: return compare(what, got);
-            case scan_status::malformed: throw wrong_answer("no answer as the workload wants it: " + shown(bytes));
-            case scan_status::need_more: break;
-        }
-    }
-    throw server_failed("no answer in time");
 }
 
 }  // namespace holdfast::workload::http
