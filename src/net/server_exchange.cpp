@@ -2,11 +2,10 @@
 // server_exchange.cpp - what travels on a connection: requests in, responses out, and the pauses between.
 #include <time.h>
 
-#include <array>
-#include <cstdio>
 #include <exception>
 #include <utility>
 
+#include "holdfast/net/http_date.hpp"
 #include "piece_writer.hpp"
 #include "server_core.hpp"
 
@@ -272,17 +271,9 @@ std::string_view server_core::date_line() {
     timespec now{};
     ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
     if (now.tv_sec == date_second_) return date_;
-    constexpr std::array<const char*, 7> days{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
-    constexpr std::array<const char*, 12> months{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                                 "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-    tm utc{};
-    ::gmtime_r(&now.tv_sec, &utc);
-    std::array<char, 64> text;
-    const int size = std::snprintf(text.data(), text.size(), "Date: %s, %02d %s %04d %02d:%02d:%02d GMT\r\n",
-                                   days[static_cast<std::size_t>(utc.tm_wday)], utc.tm_mday,
-                                   months[static_cast<std::size_t>(utc.tm_mon)], utc.tm_year + 1900, utc.tm_hour,
-                                   utc.tm_min, utc.tm_sec);
-    date_.assign(text.data(), static_cast<std::size_t>(size));
+    date_.assign("Date: ");
+    append_http_date(date_, now.tv_sec);
+    date_.append("\r\n");
     date_second_ = now.tv_sec;
     return date_;
 }
