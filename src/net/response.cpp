@@ -73,16 +73,19 @@ response& response::header(std::string_view name, std::string_view value) {
 
 response& response::body(std::string_view text) {
     body_.assign(text);
+    file_.reset();
     return *this;
 }
 
 response& response::body(std::string&& text) noexcept {
     body_ = std::move(text);
+    file_.reset();
     return *this;
 }
 
 response& response::problem(int code, std::string_view detail) {
     status(code);
+    file_.reset();
     fields_.assign("Content-Type: application/problem+json\r\n");
     body_.assign(R"({"type":"about:blank","title":)");
     append_json_string(body_, reason_phrase(code));
@@ -119,6 +122,7 @@ void response::reset() noexcept {
     if (body_.capacity() > kept_bytes_max) std::string().swap(body_);
     body_.clear();
     fields_.clear();
+    file_.reset();
     status_ = 200;
     route_ = 0;
     close_ = false;

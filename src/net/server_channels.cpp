@@ -94,25 +94,26 @@ void server_core::channel_moved(channel_state& state) {
     touch(index);
 }
 
-// Settled once at the end of the turn, whatever number of its channels moved.
+// Settled once at the end of the turn, whatever number of its channels moved; what is touched by that, in the next.
 void server_core::touch(index_type index) {
     connection& c = connections_[index];
     if (!std::exchange(c.touched, true)) touched_.push_back(token_of(index));
 }
 
 void server_core::settle_touched() {
-    for (std::size_t i = 0; i < touched_.size(); ++i) {
-        const connection_token token = touched_[i];
+    settling_.swap(touched_);
+    for (const connection_token token : settling_) {
         connection& c = connections_[token.index];
         if (c.generation != token.generation || c.phase == phase::free) continue;
         c.touched = false;
         settle(token.index);
     }
-    touched_.clear();
+    settling_.clear();
 }
 
-// Moves to the output what is next in order (K1), as far as channels have gone.
-void server_core::advance(index_type index) {
+// Moves to the output what is next in order (K1), as far as channels and files have gone. Returns false where the
+// connection cannot go on: a file is not any more what its head said.
+bool server_core::advance(index_type index) {
     connection& c = connections_[index];
     exchange_queue& pending = *c.pending;
     while (!pending.waiting.empty()) {
@@ -120,14 +121,25 @@ void server_core::advance(index_type index) {
         if (!next.channel) {
             out_.append(next.bytes);
             pending.bytes -= next.bytes.size();
+            next.bytes.clear();
+            if (next.file) {
+                const file_progress come = go_on_file(index, *next.file);
+                if (come != file_progress::done) return come == file_progress::waits;
+                --pending.files;
+            }
         } else if (next.channel->kind == channel_kind::websocket) {
-            return go_on_websocket(c, next);
+            go_on_websocket(c, next);
+            return true;
         } else if (next.channel->kind == channel_kind::answer ? !go_on_answer(index, next) : !go_on_stream(c, next)) {
-            return;
+            return true;
+        } else if (next.file) {  // the answer was one
+            next.channel.reset();
+            continue;
         }
         pending.waiting.pop_front();
     }
     c.pending.reset();
+    return true;
 }
 
 bool server_core::go_on_answer(index_type index, exchange& asked) {
@@ -138,6 +150,10 @@ bool server_core::go_on_answer(index_type index, exchange& asked) {
     const bool is_last = c.pending->waiting.size() == 1 && !c.inbound && c.phase == phase::open;
     const bool ours = late->closes() || (draining_ && is_last);
     append_late(out_, *late, asked, ours || !asked.keep_alive);
+    if (sends_file(*late, asked.method)) {
+        asked.file = std::make_unique<file_sender>(late->file_, files_open_);
+        ++c.pending->files;
+    }
     end_channel(asked.channel, channel_end::finished);
     if (!ours) return true;
     // Nothing behind the last response goes out, nor is it read.
@@ -156,7 +172,7 @@ void server_core::append_late(std::string& out, const response& late, const exch
             .status = late.status(),
             .method = asked.method,
             .request_bytes = asked.request_bytes,
-            .response_bytes = bytes},
+            .response_bytes = bytes + (sends_file(late, asked.method) ? late.file_->layout.bytes : 0)},
            asked.first_byte_ns);
 }
 
@@ -193,6 +209,7 @@ void server_core::end_channel(const std::shared_ptr<channel_state>& state, chann
 void server_core::drop_last(connection& c, channel_end why) {
     exchange& last = c.pending->waiting.back();
     c.pending->bytes -= last.bytes.size();
+    if (last.file) --c.pending->files;
     if (last.channel) {
         if (last.channel->kind == channel_kind::websocket) lose_websocket(c);
         c.pending->bytes -= last.channel->held_bytes;

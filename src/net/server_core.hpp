@@ -16,7 +16,8 @@
 // an event: they may call
 //      anything.
 // Files: server_core.cpp the loop, accepting, time-outs; server_tasks.cpp posted tasks and timers; server_channels.cpp
-// what answers later; server_websocket.cpp WebSockets; server_exchange.cpp requests in and responses out.
+// what answers later; server_files.cpp answers from files; server_websocket.cpp WebSockets; server_exchange.cpp
+// requests in and responses out.
 #pragma once
 
 #include <atomic>
@@ -73,7 +74,7 @@ struct connection {
     std::size_t lingered_bytes = 0;
     std::unique_ptr<const net::peer> peer;  // where server_options::identify_peers asks for it
     std::unique_ptr<inbound_request> inbound;
-    std::unique_ptr<exchange_queue> pending;  // while a channel is among the exchanges
+    std::unique_ptr<exchange_queue> pending;  // while a channel or a file is among the exchanges
     std::unique_ptr<websocket_end> socket;    // while the last of them is a WebSocket; nothing is a request then
 };
 
@@ -96,6 +97,8 @@ class server_core final : public engine_sink {
     channel begin_websocket(const request& asked, const websocket_upgrade& judged, channel_options options,
                             const websocket_limits& taken);
     void channel_moved(channel_state& state);
+    [[nodiscard]] bool files_are_full() const noexcept { return files_open_ >= options_.files_max; }
+    void lack_descriptor() noexcept { ++counters_.over_descriptors; }
     /// Runs it; what it throws is counted.
     void guarded(const std::function<void()>& task) noexcept;
     [[nodiscard]] const server_counters& counters() const noexcept { return counters_; }
@@ -137,7 +140,7 @@ class server_core final : public engine_sink {
     void enter_exchange(index_type index, const inbound_request& in, bool more_follows);
     void touch(index_type index);
     void settle_touched();
-    void advance(index_type index);
+    [[nodiscard]] bool advance(index_type index);
     [[nodiscard]] bool go_on_answer(index_type index, exchange& asked);
     [[nodiscard]] bool go_on_stream(connection& c, exchange& stream);
     void append_late(std::string& out, const response& late, const exchange& asked, bool closing);
@@ -148,6 +151,12 @@ class server_core final : public engine_sink {
     void expire_answer(const std::shared_ptr<channel_state>& state);
     void drain_streams(index_type index);
     void call_back();
+
+    // server_files.cpp
+    [[nodiscard]] static bool sends_file(const response& answer, method asked) noexcept;
+    void enter_file(connection& c, const response& answer);
+    enum class file_progress : std::uint8_t { waits, done, broken };
+    [[nodiscard]] file_progress go_on_file(index_type index, file_sender& file);
 
     // server_websocket.cpp
     void enter_websocket(index_type index, exchange& entered, channel_state& state);
@@ -191,6 +200,7 @@ class server_core final : public engine_sink {
     std::atomic<bool> stop_requested_{false};
     std::atomic<bool> drain_requested_{false};
 
+    std::size_t files_open_ = 0;  // by exchanges; they count themselves out, so it outlives the connections
     std::vector<connection> connections_;
     std::vector<index_type> free_;
     std::vector<std::unique_ptr<inbound_request>> spare_inbound_;
@@ -200,10 +210,11 @@ class server_core final : public engine_sink {
     std::uint64_t timers_made_ = 0;
     timer_wheel wheel_;
     response response_;
-    std::shared_ptr<channel_state> begun_;   // by the handler that runs, or has just returned
-    std::string begun_socket_;               // where that is a WebSocket: its 101,
-    websocket_limits socket_limits_;         // and what its client may send
-    std::vector<connection_token> touched_;  // to be settled in the end of this turn
+    std::shared_ptr<channel_state> begun_;    // by the handler that runs, or has just returned
+    std::string begun_socket_;                // where that is a WebSocket: its 101,
+    websocket_limits socket_limits_;          // and what its client may send
+    std::vector<connection_token> touched_;   // to be settled in the end of this turn,
+    std::vector<connection_token> settling_;  // which is being done
     std::vector<std::shared_ptr<channel_state>> drained_;
     std::vector<std::pair<std::shared_ptr<channel_state>, channel_end>> ended_;  // on_close is due
     std::string out_;             // output of the connection being served

@@ -193,11 +193,15 @@ void server_core::answer_request(index_type index, const inbound_request& in, bo
     const std::size_t bytes = append_response(out, response_, message.method() == method::head, closing,
                                               message.minor_version() == 0 && !closing);
     if (c.pending) c.pending->bytes += bytes;
+    const bool file = sends_file(response_, message.method());
+    const std::uint64_t file_bytes = file ? response_.file_->layout.bytes : 0;
+    if (file) enter_file(c, response_);
+    response_.file_.reset();  // it is open no longer than it is needed
     report({.route = response_.route(),
             .status = response_.status(),
             .method = message.method(),
             .request_bytes = message.wire_bytes(),
-            .response_bytes = bytes},
+            .response_bytes = bytes + file_bytes},
            in.first_byte_ns);
     if (!closing) return;
     c.phase = phase::last;
@@ -240,14 +244,16 @@ std::size_t server_core::append_response(std::string& out, const response& answe
                                          bool persistent_1_0) {
     // RFC 9110 section 8.6: no length in 204; one in 304 would have to be that of what 200 sends, which nobody knows.
     const bool bodiless = answer.status() == 204 || answer.status() == 304;
-    const std::string_view body = bodiless || without_body ? std::string_view() : answer.body();
+    const bool file = answer.has_file();  // follows by itself
+    const std::string_view body = bodiless || without_body || file ? std::string_view() : answer.body();
+    const std::uint64_t length = file ? answer.file_->layout.bytes : answer.body().size();
     const std::string_view date = date_line();
     const std::size_t before = out.size();
     out.resize(before + framing_bytes_max + date.size() + answer.fields().size() + body.size());
     detail::piece_writer piece(out.data() + before);
     put_head(piece, answer, date, closing);
     if (persistent_1_0) piece.put("Connection: keep-alive\r\n");
-    if (!bodiless) piece.put("Content-Length: ").put(answer.body().size()).put("\r\n");
+    if (!bodiless) piece.put("Content-Length: ").put(length).put("\r\n");
     piece.put("\r\n").put(body);
     out.resize(static_cast<std::size_t>(piece.end() - out.data()));
     return out.size() - before;
@@ -301,7 +307,11 @@ bool server_core::flush(index_type index) {
 void server_core::settle(index_type index) {
     connection& c = connections_[index];
     while (true) {
-        if (c.pending) advance(index);
+        if (c.pending && !advance(index)) {
+            ++counters_.files_cut;
+            out_.clear();  // (C2)
+            return close(index, true);
+        }
         if (!flush(index)) {
             ++counters_.lost;
             return close(index, true, channel_end::client_away);

@@ -7,16 +7,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "holdfast/net/channel.hpp"
+#include "holdfast/net/file_options.hpp"
 #include "holdfast/net/websocket_frame.hpp"
 
 namespace holdfast::net {
 
 class request;
+struct file_answer;
 
 struct websocket_options {
     std::span<const std::string_view>
@@ -51,6 +54,26 @@ class response {
     /// Makes this an RFC 9457 problem: status, Content-Type application/problem+json, and a body naming status, title
     /// and `detail`. Drops fields and body set before.
     response& problem(int code, std::string_view detail);
+
+    /// Answers with a file, as the request's conditions and ranges ask: it is opened once, and looked at once; what is
+    /// sent is what it was long then. Sets ETag, Last-Modified, Accept-Ranges, Content-Type and Content-Range; other
+    /// fields set before stay, but where a problem is answered. Conditions and ranges are those of a GET or HEAD that
+    /// would be 200: set another status before to have the file sent with it whole. Body, problem or another file set
+    /// afterwards take its place.
+    ///
+    /// The file goes out in pieces as the client takes them, behind the responses before it, and stays open until then.
+    /// One that becomes shorter meanwhile ends the connection; one that becomes longer is sent as long as it was.
+    /// Reading blocks the loop where a file is not in the page cache.
+    ///
+    /// Returns: whether it is what was asked for; else this response says so already (404, 403, 503, 500), which may be
+    /// changed. Throws: std::bad_alloc; error(invalid_argument) for a content type that is none.
+    /// Cost: four system calls for a small file: open, fstat, pread, close.
+    file_outcome file(const request& asked, const std::string& path, const file_options& options = {});
+    /// The same with a file that is open already, which this takes and closes, also when it throws. Not by name, so
+    /// `folder` and `follow_links` mean nothing.
+    file_outcome file(const request& asked, int descriptor, const file_options& options = {});
+    /// Whether a file is the body.
+    [[nodiscard]] bool has_file() const noexcept { return file_ != nullptr; }
 
     /// Closes the connection after this response.
     response& close() noexcept { return close_ = true, *this; }
@@ -100,6 +123,7 @@ class response {
     loop_of_handler loop_;
     std::string fields_;  // "Name: value\r\n" each
     std::string body_;
+    std::shared_ptr<const file_answer> file_;  // the body, in place of body_
     int status_ = 200;
     int route_ = 0;
     bool close_ = false;

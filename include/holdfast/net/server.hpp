@@ -60,11 +60,13 @@ struct server_counters {
     std::uint64_t header_timeouts = 0, body_timeouts = 0, idle_timeouts = 0, write_timeouts = 0;
     std::uint64_t answer_timeouts = 0;       ///< late answers that did not come
     std::uint64_t over_connections_max = 0;  ///< answered 503 at once
-    std::uint64_t over_descriptors = 0;      ///< answered 503 for lack of descriptors, or of the kernel's memory
+    std::uint64_t over_descriptors = 0;      ///< answered 503 for lack of descriptors, or of the kernel's memory, or
+                                             ///< for server_options::files_max
     std::uint64_t over_held_bytes = 0;       ///< answered 503, or reset, for limits::held_bytes_max
     std::uint64_t accept_pauses = 0;         ///< times accepting stopped for a moment because nothing else helped
     std::uint64_t read_pauses = 0;           ///< times a connection's input was paused for its output or its exchanges
     std::uint64_t lost = 0;                  ///< connections the client reset or left in the middle of an exchange
+    std::uint64_t files_cut = 0;             ///< answers whose file became shorter than announced; reset
     std::uint64_t out_of_buffers = 0;        ///< io_uring: receives that waited a turn for a buffer
     std::uint64_t out_of_completions = 0;    ///< io_uring: turns that brought more than the ring holds
 };
@@ -84,6 +86,7 @@ enum class engine_choice : std::uint8_t {
 struct server_options {
     net::limits limits{};
     engine_choice engine = engine_choice::epoll;
+    std::size_t files_max = 256;  ///< files that answers send from at a time; one more is answered 503
     bool identify_peers = false;  ///< request::peer() tells who sent it; costs some system calls a connection
     std::function<void(const response_event&)>
         on_response;                             ///< must not throw; without it no clock is read per request
