@@ -3,15 +3,12 @@
 // be before its bytes are looked at.
 #pragma once
 
-#include <sys/random.h>
-#include <sys/types.h>
-
-#include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "holdfast/detail/random_seed.hpp"
 #include "holdfast/error.hpp"
 #include "holdfast/hash_table/core.hpp"
 #include "holdfast/layout/hash_table_layout.hpp"
@@ -40,18 +37,6 @@ namespace detail {
 
 template <class Table>
 class table_growth;  // hash_table/grow.hpp
-
-/// Throws: io where the kernel gives no random bytes (an old one, or a filter of system calls).
-[[nodiscard]] inline std::uint64_t random_seed(const std::string& subject = "the seed of a hash") {
-    std::uint64_t seed = 0;
-    // Before the kernel has entropy this blocks, as it should: the seed is the defence against chosen keys.
-    for (;;) {
-        const ssize_t got = ::getrandom(&seed, sizeof seed, 0);
-        if (got == static_cast<ssize_t>(sizeof seed)) return seed;
-        if (got < 0 && errno != EINTR)
-            throw error(errc::io, subject, "the kernel gave no random bytes for the hash; try again");
-    }
-}
 
 /// Makes the segment of a new table. fill(body, geometry) may put entries into the still unpublished body, whose zero
 /// bytes are an empty table; what it throws leaves nothing behind.
