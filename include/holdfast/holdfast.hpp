@@ -25,6 +25,7 @@
 #include "holdfast/queue.hpp"
 #include "holdfast/record.hpp"
 #include "holdfast/segment.hpp"
+#include "holdfast/small_table.hpp"
 #include "holdfast/snapshot.hpp"
 #include "holdfast/sorted_index.hpp"
 #include "holdfast/version.hpp"

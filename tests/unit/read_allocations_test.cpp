@@ -24,6 +24,7 @@
 #include "holdfast/hash_table.hpp"
 #include "holdfast/perf_test/count_allocations.hpp"
 #include "holdfast/queue.hpp"
+#include "holdfast/small_table.hpp"
 #include "holdfast/snapshot.hpp"
 #include "holdfast/sorted_index.hpp"
 #include "support/http_client.hpp"
@@ -103,6 +104,23 @@ TEST(ReadAllocations, AHashTableIsReadAndWrittenWithoutAny) {
                   u64 sum = 0;
                   for (const auto& entry : reader) sum += entry.value.x;
                   EXPECT_NE(sum, 0U);
+              }),
+              0U);
+}
+
+TEST(ReadAllocations, ASmallTableIsReadAndWrittenWithoutAny) {
+    auto table = small_table<u64, point>::create("heap:", {.capacity = 100});
+    auto reader = table.make_reader();
+    EXPECT_EQ(allocations_of([&] {
+                  for (u64 key = 0; key < 100; ++key) {
+                      EXPECT_EQ(table.try_insert(key, {key, 2}), outcome::ok);
+                      EXPECT_EQ(reader.find(key)->x, key) << "the keys are arranged anew";
+                      EXPECT_FALSE(reader.contains(key + 1));
+                  }
+                  EXPECT_EQ(table.modify(7, [](point& p) { ++p.y; }), outcome::ok);
+                  EXPECT_EQ(table.erase(8), outcome::ok);
+                  EXPECT_EQ(reader.find(7)->y, 3U);
+                  EXPECT_FALSE(reader.contains(8));
               }),
               0U);
 }

@@ -62,6 +62,23 @@ class array_loader {
         return load_slowly(index, out);
     }
 
+    /// Runs look(cells) on a wide element in place, for who needs only a part of it: by loads that are acquire.
+    /// Returns: whether the look was at a whole element; if not, what it saw means nothing, and load() tells.
+    template <class Look>
+    [[nodiscard, gnu::always_inline]] bool glance(std::uint64_t index, Look&& look) const noexcept {
+        static_assert(Element::fixed);
+        constexpr layout::array_geometry g = layout::plan_array(1, Element::bytes());
+        static_assert(g.wide());
+        if (index >= direct_) [[unlikely]]
+            return false;
+        const std::byte* const version = view_.version_of(index / g.group_elements);
+        const std::uint64_t seen = load_acquire<std::uint64_t>(version);  // R1, pairs with U1, U3
+        if (seen % 2 != 0) [[unlikely]]
+            return false;
+        look(static_cast<const std::byte*>(view_.elements + index * g.stride));
+        return still(version, seen);
+    }
+
     /// Copies elements [first, first + count), one after the other without gaps. Wide: all as of one moment; narrow:
     /// each by itself. Returns: ok, out_of_range, too_large (more than range_max) or contended.
     [[nodiscard]] outcome load_range(std::uint64_t first, std::uint64_t count, std::byte* out) const noexcept {

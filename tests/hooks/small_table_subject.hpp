@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// small_table_subject.hpp - random histories of the writer of a small table, for store_rig.hpp: a death at every store.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "hooks/store_rig.hpp"
+#include "support/hash_table_image.hpp"
+#include "support/small_table_model.hpp"
+
+namespace holdfast::test {
+
+class small_table_subject {
+ public:
+    static constexpr unsigned length = 200;
+
+    explicit small_table_subject(std::uint64_t seed)
+        : random_(seed),
+          geometry_(small_image::plan(capacity)),
+          bytes_(geometry_.body_bytes()),
+          table_(bytes_.bytes(), geometry_),
+          reader_(table_.reader()) {}
+
+    [[nodiscard]] std::span<std::byte> image() noexcept { return bytes_.bytes(); }
+
+    std::string next(store_rig& rig) {
+        after_ = before_;
+        const std::uint64_t key = random_.below(keys), number = ++stamp_;
+        const unsigned what = random_.one_in(32) ? 9 : static_cast<unsigned>(random_.below(4));
+        const auto state = [this](std::uint64_t k) -> std::uint64_t& { return after_[k]; };
+        const bool there = before_[key] != 0, full = count(before_) == capacity;
+        outcome expected = outcome::ok, got = outcome::ok;
+        const auto operate = [&](auto&& operation) {
+            rig.operate([&] { got = operation(); }, [&] { return survive(rig, either, true); });
+        };
+        const small_value value = small_value_of(key, number);
+        switch (what) {
+            case 9: operate([&] { return table_ = small_image(bytes_.bytes(), geometry_), outcome::ok; }); break;
+            case 0:
+                expected = there ? outcome::exists : full ? outcome::full : outcome::ok;
+                if (expected == outcome::ok) state(key) = number;
+                operate([&] { return table_.writer().try_insert(key, value); });
+                break;
+            case 1:
+                expected = there || !full ? outcome::ok : outcome::full;
+                if (expected == outcome::ok) state(key) = number;
+                operate([&] { return table_.writer().insert_or_assign(key, value); });
+                break;
+            case 2:
+                expected = there ? outcome::ok : outcome::not_found;
+                if (there) state(key) = number;
+                operate([&] { return table_.writer().update(key, value); });
+                break;
+            default:
+                expected = there ? outcome::ok : outcome::not_found;
+                state(key) = 0;
+                operate([&] { return table_.writer().erase(key); });
+        }
+        before_ = after_;
+        seen_after_ = false;
+        return got == expected ? "" : "an operation answered " + std::string(outcome_name(got));
+    }
+
+ private:
+    static constexpr std::uint64_t keys = 6, capacity = 4;
+    enum allowed : unsigned { before_only = 1, after_only = 2, either = 3 };
+    using numbers = small_numbers<keys>;
+
+    [[nodiscard]] static std::uint64_t count(const numbers& of) {
+        std::uint64_t n = 0;
+        for (const std::uint64_t number : of) n += number != 0 ? 1 : 0;
+        return n;
+    }
+
+    // Which of the states before and after the operation a reader finds.
+    std::string state_of(small_image::finder in, unsigned& state) const {
+        numbers found{};
+        for (std::uint64_t key = 0; key < keys; ++key) {
+            const auto number = small_image::number_of(in, key);
+            if (!number) return "key " + std::to_string(key) + " is torn, another's, or cannot be read";
+            found[key] = *number;
+        }
+        state = (found == before_ ? 1U : 0U) | (found == after_ ? 2U : 0U);
+        return state == 0 ? "neither before nor after" : "";
+    }
+
+    // `allow`: the states the next writer may find. `living`: the operation is under way, not a recovery that died.
+    std::string survive(store_rig& rig, unsigned allow, bool living) {
+        unsigned seen = 0, long_there = 0;
+        std::string why = state_of(small_image::reader_of(bytes_.bytes(), geometry_), seen);
+        if (!why.empty()) return "a new reader: " + why;
+        // One whose arrangement is of earlier keys. A copy: what it sees here may not come to be.
+        if (why = state_of(reader_, long_there); !why.empty()) return "a reader: " + why;
+        if (seen != long_there) return "readers disagree";
+        if (living && seen_after_ && (seen & after_only) == 0) return "a reader went back";
+        if (living) seen_after_ = (seen & before_only) == 0;
+        if (why = small_image::damage_of(reader_); !why.empty()) return "verify: " + why;
+        const unsigned from_here = seen & allow;
+        if (from_here == 0) return "what was seen is taken back";
+        std::optional<small_image> next;
+        rig.recover([&] { next.emplace(bytes_.bytes(), geometry_); }, [&] { return survive(rig, from_here, false); });
+        if (next->array().journal_rejected) return "recovery rejected the journal";
+        if (why = state_of(next->reader(), seen); !why.empty()) return "recovered: " + why;
+        if ((seen & from_here) == 0) return "recovered: what was seen is taken back";
+        if (why = state_of(reader_, long_there); !why.empty()) return "recovered, a reader: " + why;
+        if (seen != long_there) return "recovered: readers disagree";
+        if (why = small_image::damage_of(next->reader()); !why.empty()) return "recovered, verify: " + why;
+        if (holdfast::detail::is_changing(next->reader().generation())) return "recovered: the change is still open";
+        if (rig.changes_by([&] { next.emplace(bytes_.bytes(), geometry_); }) != 0) return "recovery is not idempotent";
+        rig.go_on([&] { why = go_on(*next); });
+        return why;
+    }
+    std::string go_on(small_image& next) const {
+        small_image::finder reader = reader_;
+        for (std::uint64_t key = 0; key < keys; ++key) (void)next.writer().erase(key);
+        for (std::uint64_t key = 0; key < keys; ++key)
+            if (next.writer().try_insert(key, small_value_of(key, 7)) != (key < capacity ? outcome::ok : outcome::full))
+                return "the next writer: no room, or too much";
+        for (std::uint64_t key = 0; key < keys; ++key)
+            if (small_image::number_of(reader, key) != (key < capacity ? 7U : 0U)) return "the next insert is not read";
+        return small_image::damage_of(reader);
+    }
+
+    draws random_;
+    layout::array_geometry geometry_;
+    aligned_bytes bytes_;
+    small_image table_;
+    small_image::finder reader_;
+    numbers before_{}, after_{};
+    bool seen_after_ = false;
+    std::uint64_t stamp_ = 0;
+};
+
+}  // namespace holdfast::test
