@@ -5,10 +5,11 @@
 //
 // Published: with 264 keys a flat vector of integers beats a hash map of strings. That changes two things at once. Here
 // each is changed alone: keys are strings, integers of 64 random bits, or places (0 to n - 1); they are hashed,
-// scanned, halved (binary search) or, if they are places, indexed. Sizes from 8 to 1024; keys that are there one after
-// the other (the processor overlaps them), each waiting for the last answer, and keys that are not there. All ways of
-// one size are timed in turn. Prints tables; with --out writes small_table.csv and small_table.html. --check ends with
-// an error if a finding that README.md states does not show. --quick: 264 keys alone.
+// scanned, halved (binary search), found by a perfect hash or, if they are places, indexed. Sizes from 8 to 1024; keys
+// that are there one after the other (the processor overlaps them), each waiting for the last answer, and keys that are
+// not there. All ways of one size are timed in turn. Prints tables; with --out writes small_table.csv and
+// small_table.html. --check ends with an error if a finding that README.md states does not show. --quick: 264 keys
+// alone.
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -130,6 +131,8 @@ std::vector<perf::subject> subjects_of(std::size_t size, asked kind) {
         subject_of<study::scanned<std::uint64_t>>("integers, scanned", numbers, kind),
         subject_of<study::scanned_whole>("integers, scanned to the end", numbers, kind),
         subject_of<study::tags_scanned>("integers, their tags of 16 bits compared by vectors", numbers, kind),
+        subject_of<study::displaced>("integers, by a perfect hash", numbers, kind),
+        subject_of<study::our_small>("integers, by a perfect hash (holdfast::small_table)", numbers, kind),
         subject_of<study::std_hashed<std::uint64_t>>("places, hashed (std::unordered_map)", places, kind),
         subject_of<study::placed>("places, indexed", places, kind),
         subject_of<study::our_placed>("places, indexed (holdfast::array)", places, kind),
@@ -190,6 +193,10 @@ std::string gains(const perf::interleaved_result& found) {
     text += gain("integers, sorted and halved (holdfast::sorted_index)", "integers, hashed (holdfast::hash_table)");
     text += "; tags compared for hashed (holdfast::hash_table): ";
     text += gain("integers, their tags of 16 bits compared by vectors", "integers, hashed (holdfast::hash_table)");
+    text += "; a perfect hash for hashed, both ours (small_table for hash_table): ";
+    text += gain("integers, by a perfect hash (holdfast::small_table)", "integers, hashed (holdfast::hash_table)");
+    text += "; the same in plain arrays: ";
+    text += gain("integers, by a perfect hash", "integers, hashed (holdfast::hash_table)");
     return text;
 }
 
@@ -222,7 +229,7 @@ row_of_sizes time_kind(asked kind, const study::study_options& chosen, std::ofst
         rows.push_back({name});
         for (const auto& [size, ns] : found[name]) rows.back().push_back(text_of(ns, ns < 10 ? "%.2f" : "%.0f"));
         const double ns = found[name][published_size];
-        bars.push_back({name, ns, ns, ns, text_of(ns) + " ns", bars.size() < 3 ? 1U : bars.size() < 10 ? 0U : 2U});
+        bars.push_back({name, ns, ns, ns, text_of(ns) + " ns", bars.size() < 3 ? 1U : bars.size() < 12 ? 0U : 2U});
     }
     print_rows(headings, rows);
     std::printf("\n%s\n\n", told.c_str());
@@ -239,6 +246,8 @@ void check(asked kind, row_of_sizes& found) {
            "integers gain without any change of the structure's kind");
     expect(at("integers, hashed (std::unordered_map)") < at("strings, sorted and halved"),
            "strings in a flat array lose to integers that are hashed");
+    expect(at("integers, by a perfect hash (holdfast::small_table)") < at("integers, hashed (holdfast::hash_table)"),
+           "a perfect hash of keys that seldom change is a gain");
     if (kind != asked::absent)
         expect(at("integers, hashed (holdfast::hash_table)") < at("integers, scanned"),
                "a scan of 264 keys is no gain");

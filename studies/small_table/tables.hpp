@@ -10,6 +10,7 @@
 #endif
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -19,6 +20,7 @@
 
 #include "holdfast/array.hpp"
 #include "holdfast/hash_table.hpp"
+#include "holdfast/small_table.hpp"
 #include "holdfast/sorted_index.hpp"
 
 namespace study {
@@ -179,6 +181,75 @@ class our_halved {
     using index = holdfast::sorted_index<std::uint64_t, value>;
     std::vector<std::byte> image_;
     index::view view_;
+};
+
+/// A perfect hash, the best form that we know of one: the upper bits of a product name a group, the bits below them a
+/// slot, and each group has a displacement that was tried until all of its keys fell on free slots, where they and
+/// their values lie. Plain arrays of one process.
+class displaced {
+ public:
+    explicit displaced(const std::vector<std::uint64_t>& keys)
+        : slot_bits_(unsigned(std::bit_width(keys.size() + keys.size() / 2))),
+          group_bits_(slot_bits_ - 2),
+          displacements_(std::size_t{1} << group_bits_) {
+        for (multiplier_ = 0x9E37'79B9'7F4A'7C15; !laid_out(keys);)
+            multiplier_ = multiplier_ * 0xD134'2543'DE82'EF95 + 2;
+    }
+    value find(std::uint64_t key) const {
+        const row& at = rows_[slot_of(key) ^ displacements_[key * multiplier_ >> (64 - group_bits_)]];
+        return at.key == key ? at.held : 0;
+    }
+
+ private:
+    struct row {
+        std::uint64_t key = 0;
+        value held = 0;
+    };
+    std::size_t slot_of(std::uint64_t key) const { return key * multiplier_ << group_bits_ >> (64 - slot_bits_); }
+    bool laid_out(const std::vector<std::uint64_t>& keys) {
+        std::vector<std::vector<std::size_t>> groups(displacements_.size());
+        for (std::size_t i = 0; i < keys.size(); ++i) groups[keys[i] * multiplier_ >> (64 - group_bits_)].push_back(i);
+        std::vector<std::size_t> order(groups.size());
+        for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+        std::sort(order.begin(), order.end(), [&](auto a, auto b) { return groups[a].size() > groups[b].size(); });
+        rows_.assign(std::size_t{1} << slot_bits_, {});
+        return std::all_of(order.begin(), order.end(), [&](std::size_t group) {
+            for (std::uint16_t by = 0; by < rows_.size(); ++by) {
+                std::size_t done = 0;
+                for (; done < groups[group].size(); ++done) {
+                    row& at = rows_[slot_of(keys[groups[group][done]]) ^ by];
+                    if (at.held != 0) break;
+                    at = {keys[groups[group][done]], groups[group][done] + 1};
+                }
+                displacements_[group] = by;
+                if (done == groups[group].size()) return true;
+                while (done-- > 0) rows_[slot_of(keys[groups[group][done]]) ^ by] = {};
+            }
+            return false;
+        });
+    }
+
+    unsigned slot_bits_, group_bits_;
+    std::uint64_t multiplier_ = 0;
+    std::vector<std::uint16_t> displacements_;
+    std::vector<row> rows_;
+};
+
+/// The same kind of hash, made by each reader, over the entries of holdfast::small_table, which are read whole beside a
+/// writer.
+class our_small {
+ public:
+    explicit our_small(const std::vector<std::uint64_t>& keys)
+        : table_(holdfast::small_table<std::uint64_t, value>::create("heap:", {.capacity = keys.size()})),
+          reader_(table_.make_reader()) {
+        value next = 0;
+        for (const std::uint64_t key : keys) (void)table_.try_insert(key, ++next);
+    }
+    value find(std::uint64_t key) const { return reader_.find(key).value_or(0); }
+
+ private:
+    holdfast::small_table<std::uint64_t, value> table_;
+    mutable holdfast::small_table_reader<std::uint64_t, value> reader_;  // a find may arrange the keys anew
 };
 
 /// Keys that are places: 0 to n - 1.
