@@ -98,6 +98,11 @@ void response_reader::forget_message() noexcept {
     complete_ = closes_ = false;
 }
 
+void response_reader::limit_body(std::size_t bytes) noexcept {
+    limits_.body_bytes_max = bytes;
+    chunks_ = chunked_decoder(limits_);
+}
+
 void response_reader::drop_body() {
     const std::size_t bytes = body_end_ - body_begin_;
     buffer_.erase(body_begin_, bytes);
@@ -167,7 +172,7 @@ bool response_reader::read_head(bool to_head) {
     };
     const char* const data = buffer_.data();
     const std::size_t end = body_begin_ - 2;  // the last line ends here, with its CRLF
-    const auto line_ends = [&](std::size_t at) { return data[at] == '\r' && data[at + 1] == '\n'; };
+    const auto ends_line = [&](std::size_t at) { return data[at] == '\r' && data[at + 1] == '\n'; };
     constexpr std::size_t reason_begin = 13;  // "HTTP/1.1 200 "
     if (end < reason_begin + 2 || (data[7] != '0' && data[7] != '1') || data[8] != ' ' || data[12] != ' ')
         return malformed("malformed status line");
@@ -178,7 +183,7 @@ bool response_reader::read_head(bool to_head) {
     if (code_ < 100 || code_ > 599) return malformed("a status that is none");
     if (code_ == 101) return malformed("another protocol, which nobody asked for");
     std::size_t at = detail::skip_value(data, reason_begin, end);
-    if (!line_ends(at)) return malformed("malformed status line");
+    if (!ends_line(at)) return malformed("malformed status line");
 
     response_framing says;
     std::size_t fields = 0;
@@ -187,7 +192,7 @@ bool response_reader::read_head(bool to_head) {
         if (colon == at || data[colon] != ':') return malformed("malformed header field");
         const std::string_view name(data + at, colon - at);
         at = detail::skip_value(data, colon + 1, end);
-        if (!line_ends(at)) return malformed("control character in a header field");
+        if (!ends_line(at)) return malformed("control character in a header field");
         const std::string_view value = detail::trim_blanks({data + colon + 1, at - colon - 1});
         if (const std::string_view wrong = read_framing_field(name, value, says); !wrong.empty())
             return malformed(wrong);

@@ -60,6 +60,8 @@ class response_reader {
     /// Of a complete response with a chunked body: its trailer fields, each with its CRLF.
     [[nodiscard]] std::string_view trailers() const noexcept;
 
+    /// Bounds the bodies of the responses that begin from here on.
+    void limit_body(std::size_t bytes) noexcept;
     /// Forgets body(), so that a long one needs no memory.
     void drop_body();
     /// Removes the complete response from the buffer; what is left was sent behind it.
