@@ -22,7 +22,8 @@ class small_table_subject {
           geometry_(small_image::plan(capacity)),
           bytes_(geometry_.body_bytes()),
           table_(bytes_.bytes(), geometry_),
-          reader_(table_.reader()) {}
+          seldom_(table_.reader()),
+          always_(table_.reader()) {}
 
     [[nodiscard]] std::span<std::byte> image() noexcept { return bytes_.bytes(); }
 
@@ -61,6 +62,7 @@ class small_table_subject {
         }
         before_ = after_;
         seen_after_ = false;
+        if (random_.one_in(4)) (void)small_image::number_of(seldom_, random_.below(keys));
         return got == expected ? "" : "an operation answered " + std::string(outcome_name(got));
     }
 
@@ -76,7 +78,7 @@ class small_table_subject {
     }
 
     // Which of the states before and after the operation a reader finds.
-    std::string state_of(small_image::finder in, unsigned& state) const {
+    std::string state_of(small_image::finder& in, unsigned& state) const {
         numbers found{};
         for (std::uint64_t key = 0; key < keys; ++key) {
             const auto number = small_image::number_of(in, key);
@@ -89,32 +91,41 @@ class small_table_subject {
 
     // `allow`: the states the next writer may find. `living`: the operation is under way, not a recovery that died.
     std::string survive(store_rig& rig, unsigned allow, bool living) {
-        unsigned seen = 0, long_there = 0;
-        std::string why = state_of(small_image::reader_of(bytes_.bytes(), geometry_), seen);
+        unsigned seen = 0;
+        small_image::finder fresh = small_image::reader_of(bytes_.bytes(), geometry_);
+        std::string why = state_of(fresh, seen);
         if (!why.empty()) return "a new reader: " + why;
-        // One whose arrangement is of earlier keys. A copy: what it sees here may not come to be.
-        if (why = state_of(reader_, long_there); !why.empty()) return "a reader: " + why;
-        if (seen != long_there) return "readers disagree";
+        // Copies, but of one that looks at all that comes to be: what a recovery leaves is taken back by the rig.
+        small_image::finder seldom = seldom_, always = always_;
+        if (why = differs(seldom, seen); !why.empty()) return "a reader of earlier keys: " + why;
+        if (why = differs(living ? always_ : always, seen); !why.empty()) return "a reader: " + why;
         if (living && seen_after_ && (seen & after_only) == 0) return "a reader went back";
         if (living) seen_after_ = (seen & before_only) == 0;
-        if (why = small_image::damage_of(reader_); !why.empty()) return "verify: " + why;
+        if (why = small_image::damage_of(fresh); !why.empty()) return "verify: " + why;
         const unsigned from_here = seen & allow;
         if (from_here == 0) return "what was seen is taken back";
         std::optional<small_image> next;
         rig.recover([&] { next.emplace(bytes_.bytes(), geometry_); }, [&] { return survive(rig, from_here, false); });
         if (next->array().journal_rejected) return "recovery rejected the journal";
-        if (why = state_of(next->reader(), seen); !why.empty()) return "recovered: " + why;
+        if (why = state_of(fresh, seen); !why.empty()) return "recovered: " + why;
         if ((seen & from_here) == 0) return "recovered: what was seen is taken back";
-        if (why = state_of(reader_, long_there); !why.empty()) return "recovered, a reader: " + why;
-        if (seen != long_there) return "recovered: readers disagree";
+        always = always_;
+        for (small_image::finder* const each : {&seldom, &always})
+            if (why = differs(*each, seen); !why.empty()) return "recovered, a reader: " + why;
         if (why = small_image::damage_of(next->reader()); !why.empty()) return "recovered, verify: " + why;
         if (holdfast::detail::is_changing(next->reader().generation())) return "recovered: the change is still open";
         if (rig.changes_by([&] { next.emplace(bytes_.bytes(), geometry_); }) != 0) return "recovery is not idempotent";
         rig.go_on([&] { why = go_on(*next); });
         return why;
     }
+    // Whether a reader that was there finds anything else than a new one.
+    std::string differs(small_image::finder& in, unsigned wanted) const {
+        unsigned seen = 0;
+        const std::string why = state_of(in, seen);
+        return !why.empty() || seen == wanted ? why : "readers disagree";
+    }
     std::string go_on(small_image& next) const {
-        small_image::finder reader = reader_;
+        small_image::finder reader = always_;
         for (std::uint64_t key = 0; key < keys; ++key) (void)next.writer().erase(key);
         for (std::uint64_t key = 0; key < keys; ++key)
             if (next.writer().try_insert(key, small_value_of(key, 7)) != (key < capacity ? outcome::ok : outcome::full))
@@ -128,7 +139,7 @@ class small_table_subject {
     layout::array_geometry geometry_;
     aligned_bytes bytes_;
     small_image table_;
-    small_image::finder reader_;
+    small_image::finder seldom_, always_;  // one looks now and then, the other at every store
     numbers before_{}, after_{};
     bool seen_after_ = false;
     std::uint64_t stamp_ = 0;

@@ -137,10 +137,9 @@ class small_table_finder {
         const bool arranged = arrangement_.arrange(std::span(words_).first(count));
         tried_ = now;
         if (!arranged || is_changing(now)) return false;
-        // The generation's load stays behind the entries' (they are acquire): the same before and after, the keys are
-        // all of that generation.
-        if (generation() == now) arranged_ = now;
-        if (arranged_ != now) tried_ = none;
+        // The entries, loaded behind the generation, are of it or of later ones. If any is, the generation is never
+        // again the one that the arrangement is said to be of, and no miss goes by it.
+        arranged_ = now;
         return true;
     }
 
@@ -158,7 +157,7 @@ class small_table_finder {
 
     loader elements_;
     key_arrangement arrangement_;
-    std::uint64_t arranged_ = none;  // the generation whose keys are all in the arrangement
+    std::uint64_t arranged_ = none;  // while this is the generation, all keys are in the arrangement
     std::uint64_t tried_ = none;     // one that was odd, or whose keys cannot be arranged
     std::vector<placed_word> words_;
 };
