@@ -27,6 +27,12 @@ std::uint64_t client_clock_ns() noexcept {
     return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
+// Also when memory runs out in a turn: the next one goes on.
+struct end_of_turn {
+    bool& in_turn;
+    ~end_of_turn() { in_turn = false; }
+};
+
 void check_client_options(const client_options& options) {
     const client_limits& l = options.limits;
     const client_timeouts& t = options.timeouts;
@@ -218,6 +224,7 @@ void client_core::run_posted() {
 
 void client_core::turn(int timeout_ms) {
     if (std::exchange(in_turn_, true)) return;  // from a callback: the turn that runs sees to it
+    const end_of_turn ends{in_turn_};
     std::array<epoll_event, 128> events;
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
     read_clock();
@@ -230,9 +237,9 @@ void client_core::turn(int timeout_ms) {
     connection_wheel_.advance(now_ms_, [this](std::uint32_t place) { expire_connection(place); });
     run_due_timers();
     settle();
+    arm_timer();
     in_turn_ = false;
     if (!touched_.empty() || dispatch_due_) wake();
-    arm_timer();
 }
 
 void client_core::handle(std::uint64_t tag, std::uint32_t events) {
