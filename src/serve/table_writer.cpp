@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/table_writer.hpp"
 
-#include <unistd.h>
-
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "holdfast/error.hpp"
-#include "holdfast/memory/descriptor.hpp"
-#include "inspect/attach.hpp"
 #include "serve/failure.hpp"
+#include "serve/write_lease.hpp"
 
 namespace holdfast::serve {
 
@@ -19,44 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto lease_patience = 5ms;      // another worker of this server holds it for one request
-constexpr auto teardown_patience = 50ms;  // the kernel takes down a process that held it
-constexpr auto stripe_patience = 20ms;    // of a writer that is stopped
-
-/// The parent of a process; 0 where it cannot be told.
-long parent_of(std::uint64_t pid) {
-    const std::string stat = memory::detail::read_small_file("/proc/" + std::to_string(pid) + "/stat").value_or("");
-    const std::size_t name_end = stat.rfind(") ");  // then the state, a space, and the parent
-    return name_end == std::string::npos || stat.size() < name_end + 4 ? 0 : std::atol(stat.c_str() + name_end + 4);
-}
-
-/// Says what keeps the table from us. Returns: only where who took the lease last is no process that can be seen, and
-/// so has perhaps just ended.
-void refuse_for_holder(const std::string& uri, bool also_unseen) {
-    const auto looked_at = inspect::attach_to_look(uri);
-    if (looked_at->info().policy == writers::many)
-        throw failure{503, uri + ": all of the table's writer slots are taken by living processes; ask again", 1};
-    const std::uint64_t holder = looked_at->owner().pid;
-    const long parent = parent_of(holder);
-    if (parent == ::getppid()) throw failure{503, uri + ": another worker is writing it; ask again", 1};
-    if (parent == 0 && !also_unseen) return;
-    throw failure{409, uri + ": writer_alive: process " + std::to_string(holder) +
-                           " holds the lease of this table of one writer; let it write, or end it"};
-}
-
-dynamic_hash_table attach_to_write(const std::string& uri) {
-    attach_options how;
-    for (const auto patience : {lease_patience, teardown_patience}) {
-        how.lease_timeout = patience;
-        try {
-            return dynamic_hash_table::attach(uri, how);
-        } catch (const error& e) {
-            if (e.reason() != errc::writer_alive) throw;
-        }
-        refuse_for_holder(uri, patience == teardown_patience);
-    }
-    throw failure{503, uri + ": its writer has just ended; ask again", 1};
-}
+constexpr auto stripe_patience = 20ms;  // of a writer that is stopped
 
 const record_schema& value_schema(const dynamic_hash_table& table) {
     if (!table.schema().value) throw failure{404, table.segment().uri() + " has keys without values"};
@@ -90,7 +49,10 @@ bool add_to(const field& counted, std::byte* at, std::int64_t by) {
 }  // namespace
 
 table_writer::table_writer(const std::string& uri)
-    : table_(attach_to_write(uri)), codec_(table_.schema()), values_(value_schema(table_)), entries_(table_.schema()) {
+    : table_(attach_to_write(uri, [&](const auto& how) { return dynamic_hash_table::attach(uri, how); })),
+      codec_(table_.schema()),
+      values_(value_schema(table_)),
+      entries_(table_.schema()) {
     table_.set_patience(stripe_patience);
     key_.resize(table_.key_bytes());
     other_key_.resize(table_.key_bytes());
