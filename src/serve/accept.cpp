@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// accept.cpp - which exposition an Accept field asks for. The field is input: whatever is not well formed is passed
-// over.
+// accept.cpp - which form of an answer an Accept field asks for. The field is input: whatever is not well formed is
+// passed over.
 #include <cstddef>
 #include <string_view>
 
+#include "serve/accept.hpp"
 #include "serve/exposition.hpp"
 
 namespace holdfast::serve {
@@ -118,6 +119,18 @@ exposition_format choose_exposition(std::string_view accept) noexcept {
         return exposition_format::protobuf;
     return openmetrics.weight > 0 && openmetrics.weight >= text.weight ? exposition_format::openmetrics
                                                                        : exposition_format::text;
+}
+
+bool asks_for_events(std::string_view accept) noexcept {
+    int events = 0, most = 0;
+    while (!accept.empty()) {
+        const range asked = parse_range(take_piece(accept, ','));
+        if (equal_lower(asked.type, "text/event-stream"))
+            events = asked.weight;
+        else if (equal_lower(asked.type, "application/json"))
+            most = asked.weight;
+    }
+    return events > 0 && events >= most;
 }
 
 }  // namespace holdfast::serve

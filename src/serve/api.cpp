@@ -71,16 +71,6 @@ std::vector<std::string_view> fields_of(const net::query_parameters& query) {
     return fields;
 }
 
-std::uint64_t number_of(const net::query_parameters& query, std::string_view name, std::uint64_t otherwise) {
-    const auto text = query.get(name);
-    if (!text) return otherwise;
-    std::uint64_t value = 0;
-    const auto [end, code] = std::from_chars(text->data(), text->data() + text->size(), value);
-    if (code != std::errc{} || end != text->data() + text->size() || text->empty())
-        throw failure{400, std::string(name) + " is not a number"};
-    return value;
-}
-
 /// Writes entries of one source with the fields that a request asks for.
 class entry_writer {
  public:
@@ -101,6 +91,56 @@ const record_schema& key_schema(const source& from) {
     return *from.schema().key;
 }
 
+/// Refuses what a page of another site makes a browser send, unless it can change nothing and is not shown to that
+/// page.
+void check_origin(const net::request& from) {
+    if (from.method() == net::method::get || from.method() == net::method::head || is_of_own_page(from)) return;
+    throw failure{403, "a page of another site may not ask this of the server; only its own pages may"};
+}
+
+}  // namespace
+
+bool is_of_own_page(const net::request& from) {
+    const std::size_t count = from.header_count("Origin");
+    return count == 0 || (count == 1 && is_own_origin(*from.header("Origin"), from.host()));
+}
+
+std::string_view media_type_of(const net::request& from) {
+    const std::string_view type = from.header("Content-Type").value_or("");
+    const std::string_view plain = type.substr(0, type.find(';'));
+    return plain.substr(0, plain.find_last_not_of(" \t") + 1);
+}
+
+bool answer_or_refuse(net::response& to, const std::function<void()>& work) {
+    try {
+        work();
+        return true;
+    } catch (const failure& e) {
+        to.problem(e.status, e.detail);
+        if (e.status == 401) to.header("WWW-Authenticate", "Bearer realm=\"holdfast\"");
+        if (e.retry_after_s != 0) to.header("Retry-After", std::to_string(e.retry_after_s));
+    } catch (const error& e) {
+        to.problem(status_of(e.reason()), e.what());
+    }
+    return false;
+}
+
+void answer_json(net::response& to, std::string&& text) {
+    to.header("Content-Type", json_type);
+    to.header("Cache-Control", "no-store");
+    to.body(std::move(text));
+}
+
+std::uint64_t number_of(const net::query_parameters& query, std::string_view name, std::uint64_t otherwise) {
+    const auto text = query.get(name);
+    if (!text) return otherwise;
+    std::uint64_t value = 0;
+    const auto [end, code] = std::from_chars(text->data(), text->data() + text->size(), value);
+    if (code != std::errc{} || end != text->data() + text->size() || text->empty())
+        throw failure{400, std::string(name) + " is not a number"};
+    return value;
+}
+
 void check_lookup(lookup result, const std::string& segment) {
     switch (result) {
         case lookup::found:
@@ -111,23 +151,6 @@ void check_lookup(lookup result, const std::string& segment) {
         case lookup::damaged: throw failure{500, segment + " is damaged; holdfast verify says where"};
         case lookup::cut_off: throw failure{503, segment + " is damaged: truncated while it was served; load it anew"};
     }
-}
-
-/// Refuses what a page of another site makes a browser send, unless it can change nothing and is not shown to that
-/// page.
-void check_origin(const net::request& from) {
-    if (from.method() == net::method::get || from.method() == net::method::head) return;
-    const std::size_t count = from.header_count("Origin");
-    if (count == 0 || (count == 1 && is_own_origin(*from.header("Origin"), from.host()))) return;
-    throw failure{403, "a page of another site may not ask this of the server; only its own pages may"};
-}
-
-}  // namespace
-
-void answer_json(net::response& to, std::string&& text) {
-    to.header("Content-Type", json_type);
-    to.header("Cache-Control", "no-store");
-    to.body(std::move(text));
 }
 
 void check_parameters(const net::query_parameters& query, std::initializer_list<std::string_view> known) {
@@ -144,6 +167,7 @@ api::api(const serve_options& options, unsigned worker, const shared_counts& cou
       requests_(counts.counters, worker),
       hosts_(options.allowed_hosts),
       catalog_(options.segments, options.private_too),
+      rings_(catalog_, [this](route which, int status) { requests_.count(which, status); }),
       write_(options.write),
       rates_(options.rate_of_one, options.rate_of_all),
       count_by_(options.counts) {
@@ -154,18 +178,11 @@ api::api(const serve_options& options, unsigned worker, const shared_counts& cou
 
 void api::answer(const net::request& from, net::response& to) {
     exchange it{from, to, {from.peer()}};
-    try {
-        dispatch(it);
-    } catch (const failure& e) {
-        to.problem(e.status, e.detail);
-        if (e.status == 401) to.header("WWW-Authenticate", "Bearer realm=\"holdfast\"");
-        if (e.retry_after_s != 0) to.header("Retry-After", std::to_string(e.retry_after_s));
-        if (e.status >= 500) catalog_.refresh();  // what was found damaged is attached anew by the next request
-    } catch (const error& e) {
-        to.problem(status_of(e.reason()), e.what());
-    }
+    const bool answered = answer_or_refuse(to, [&] { dispatch(it); });
+    if (!answered && to.status() >= 500) catalog_.refresh();  // what is damaged is attached anew by the next request
     to.route(static_cast<int>(it.which));
-    requests_.count(it.which, to.status());
+    if (const int status = answered ? it.counted.value_or(to.status()) : to.status(); status != 0)
+        requests_.count(it.which, status);
 }
 
 // Whoever watches over this server asks /healthz, and has to learn of an overload, not to be part of it.
@@ -254,12 +271,27 @@ void api::dispatch_v1(exchange& it) {
     } else if (parts.size() == 3 && what == "tables") {
         it.which = route::table_scan;
         if (allows_get(it.from, it.to)) scan_table(it, parts[2]);
+    } else if (parts.size() == 3 && what == "rings") {
+        ring(it, parts[2]);
     } else {
         throw failure{
             404,
             "no such route; there are /v1/segments, /v1/stats, /v1/indexes/{segment}/{key}, /v1/tables/{segment}, "
-            "/v1/tables/{segment}/{key}, /v1/tables/{segment}/{key}:increment and /v1/tables/{segment}:batchGet"};
+            "/v1/tables/{segment}/{key}, /v1/tables/{segment}/{key}:increment, /v1/tables/{segment}:batchGet and "
+            "/v1/rings/{segment}"};
     }
+}
+
+void api::ring(exchange& it, const std::string& segment) {
+    using net::method;
+    it.which = route::ring_read;
+    if (write_ && it.from.method() == method::post) {
+        it.which = route::ring_publish;
+        return publish(it, segment);
+    }
+    const bool allowed =
+        write_ ? allows(it.from, it.to, {method::get, method::head, method::post}) : allows_get(it.from, it.to);
+    if (allowed) it.counted = rings_.get({it.from, it.to, it.who, it.query, it.which}, segment);
 }
 
 void api::entry(exchange& it, const std::string& segment, const std::string& key) {

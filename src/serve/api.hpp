@@ -9,6 +9,8 @@
 //   POST /v1/tables/{segment}/{key}:increment  {"field": NAME, "by": NUMBER}; If-Match
 //   GET  /v1/tables/{segment}                a page of entries; ?limit=, ?cursor=, ?fields=
 //   POST /v1/tables/{segment}:batchGet       {"keys": [...]}, up to 1000; ?fields=
+//   GET  /v1/rings/{segment}                 broadcast: a page, a long poll, events or a WebSocket (api_rings.hpp)
+//   POST /v1/rings/{segment}                 publishes the body, where the server may write; ?type=
 //   GET  /metrics, /healthz, /
 // HEAD is answered as GET. Every failure is a problem (RFC 9457) that says what to do. A request that calls us by a
 // foreign name, or is made by a foreign page and no GET or HEAD, is refused before anything else (host_check.hpp). Who
@@ -16,6 +18,7 @@
 // (shared_counts.hpp).
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,6 +28,7 @@
 #include "holdfast/net/request.hpp"
 #include "holdfast/net/response.hpp"
 #include "holdfast/net/uri.hpp"
+#include "serve/api_rings.hpp"
 #include "serve/audit_log.hpp"
 #include "serve/catalog.hpp"
 #include "serve/host_check.hpp"
@@ -47,6 +51,12 @@ class api {
     /// Call it some times a second: lets go of what was replaced or is not needed, and looks at rights anew.
     void refresh();
 
+    /// Says whose timers subscriptions use: before the first request, and it must outlive the last.
+    void run_on(net::server& loop) noexcept { rings_.run_on(loop); }
+    /// Lets nobody wait any more. Call it before the server's drain().
+    void drain() { rings_.drain(); }
+    [[nodiscard]] const ring_routes& rings() const noexcept { return rings_; }
+
     static constexpr std::size_t batch_keys_max = 1000;
     static constexpr std::size_t page_default = 100;
     static constexpr std::size_t page_max = 1000;
@@ -60,6 +70,7 @@ class api {
         std::vector<std::string> path{};  // decoded segments
         net::query_parameters query{};
         route which = route::none;
+        std::optional<int> counted{};  // instead of the response's status; 0: when it is answered
     };
 
     enum class change { put, erase, increment };
@@ -79,10 +90,15 @@ class api {
     void get_entry(exchange& it, const std::string& segment, const std::string& key);
     void scan_table(exchange& it, const std::string& segment);
     void batch_get(exchange& it, const std::string& segment);
+    void ring(exchange& it, const std::string& segment);
     // api_write.cpp
     void change_entry(exchange& it, const std::string& segment, const std::string& key, change what);
     void make_change(exchange& it, table_source& table, table_writer& writer, const std::string& key, change what,
                      const conditions& asked);
+    void publish(exchange& it, const std::string& segment);
+    /// Makes a change that the log has been told of. Throws: what `change_it` throws, which has then changed nothing.
+    void logged(const exchange& it, std::string_view action, std::string_view uri, std::string_view key,
+                const std::function<void()>& change_it);
     void require_may_write(const exchange& it, const segment& memory) const;
     /// A writer of one for this request, or a kept one of many. Throws: as table_writer.
     [[nodiscard]] table_writer& writer_of(const std::string& uri, std::optional<table_writer>& for_now);
@@ -92,6 +108,7 @@ class api {
     request_counters requests_;
     host_check hosts_;
     catalog catalog_;
+    ring_routes rings_;
     bool write_;
     std::optional<write_token> token_;
     std::optional<audit_log> audit_;

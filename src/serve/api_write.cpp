@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// api_write.cpp - the routes that change an entry. Who may: docs/design/0031-serving-writes.md.
+// api_write.cpp - the routes that change an entry, and the one that publishes. Who may:
+// docs/design/0031-serving-writes.md.
+#include <limits>
 #include <utility>
 
+#include "holdfast/broadcast/writer.hpp"
 #include "holdfast/error.hpp"
 #include "serve/answering.hpp"
 #include "serve/api.hpp"
 #include "serve/failure.hpp"
+#include "serve/write_lease.hpp"
 
 namespace holdfast::serve {
 
@@ -40,11 +44,9 @@ void api::change_entry(exchange& it, const std::string& name, const std::string&
     check_parameters(it.query, {});
     table_source& table = catalog_.table(name, it.who);
     require_may_write(it, table.memory());
-    if (const auto type = it.from.header("Content-Type"); type && !it.from.body().empty()) {
-        const std::string_view plain = type->substr(0, type->find(';'));
-        if (!net::equal_ignoring_case(plain.substr(0, plain.find_last_not_of(" \t") + 1), json_type))
-            throw failure{415, "the body has to be application/json"};
-    }
+    if (const std::string_view type = media_type_of(it.from);
+        !type.empty() && !it.from.body().empty() && !net::equal_ignoring_case(type, json_type))
+        throw failure{415, "the body has to be application/json"};
     const conditions asked = conditions::of(it.from);
     const std::string& uri = table.memory().uri();
     std::optional<table_writer> for_now;  // gives the lease back with the request
@@ -53,17 +55,55 @@ void api::change_entry(exchange& it, const std::string& name, const std::string&
     require_may_write(it, writer.memory());
     if (writer.memory().replaced()) throw failure{503, uri + " was replaced while it was attached; ask again", 1};
     constexpr std::string_view actions[] = {"put", "delete", "increment"};  // as in `change`
-    std::uint64_t number = 0;
-    if (audit_)
-        number =
-            audit_->append({it.who.peer, actions[static_cast<std::size_t>(what)], uri, key, it.from.body().size()});
     try {
-        make_change(it, table, writer, key, what, asked);
-    } catch (const failure& e) {
-        if (audit_) audit_->append_refusal(number, e.status);
-        if (writer.broken()) writers_.erase(uri);
+        logged(it, actions[static_cast<std::size_t>(what)], uri, key,
+               [&] { make_change(it, table, writer, key, what, asked); });
+    } catch (const failure&) {
+        if (writer.broken()) writers_.erase(std::string(uri));
         throw;
     }
+}
+
+void api::logged(const exchange& it, std::string_view action, std::string_view uri, std::string_view key,
+                 const std::function<void()>& change_it) {
+    if (!audit_) return change_it();
+    const std::uint64_t number = audit_->append({it.who.peer, action, uri, key, it.from.body().size()});
+    try {
+        change_it();
+    } catch (const failure& e) {
+        audit_->append_refusal(number, e.status);
+        throw;
+    }
+}
+
+void api::publish(exchange& it, const std::string& name) {
+    check_parameters(it.query, {"type"});
+    const std::uint64_t type = number_of(it.query, "type", 0);
+    if (type > std::numeric_limits<std::uint16_t>::max()) throw failure{400, "type is a number up to 65535"};
+    ring_source& ring = catalog_.ring(name, it.who);
+    require_may_write(it, ring.memory());
+    const std::vector<std::byte> message = ring.message_of(it.from);
+    const std::string& uri = ring.memory().uri();
+    // The lease is ours until the end of this request.
+    broadcast_writer writer = attach_to_write(uri, [&](const auto& how) { return broadcast_writer::attach(uri, how); });
+    // Another segment may have got the name since its rights were looked at.
+    require_may_write(it, writer.segment());
+    if (writer.segment().replaced()) throw failure{503, uri + " was replaced while it was attached; ask again", 1};
+    logged(it, "publish", uri, {}, [&] {
+        const result done = writer.publish(message, static_cast<std::uint16_t>(type));
+        switch (done.status) {
+            case outcome::ok: break;
+            case outcome::too_large:
+                throw failure{413, uri + ": the ring takes messages of " + std::to_string(done.count) +
+                                       " bytes at most; send a shorter one, or make the ring larger"};
+            case outcome::full: throw failure{503, uri + ": a registered reader holds the ring up; ask again", 1};
+            default: throw failure{500, uri + " is damaged; holdfast verify says where"};
+        }
+        if (writer.segment().cut_off()) check_lookup(lookup::damaged, uri);  // there is nothing where it was written
+    });
+    it.to.status(201);
+    answer_json(it.to, "{\"sequence\":" + std::to_string(writer.sequence()) + ",\"next\":\"" +
+                           ring_id(ring, writer.sequence() + 1) + "\"}");
 }
 
 void api::make_change(exchange& it, table_source& table, table_writer& writer, const std::string& key, change what,
@@ -86,6 +126,7 @@ void api::make_change(exchange& it, table_source& table, table_writer& writer, c
 
 void api::refresh() {
     catalog_.refresh();
+    rings_.refresh();
     if (token_) token_->refresh();
     if (audit_) audit_->refresh();
     for (auto& [uri, kept] : writers_) ++kept.idle_ticks;

@@ -115,6 +115,7 @@ void catalog::refresh() {
     };
     renew(indexes_);
     renew(tables_);
+    renew(rings_);
 }
 
 std::string catalog::name_of(std::string_view uri) {

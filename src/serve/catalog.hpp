@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "serve/rights.hpp"
+#include "serve/ring_source.hpp"
 #include "serve/sources.hpp"
 
 namespace holdfast::serve {
@@ -30,6 +31,11 @@ class catalog {
     /// segment from being attached.
     [[nodiscard]] index_source& index(std::string_view name, viewer who = {}) { return find(indexes_, name, who); }
     [[nodiscard]] table_source& table(std::string_view name, viewer who = {}) { return find(tables_, name, who); }
+
+    [[nodiscard]] ring_source& ring(std::string_view name, viewer who = {}) { return find(rings_, name, who); }
+
+    /// Whether a client may be shown what has these rights. (I2)
+    [[nodiscard]] bool may_show(const segment_rights& rights, viewer who) const;
 
     /// URIs of what is served to a client, sorted. They may not exist at this moment. Throws: io where nobody can tell
     /// for now.
@@ -52,7 +58,7 @@ class catalog {
     };
     template <class Source>
     struct attached {
-        std::unique_ptr<Source> source;
+        std::shared_ptr<Source> source;
         segment_rights rights;
     };
     template <class Source>
@@ -78,8 +84,6 @@ class catalog {
 
     /// The canonical URI of what may be served. Throws: not_found, invalid_name.
     [[nodiscard]] std::string checked_uri(std::string_view name, viewer who) const;
-    /// Whether a client may be shown what has these rights. (I2)
-    [[nodiscard]] bool may_show(const segment_rights& rights, viewer who) const;
     /// Whether it needs no look at the rights.
     [[nodiscard]] bool shows_all(viewer who) const noexcept {
         return !who.known() && (private_too_ || !served_.empty());
@@ -92,6 +96,7 @@ class catalog {
     bool private_too_;
     sources<index_source> indexes_;
     sources<table_source> tables_;
+    sources<ring_source> rings_;
 };
 
 }  // namespace holdfast::serve

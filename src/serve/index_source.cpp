@@ -12,14 +12,6 @@ namespace holdfast::serve {
 
 namespace {
 
-/// Eight hexadecimal digits that tell this segment from any other of the same name.
-std::string identity_text(const identity_array& identity) {
-    constexpr std::string_view digits = "0123456789abcdef";
-    std::string text;
-    for (std::size_t i = 0; i < 4; ++i) (text += digits[identity[i] >> 4U]) += digits[identity[i] & 15U];
-    return text;
-}
-
 class sorted_index_source final : public index_source {
  public:
     explicit sorted_index_source(const std::string& uri)

@@ -51,6 +51,9 @@ std::string_view help_of(std::string_view family) noexcept {
     if (family == exceptions_family) return "Requests that ended in an unexpected exception, answered 500.";
     if (family == received_family) return "Bytes received from clients.";
     if (family == sent_family) return "Bytes sent to clients.";
+    if (family == subscribers_family) return "Subscriptions of rings that are open now, by worker.";
+    if (family == ring_messages_family)
+        return "Messages of rings: read from them, delivered to subscribers, and lost to subscribers.";
     if (family == shortages_family)
         return "Turns of a worker's io_uring that brought more than it has room for, which costs time, by what it "
                "lacked.";

@@ -36,6 +36,8 @@ class segment_rights {
     /// Whether any user of this machine may.
     [[nodiscard]] bool allow_everybody(wish what) const;
 
+    [[nodiscard]] bool operator==(const segment_rights&) const = default;
+
  private:
     struct step {
         uid_t owner = 0, creator = 0;  // a file has one of each
@@ -43,6 +45,7 @@ class segment_rights {
         mode_t mode = 0;
         bool listed = false;  // has an access control list
 
+        [[nodiscard]] bool operator==(const step&) const = default;
         [[nodiscard]] bool allows(const net::peer& who, wish what) const;
         [[nodiscard]] bool allows_everybody(wish what) const;
     };

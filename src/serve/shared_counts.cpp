@@ -72,6 +72,10 @@ std::string_view route_text(route which) noexcept {
         case route::table_put: return "PUT /v1/tables/{segment}/{key}";
         case route::table_delete: return "DELETE /v1/tables/{segment}/{key}";
         case route::table_increment: return "/v1/tables/{segment}/{key}:increment";
+        case route::ring_publish: return "POST /v1/rings/{segment}";
+        case route::ring_read: return "/v1/rings/{segment}";
+        case route::ring_events: return "/v1/rings/{segment} events";
+        case route::ring_socket: return "/v1/rings/{segment} WebSocket";
         case route::index_get: return "/v1/indexes/{segment}/{key}";
         case route::none: return "none";
     }
@@ -129,6 +133,31 @@ void loop_counters::publish(const net::server_counters& now) noexcept {
         if (fresh != 0 && counters_[i]) counters_[i].add(fresh);
     }
     if (open_) open_.set(now.open);
+}
+
+ring_counters::ring_counters(const counter_set& counters, unsigned worker) {
+    const std::string number = std::to_string(worker);
+    const auto messages = [&](std::string_view of) {
+        std::string labels;
+        append_metric_label(labels, "of", of);
+        append_metric_label(labels, "worker", number);
+        return counters.try_get(ring_messages_family, labels).value_or(counter());
+    };
+    subscribers_ = counters.try_get(subscribers_family, metric_label("worker", number)).value_or(counter());
+    read_ = messages("read");
+    delivered_ = messages("delivered");
+    lost_ = messages("lost");
+}
+
+void ring_counters::publish(const ring_numbers& now) noexcept {
+    if (subscribers_) subscribers_.set(now.subscribers);
+    const auto add = [](const counter& to, std::uint64_t fresh) {
+        if (to && fresh != 0) to.add(fresh);
+    };
+    add(read_, now.read - published_.read);
+    add(delivered_, now.delivered - published_.delivered);
+    add(lost_, now.lost - published_.lost);
+    published_ = now;
 }
 
 lookup_counters::lookup_counters(const counter_set& counters, std::string segment, std::string field)

@@ -41,6 +41,8 @@ inline constexpr std::string_view exceptions_family = "holdfast_http_handler_exc
 inline constexpr std::string_view received_family = "holdfast_http_received_bytes_total";
 inline constexpr std::string_view sent_family = "holdfast_http_sent_bytes_total";
 inline constexpr std::string_view shortages_family = "holdfast_io_uring_shortages_total";
+inline constexpr std::string_view subscribers_family = "holdfast_ring_subscribers";
+inline constexpr std::string_view ring_messages_family = "holdfast_ring_messages_total";
 inline constexpr std::string_view engine_family = "holdfast_worker_engine";
 inline constexpr std::string_view latency_family = "holdfast_http_request_duration_seconds";
 
@@ -57,7 +59,11 @@ enum class route : std::uint8_t {
     table_put,
     table_delete,
     table_increment,
+    ring_publish,
     index_get,
+    ring_read,  // from here on: what may wait or go on, whose time says nothing of the server
+    ring_events,
+    ring_socket,
     none
 };
 inline constexpr std::size_t route_count = static_cast<std::size_t>(route::none) + 1;
@@ -103,6 +109,22 @@ class loop_counters {
     counter open_;
     std::array<counter, places> counters_{};
     std::array<std::uint64_t, places> published_{};
+};
+
+/// What one worker's subscriptions count.
+struct ring_numbers {
+    std::uint64_t subscribers = 0;  ///< now
+    std::uint64_t read = 0, delivered = 0, lost = 0;
+};
+class ring_counters {
+ public:
+    ring_counters(const counter_set& counters, unsigned worker);
+    /// As loop_counters::publish.
+    void publish(const ring_numbers& now) noexcept;
+
+ private:
+    counter subscribers_, read_, delivered_, lost_;
+    ring_numbers published_;
 };
 
 /// Counters of the lookups in one index, one for each value of a field that turns up.

@@ -8,6 +8,13 @@
 
 namespace holdfast::serve {
 
+std::string identity_text(const identity_array& identity) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string text;
+    for (std::size_t i = 0; i < 4; ++i) (text += digits[identity[i] >> 4U]) += digits[identity[i] & 15U];
+    return text;
+}
+
 void source::watch_size() {
     if (!memory().name().is_path()) return;  // System V memory cannot shrink
     const std::string path = detail::places_of(memory().name()).data();

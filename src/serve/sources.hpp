@@ -26,6 +26,9 @@ using visitor = std::function<void(std::span<const std::byte> key, std::span<con
 
 using inspect::lookup;
 
+/// Eight hexadecimal digits that tell this segment from any other of the same name.
+[[nodiscard]] std::string identity_text(const identity_array& identity);
+
 class source {
  public:
     source() = default;

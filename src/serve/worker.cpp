@@ -102,6 +102,7 @@ int serve_requests(const worker_arguments& arguments) {
     latency_recorder latency = counts.latency.make_recorder();
     request_counters refused(counts.counters, arguments.index);
     loop_counters of_loop(counts.counters, arguments.index);
+    ring_counters of_rings(counts.counters, arguments.index);
     api routes(arguments.options, arguments.index, counts);
 
     net::server_options options;
@@ -115,6 +116,8 @@ int serve_requests(const worker_arguments& arguments) {
     options.on_tick = [&] {
         routes.refresh();
         of_loop.publish(running->counters());
+        const ring_counts& rings = routes.rings().counts();
+        of_rings.publish({routes.rings().subscribers(), rings.read, rings.delivered, rings.lost});
         trimmer.tick();
     };
     options.on_response = [&](const net::response_event& event) {
@@ -125,13 +128,16 @@ int serve_requests(const worker_arguments& arguments) {
     net::server server(std::move(listeners), options,
                        [&](const net::request& from, net::response& to) { routes.answer(from, to); });
     running = &server;
+    routes.run_on(server);
     publish_engine(counts.counters, arguments.index, server.engine());
     server.watch(lifeline.get(), [&] {
         server.unwatch(lifeline.get());
+        routes.drain();
         server.drain();
     });
     server.watch(termination.get(), [&] {
         server.unwatch(termination.get());
+        routes.drain();
         server.drain();
     });
     report_ready(ready, arguments.index);

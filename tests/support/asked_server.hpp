@@ -49,6 +49,8 @@ class asked_server {
                     all.push_back(what + name_ + "/" + key + query);
         for (const char* const query : {"?limit=1000", "?limit=1", "?cursor=18446744073709551615"})
             all.push_back("/v1/tables/" + name_ + query);
+        for (const char* const query : {"?from=1&limit=1000", "?from=latest", "?from=2001-01-01T00:00:00Z"})
+            all.push_back("/v1/rings/" + name_ + query);
         return all;
     }
 
@@ -69,8 +71,9 @@ class asked_server {
     /// One request for each way in: as fuzzing does it, which has many segments and little time.
     template <class Judged>
     void ask_a_little(Judged&& judged) {
-        for (const std::string& target : {std::string("/v1/segments"), "/v1/tables/" + name_ + "/55",
-                                          "/v1/tables/" + name_ + "?limit=1000", "/v1/indexes/" + name_ + "/55"})
+        for (const std::string& target :
+             {std::string("/v1/segments"), "/v1/tables/" + name_ + "/55", "/v1/tables/" + name_ + "?limit=1000",
+              "/v1/indexes/" + name_ + "/55", "/v1/rings/" + name_})
             (void)get(target, judged);
     }
 
