@@ -27,7 +27,7 @@ bool answer_or_refuse(net::response& to, const std::function<void()>& work);
 /// Whether no page makes a browser ask this, or one of ours does.
 [[nodiscard]] bool is_of_own_page(const net::request& from);
 
-/// What the body is said to be, without parameters; empty where nothing is said.
+/// What the body is said to be, without parameters; empty where nothing is said, or what says nothing.
 [[nodiscard]] std::string_view media_type_of(const net::request& from);
 
 /// The number that a parameter gives. Throws: failure 400.

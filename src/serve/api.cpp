@@ -108,7 +108,9 @@ bool is_of_own_page(const net::request& from) {
 std::string_view media_type_of(const net::request& from) {
     const std::string_view type = from.header("Content-Type").value_or("");
     const std::string_view plain = type.substr(0, type.find(';'));
-    return plain.substr(0, plain.find_last_not_of(" \t") + 1);
+    const std::string_view trimmed = plain.substr(0, plain.find_last_not_of(" \t") + 1);
+    // curl -d says so of anything. A form of a page is kept out by its Origin.
+    return net::equal_ignoring_case(trimmed, "application/x-www-form-urlencoded") ? std::string_view() : trimmed;
 }
 
 bool answer_or_refuse(net::response& to, const std::function<void()>& work) {

@@ -227,13 +227,13 @@ class Pages(RingCase):
         self.assertEqual(server.json(self.target())["messages"], [{"sequence": 1, "type": 0, "record": record}])
         self.assertIn("writer_alive", self.problem(self.publish(server, json.dumps(record)), 409))
         ring.close()
-        for headers in ({}, {"Content_Type": "application/json; charset=utf-8"}):
+        for headers in ({}, {"Content_Type": "application/json; charset=utf-8"}, {"Content_Type": "application/x-www-form-urlencoded"}):
             self.assertEqual(self.publish(server, json.dumps(record), **headers)[0], 201)
-        self.assertEqual(server.json(self.target() + "?from=3")["messages"][0]["record"], record)
+        self.assertEqual(server.json(self.target() + "?from=4")["messages"][0]["record"], record)
         self.problem(self.publish(server, '{"id": 7}'), 400)
         self.problem(self.publish(server, json.dumps(record), Content_Type="text/plain"), 415)
         self.assertEqual(self.publish(server, b"raw", Content_Type="application/octet-stream")[0], 201)
-        self.assertEqual(server.json(self.target() + "?from=4")["messages"], [{"sequence": 4, "type": 0, "text": "raw"}])
+        self.assertEqual(server.json(self.target() + "?from=5")["messages"], [{"sequence": 5, "type": 0, "text": "raw"}])
 
 
 class Subscriptions(RingCase):
