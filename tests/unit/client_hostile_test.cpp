@@ -182,6 +182,35 @@ TEST(ClientHostile, TakesNoAnswerThatComesLaterOnAnIdleConnection) {
     EXPECT_EQ(client.counters().unasked_bytes, 1U);
 }
 
+// What comes within a turn, behind the look for events, is found before the connection is used.
+TEST(ClientHostile, TakesNoAnswerThatComesJustBeforeARequest) {
+    std::atomic<bool> told{false}, poisoned{false};
+    scripted_server server([&](scripted_peer& peer, int number) {
+        peer.request();
+        peer.send(answer("own " + std::to_string(number)));
+        while (number == 0 && !told) std::this_thread::yield();
+        if (number == 0) poisoned = peer.send(answer("poison"));
+        peer.gone();
+    });
+    scripted_server other([](scripted_peer& peer, int) {
+        peer.request();
+        peer.send(answer("other"));
+        peer.gone();
+    });
+    driven_client client;
+    EXPECT_EQ(client.get(server.url()).response.body(), "own 0");
+    net::request_id second{};
+    client.get().get(other.url(), [&](net::client_result&&) {
+        told = true;
+        while (!poisoned) std::this_thread::yield();
+        second = client.start({.url = server.url()});
+    });
+    client.turn_until([&] { return second.number != 0; });
+    const auto result = client.end_of(second);
+    EXPECT_EQ(result.response.body(), "own 1") << name_of(result);
+    EXPECT_EQ(client.counters().unasked_bytes, 1U);
+}
+
 TEST(ClientHostile, KeepsNoConnectionThatMayBeOutOfStep) {
     const std::string_view ends[] = {
         "HTTP/1.1 200 OK\r\nConnection: x, close\r\nContent-Length: 0\r\n\r\n",
