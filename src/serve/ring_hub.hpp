@@ -76,9 +76,9 @@ struct ring_subscriber {
     bool gone = false;             ///< its client is away, or it was ended
 
     // The hub's.
-    std::uint64_t next = 1;               // (I1)
-    std::vector<ring_note> notes;         // before it
-    std::optional<broadcast_reader> own;  // at `next`, while that is older than the window
+    std::uint64_t next = 1;          // (I1)
+    std::vector<ring_note> notes;    // before it
+    std::optional<ring_reader> own;  // at `next`, while that is older than the window
 };
 
 /// A request that waits for a message.
@@ -176,7 +176,7 @@ class ring_hub {
 
     std::shared_ptr<ring_source> source_;
     ring_counts& counts_;
-    std::optional<broadcast_reader> reader_;
+    std::optional<ring_reader> reader_;
     std::deque<told> window_;
     std::size_t window_bytes_ = 0;
     std::vector<std::shared_ptr<ring_subscriber>> subscribers_;

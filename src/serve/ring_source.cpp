@@ -72,12 +72,11 @@ void ring_source::append_lost(std::string& out, std::uint64_t count, std::uint64
     out += '}';
 }
 
-broadcast_read ring_source::read_on(broadcast_reader& reader, bool& whole) {
+broadcast_read ring_source::read_on(ring_reader& reader, bool& whole) {
     whole = true;
-    bool restarted = false;
     for (;;) {
         broadcast_read got = reader.read(std::span(buffer_));
-        restarted = restarted || got.restarted;
+        reader.restarted = reader.restarted || got.restarted;
         if (got.status == outcome::too_small && got.count <= message_bytes_max) {
             buffer_.resize(std::max<std::size_t>({buffer_bytes_min, static_cast<std::size_t>(got.count),
                                                   std::min(buffer_.size() * 2, message_bytes_max)}));
@@ -87,7 +86,8 @@ broadcast_read ring_source::read_on(broadcast_reader& reader, bool& whole) {
             got = reader.visit([](auto, auto) noexcept {});
             whole = false;
         }
-        got.restarted = got.restarted || restarted;
+        reader.restarted = reader.restarted || got.restarted;
+        got.restarted = got.status == outcome::ok && std::exchange(reader.restarted, false);
         return got;
     }
 }
@@ -130,7 +130,7 @@ ring_state ring_source::spoilt(ring_state otherwise) {
     return otherwise;
 }
 
-ring_state ring_source::gather(broadcast_reader& reader, ring_batch& out, const bounds& up_to) {
+ring_state ring_source::gather(ring_reader& reader, ring_batch& out, const bounds& up_to) {
     out.first = reader.sequence();
     out.text.clear();
     out.items.clear();

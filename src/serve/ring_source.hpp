@@ -49,6 +49,12 @@ struct ring_batch {
     [[nodiscard]] std::size_t index_of(std::uint64_t number) const noexcept;
 };
 
+/// A reader that remembers a restart until there is a message to tell it with: it may be told where there is none yet.
+struct ring_reader : broadcast_reader {
+    using broadcast_reader::broadcast_reader;
+    bool restarted = false;
+};
+
 /// Where a reading of some messages ended.
 enum class ring_state : std::uint8_t {
     idle,       ///< there is no further message now
@@ -89,7 +95,7 @@ class ring_source final : public source, public std::enable_shared_from_this<rin
         bool up_to_a_loss = false;              ///< stops in front of a loss that is not the first item
     };
     /// Reads on from where `reader`, one of shared(), stands.
-    [[nodiscard]] ring_state gather(broadcast_reader& reader, ring_batch& out, const bounds& up_to);
+    [[nodiscard]] ring_state gather(ring_reader& reader, ring_batch& out, const bounds& up_to);
 
     /// Where a reader stands after it joined; its losses so far.
     struct place {
@@ -97,7 +103,7 @@ class ring_source final : public source, public std::enable_shared_from_this<rin
         std::uint64_t asked = 1;  ///< the number that stands for what was asked
         std::uint64_t lost = 0;   ///< from there on
         bool older_gone = false;
-        std::optional<broadcast_reader> reader;  ///< at number asked + lost; nothing where that is still to come
+        std::optional<ring_reader> reader;  ///< at number asked + lost; nothing where that is still to come
         [[nodiscard]] std::uint64_t next() const noexcept { return asked + lost; }
     };
     /// Goes to `start`. A number beyond the next to come is a place, too.
@@ -119,7 +125,7 @@ class ring_source final : public source, public std::enable_shared_from_this<rin
  private:
     /// The next message into buffer_, as far as that is long enough. Returns: as broadcast_reader::read, but for
     /// too_small: ok, and `whole` false.
-    [[nodiscard]] broadcast_read read_on(broadcast_reader& reader, bool& whole);
+    [[nodiscard]] broadcast_read read_on(ring_reader& reader, bool& whole);
     void append_message(std::string& out, const broadcast_read& got, bool whole) const;
     [[nodiscard]] ring_state spoilt(ring_state otherwise);
 

@@ -289,7 +289,7 @@ class Subscriptions(RingCase):
     def test_who_does_not_read_is_told_its_exact_loss_and_holds_nobody_up(self):
         ring = self.ring(capacity=1 << 20)
         ring("put", "begin")
-        server = self.serve()
+        server = self.serve("--limit", "write-timeout-ms=600000")  # the slow one reads nothing for as long as the machine takes
         slow = self.events(server, "?from=1", receive_buffer=4096)
         quick = self.events(server, "?from=1")
         accounts = Account(slow.joined()["sequence"]), Account(quick.joined()["sequence"])

@@ -239,6 +239,26 @@ TEST_F(ServedRing, ThousandsAreServedByTurns) {
     EXPECT_EQ(counts_.lost, 0U);
 }
 
+// The reader says it once, perhaps where there is no message yet that could be told with it.
+TEST_F(ServedRing, AnotherWriterIsToldWithItsFirstMessage) {
+    make(4096);
+    publish(1);
+    client live, behind;
+    join(live, broadcast_start::latest());
+    settle();
+    writer_.reset();
+    writer_.emplace(broadcast_writer::attach(name_.uri()));
+    settle();
+    join(behind, broadcast_start::oldest());
+    publish(2);
+    settle();
+    for (client* each : {&live, &behind}) each->read_all();
+    ASSERT_EQ(live.sent.size(), 3U);
+    EXPECT_NE(live.sent[1]->find(R"("restarted":true)"), std::string::npos) << *live.sent[1];
+    EXPECT_EQ(live.sent[2]->find("restarted"), std::string::npos) << *live.sent[2];
+    EXPECT_EQ(behind.messages, 3U);
+}
+
 // A worker that stood still is overrun itself: all who followed lose the same, and who joins meanwhile loses nothing.
 TEST_F(ServedRing, AHubThatIsOverrunTellsAll) {
     make(4096);
