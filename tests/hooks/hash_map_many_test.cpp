@@ -39,8 +39,10 @@ TEST(Interleavings, ManyWritersOfTwoStripesOfAHashMap) {
 }
 
 TEST(Orders, HashMapOfManyWriters) {
-    hash_map_many_interleaving one({{{{{set, 1}, {erase, 1}}}, {{{set, 1}, {find, 1}}}}});
-    expect_orders_matter("hash_map_many", {&one}, 60);
+    hash_map_many_interleaving one({{{{{set, 1}, {erase, 1}}}, {{{set, 1}, {find, 1, false}}}}});
+    hash_map_many_interleaving beside({{{{{erase, 1}, {set, 1}}}, {{{find, 1, false}, {find, 1, false}}}}});
+    hash_map_many_interleaving checked({{{{{set, 1}, {erase, 1}}}, {{{set, 1}, {find, 1}}}}});
+    expect_orders_matter("hash_map_many", {&one, &beside, {&checked, 0.2}}, 250);
 }
 
 }  // namespace

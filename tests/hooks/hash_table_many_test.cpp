@@ -115,7 +115,8 @@ TEST(HashTableManyBlame, AnOwnerThatIsElsewhereForAMomentIsNoDamage) {
     EXPECT_FALSE(waits.reader().fault());
 }
 
-// Changes only: who takes the stripe sees all that was done under it, while a find may tell of a time before.
+// Changes, and a check beside them, which takes a hundred times as long: who takes the stripe sees all that was done
+// under it, while a find may tell of a time before.
 TEST(Orders, HashTableMany) {
     narrow same({{{{{insert, narrow::near}, {erase, narrow::near}}}, {{{assign, narrow::near}, {swap, narrow::near}}}}},
                 {});
@@ -124,7 +125,10 @@ TEST(Orders, HashTableMany) {
     narrow opposite(
         {{{{{insert, narrow::far}, {erase, narrow::far}}}, {{{insert, narrow::far_back}, {erase, narrow::far_back}}}}},
         {});
-    expect_orders_matter("hash_table_many", {&same, &values, &opposite}, 500);
+    narrow checked({{{{{insert, narrow::far}, {erase, narrow::far}}},
+                     {{{narrow::check, narrow::far}, {narrow::check, narrow::far}}}}},
+                   {});
+    expect_orders_matter("hash_table_many", {&same, &values, &opposite, {&checked, 0.12}}, 500);
 }
 
 TEST(Interleavings, ALeaderOfAGrowthBesideAWriter) {

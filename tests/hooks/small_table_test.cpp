@@ -36,7 +36,7 @@ TEST(Orders, SmallTable) {
     // The place that is looked at first becomes that of a new key.
     table fresh({{{set, 1}, {set, 2}}}, {{{find, 2}, {find, 2}}}, {{erase, 0}});
     table checked({{{set, 1}, {set, 2}}}, {{{find, 2}, {check, 0}}});
-    expect_orders_matter("small_table", {&moved, &again, &zero, &fresh, &checked}, 1000);
+    expect_orders_matter("small_table", {&moved, &again, &zero, &fresh, &checked}, 600);
 }
 
 }  // namespace

@@ -144,14 +144,23 @@ inline void expect_merging_loses_nothing(interleaving& subject, unsigned bound, 
     EXPECT_LT(reports[true].schedules + reports[true].deaths, reports[false].schedules + reports[false].deaths);
 }
 
+/// Two processes whose orders are relaxed.
+struct orders_subject {
+    orders_subject(interleaving* of, double of_executions = 1) : test(of), share(of_executions) {}
+    interleaving* test;
+    double share;  // of the executions: less where one takes long
+};
+
 /// Relaxes each memory order of the subjects' processes in turn (weak_interleaving.hpp), then all that survived
 /// together, prints what became of each, and expects that those survive, and those alone, of which survivors.txt says
 /// why.
 /// `base`: executions of each, times the scale; ten times as many of one that survives them without a reason.
 /// HOLDFAST_TEST_ORDERS=FILE appends the table's lines to a file.
-inline void expect_orders_matter(const char* container, const std::vector<interleaving*>& subjects,
+inline void expect_orders_matter(const char* container, const std::vector<orders_subject>& subjects,
                                  double base = 2000) {
-    const auto executions = static_cast<std::uint64_t>(base * (scale() < 1 ? 1 : scale()));
+    const auto executions_of = [base](const orders_subject& one) {
+        return static_cast<std::uint64_t>(base * one.share * (scale() < 1 ? 1 : scale()));
+    };
     const order_reasons reasons = reasons_in(survivors_list(), container);
     std::map<std::string, order_mutant> all;
     const auto note = [&](const order_mutant& mutant) {
@@ -164,15 +173,17 @@ inline void expect_orders_matter(const char* container, const std::vector<interl
     };
     // The first round over all subjects, the second over what is open after that.
     for (const unsigned patience : {1U, 10U})
-        for (interleaving* const subject : subjects) {
-            weak_interleaving test(*subject);
+        for (const orders_subject& subject : subjects) {
+            weak_interleaving test(*subject.test);
+            const std::uint64_t executions = executions_of(subject);
             for (const auto& [where, places] : orders_of(test, executions / patience, 1))
                 if (patience == 1 || is_open(where)) note(weaken(test, where, places, executions * patience, patience));
         }
     std::set<std::string> survived, caught;
     for (const auto& [where, mutant] : all) (mutant.caught.empty() ? survived : caught).insert(where);
-    for (interleaving* const subject : subjects) {
-        weak_interleaving test(*subject);
+    for (const orders_subject& subject : subjects) {
+        weak_interleaving test(*subject.test);
+        const std::uint64_t executions = executions_of(subject);
         std::set<const void*> together;
         for (const auto& [where, places] : orders_of(test, executions / 4, 1))
             if (survived.contains(where)) together.insert(places.begin(), places.end());
