@@ -52,7 +52,8 @@ class key_arrangement {
 
     /// Arranges these words; of equal ones, which only damage brings about, the first counts. Returns: false if none of
     /// many multipliers would do, which takes words chosen for it, or if they are more than there is memory for: all
-    /// places are 0 then. Cost: some 50 ns a word.
+    /// places are 0 then. Cost: 20 to 40 ns a word, at random up
+    /// to four times as long.
     [[nodiscard]] bool arrange(std::span<const placed_word> words) noexcept {
         if (words.size() > order_.size()) return clear(), false;
         const std::size_t groups = groups_for(words.size()), slots = slots_for(words.size());
