@@ -49,9 +49,31 @@ class hash_table_finder {
             if (view_.vectors == vector_unit::avx512) return find_avx512(key, value);
 #endif
         const hash_parts h = view_.hash(key);
-        view_.prefetch_preferred(h);
-        const std::uint64_t home = h.home(view_.buckets);
+        const home_place at = view_.home_of(h);
+        const std::uint64_t home = at.bucket;
+        view_.prefetch_preferred(at);
         return find_from(look(h, home), h, home, key, value);
+    }
+
+    /// The same for who does not ask for the slot: whether the key is there.
+    [[gnu::always_inline]] bool get(const std::byte* key, std::byte* value) const noexcept {
+#if defined(HOLDFAST_HASH_TABLE_WIDER)
+        if constexpr (Match == tag_match::best)
+            if (view_.vectors == vector_unit::avx512) return find_avx512(key, value) != no_slot;
+#endif
+        const hash_parts h = view_.hash(key);
+        const home_place at = view_.home_of(h);
+        const std::uint64_t home = at.bucket;
+        view_.prefetch_preferred(at);
+        const std::byte* line = view_.line(home);
+        const sighting seen = look_at(line, h);
+        std::uint64_t slot = no_slot;
+        switch (conclude(line, seen, h, home, key, value, slot)) {
+            case glance::hit: return true;
+            case glance::miss: return false;
+            case glance::unsure: break;
+        }
+        return find_on(seen, h, home, key, value) != no_slot;
     }
 
     /// Asks for the lines in which a find of the key looks first.
@@ -67,20 +89,18 @@ class hash_table_finder {
         std::uint32_t version;
     };
     [[nodiscard, gnu::always_inline]] sighting look(hash_parts h, std::uint64_t home) const noexcept {
-        const std::byte* line = view_.line(home);
-        const std::uint32_t version = version_of(line);  // R2
-        return {match_tags<Match>(line, h.tag(), view_.vectors), version};
+        return look_at(view_.line(home), h);
     }
     /// The rest of a search after that look, at any time.
     [[gnu::always_inline]] std::uint64_t find_from(sighting seen, hash_parts h, std::uint64_t home,
                                                    const std::byte* key, std::byte* value) const noexcept {
         std::uint64_t slot = no_slot;
-        switch (conclude(seen, h, home, key, value, slot)) {
+        switch (conclude(view_.line(home), seen, h, home, key, value, slot)) {
             case glance::hit: return slot;
             case glance::miss: return no_slot;
             case glance::unsure: break;
         }
-        return seen.places == 0 ? find_in_pairs(h, home, key, value) : find_everywhere(h, home, key, value);
+        return find_on(seen, h, home, key, value);
     }
 
     /// What can be told by the home bucket alone.
@@ -95,10 +115,12 @@ class hash_table_finder {
             if (view_.vectors == vector_unit::avx512) return glance::unsure;  // a call
 #endif
         const hash_parts h = view_.hash(key);
-        view_.prefetch_preferred(h);
-        const std::uint64_t home = h.home(view_.buckets);
+        const home_place at = view_.home_of(h);
+        const std::uint64_t home = at.bucket;
+        view_.prefetch_preferred(at);
         std::uint64_t slot = no_slot;
-        return conclude(look(h, home), h, home, key, value, slot);
+        const std::byte* line = view_.line(home);
+        return conclude(line, look_at(line, h), h, home, key, value, slot);
     }
 
     /// For values of one word that tell by themselves whose they are: that of the first entry with the key's tag in its
@@ -182,20 +204,37 @@ class hash_table_finder {
  private:
     enum class copied { yes, again, corrupt };
 
+    [[nodiscard, gnu::always_inline]] sighting look_at(const std::byte* line, hash_parts h) const noexcept {
+        const std::uint32_t version = version_of(line);  // R2
+        return {match_tags<Match>(line, h.tag(), view_.vectors), version};
+    }
+
     /// What a look at the home bucket tells. Nearly every key is the first of its tag there, or nowhere; all other ways
     /// are out of line. hit: `slot` is the entry's, and `value` a copy of its value.
-    [[nodiscard, gnu::always_inline]] glance conclude(sighting seen, hash_parts h, std::uint64_t home,
-                                                      const std::byte* key, std::byte* value,
+    [[nodiscard, gnu::always_inline]] glance conclude(const std::byte* line, sighting seen, hash_parts h,
+                                                      std::uint64_t home, const std::byte* key, std::byte* value,
                                                       std::uint64_t& slot) const noexcept {
-        const std::byte* line = view_.line(home);
-        if (seen.places == 0) return counter_of(line, h.group()) == 0 ? glance::miss : glance::unsure;
-        slot = home * layout::tags_per_line + static_cast<unsigned>(std::countr_zero(seen.places));
+        if (seen.places == 0) return nothing_went_past(line, h.hash) ? glance::miss : glance::unsure;
+        return is_first_of(line, seen, home, key, value, slot) ? glance::hit : glance::unsure;
+    }
+    /// Whether the key lies in the first place that a look at a bucket showed, at rest; `slot` and `value` then tell
+    /// where and what. Requires: there is such a place.
+    [[nodiscard, gnu::always_inline]] bool is_first_of(const std::byte* line, sighting seen, std::uint64_t bucket,
+                                                       const std::byte* key, std::byte* value,
+                                                       std::uint64_t& slot) const noexcept {
+        slot = bucket * layout::tags_per_line + static_cast<unsigned>(std::countr_zero(seen.places));
         const std::byte* node = view_.nodes + slot * view_.node_bytes;
         if (!equal_words(node, key, view_.node.key_bytes())) [[unlikely]]
-            return glance::unsure;
+            return false;
         if (value != nullptr) copy_from_words(value, node, view_.value_at(), view_.node.value_bytes());
         // An odd version is never equal to itself without the lowest bit.
-        return version_is_still(line, seen.version & ~std::uint32_t{1}) ? glance::hit : glance::unsure;
+        return version_is_still(line, seen.version & ~std::uint32_t{1});
+    }
+
+    /// Behind a look that did not tell.
+    [[gnu::always_inline]] std::uint64_t find_on(sighting seen, hash_parts h, std::uint64_t home, const std::byte* key,
+                                                 std::byte* value) const noexcept {
+        return seen.places == 0 ? find_in_pairs(h, home, key, value) : find_everywhere(h, home, key, value);
     }
 
     /// The sum of what each writer counts.
@@ -214,8 +253,9 @@ class hash_table_finder {
     [[gnu::noinline, HOLDFAST_HASH_TABLE_AVX512]] std::uint64_t find_avx512(const std::byte* key,
                                                                             std::byte* value) const noexcept {
         const hash_parts h = view_.hash(key);
-        view_.prefetch_preferred(h);
-        const std::uint64_t home = h.home(view_.buckets);
+        const home_place at = view_.home_of(h);
+        const std::uint64_t home = at.bucket;
+        view_.prefetch_preferred(at);
         const std::byte* line = view_.line(home);
         const std::uint32_t version = version_of(line);  // R2
         return find_from({match_tags_avx512(line, h.tag()), version}, h, home, key, value);
@@ -230,7 +270,7 @@ class hash_table_finder {
 
     [[gnu::always_inline]] std::uint64_t guess_from(sighting seen, hash_parts h, std::uint64_t home) const noexcept {
         const std::byte* line = view_.line(home);
-        if (seen.places == 0) return counter_of(line, h.group()) == 0 ? 0 : unsure;
+        if (seen.places == 0) return nothing_went_past(line, h.hash) ? 0 : unsure;
         const std::uint64_t slot = home * layout::tags_per_line + static_cast<unsigned>(std::countr_zero(seen.places));
         const auto word = load_acquire<std::uint64_t>(view_.nodes + slot * view_.node_bytes + view_.value_at());
         // An insert into the slot changes the version before the word, so the word is that of an entry whose tag was
@@ -244,27 +284,33 @@ class hash_table_finder {
                                                     std::byte* value) const noexcept {
         const std::uint64_t slot = search_bucket(home, h.tag(), key, value);
         if (slot != no_slot) return slot;
-        if (counter_of(view_.line(home), h.group()) == 0) return no_slot;
+        if (nothing_went_past(view_.line(home), h.hash)) return no_slot;
         return find_in_pairs(h, home, key, value);
     }
 
     /// The rest of the way of a key that may have gone past its home bucket.
     [[gnu::noinline]] std::uint64_t find_in_pairs(hash_parts h, std::uint64_t home, const std::byte* key,
                                                   std::byte* value) const noexcept {
-        const unsigned group = h.group();
-        const std::uint64_t place = view_.preferred_slot(h) - home * layout::tags_per_line;
         probe_pairs pair(home, h, view_.buckets);
         for (std::uint32_t i = 0; i < view_.pairs_max; ++i) {
             pair.next();
-            view_.prefetch_line(pair.first());
             view_.prefetch_line(pair.second());
-            view_.prefetch_preferred_in(pair.first(), place);
-            view_.prefetch_preferred_in(pair.second(), place);
+            if (view_.prefetches) {
+                const unsigned place = view_.home_of(h).preferred;
+                view_.prefetch_in(pair.first(), place);
+                view_.prefetch_in(pair.second(), place);
+            }
             for (const std::uint64_t bucket : {pair.first(), pair.second()}) {
-                const std::uint64_t slot = search_bucket(bucket, h.tag(), key, value);
+                const std::byte* line = view_.line(bucket);
+                const sighting seen = look_at(line, h);
+                if (seen.places == 0) continue;
+                std::uint64_t slot = no_slot;
+                if (!is_first_of(line, seen, bucket, key, value, slot))
+                    slot = search_bucket(bucket, h.tag(), key, value);
                 if (slot != no_slot) return slot;
             }
-            if (counter_of(view_.line(pair.first()), group) == 0 || counter_of(view_.line(pair.second()), group) == 0)
+            if (nothing_went_past(view_.line(pair.first()), h.hash) ||
+                nothing_went_past(view_.line(pair.second()), h.hash))
                 break;
         }
         return no_slot;

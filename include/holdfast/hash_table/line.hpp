@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // line.hpp - one 64-byte tag line: which of its 26 places carry a tag, its overflow counters and its version.
 //
-// A line is matched with vectors where the target has them, or by a scalar path with the same result. The vector load
-// is the one deliberate exception to "shared bytes are touched through atomics": the processor reads each 16-bit lane
-// whole, and each lane is only ever written whole. Thread sanitizer builds therefore take the scalar path.
+// A line is matched with vectors where the target has them, or by a scalar path with the same result. The vector load,
+// and that of all counters at once, are the deliberate exceptions to "shared bytes are touched through atomics": the
+// processor reads each 16-bit lane whole, and each byte, and none is ever written but whole. Thread sanitizer builds
+// therefore take the scalar path.
 //
 // Programs for the baseline of x86-64 use the instructions of AVX2 where the processor has them. These are written out,
 // so that they stay inline: a function compiled for another target would be a call, which costs more than they save.
@@ -16,6 +17,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "holdfast/detail/words.hpp"
 #include "holdfast/layout/hash_table_layout.hpp"
@@ -179,6 +181,20 @@ template <tag_match Match>
 [[nodiscard]] inline std::uint8_t counter_of(const std::byte* line, unsigned group) noexcept {
     const std::uint8_t pair = load_acquire<std::uint8_t>(line + layout::line_counters_offset + group / 2);
     return static_cast<std::uint8_t>((pair >> (group % 2 * 4)) & 15U);
+}
+
+/// Whether no entry of the key's overflow class went past this bucket. `hash` carries the class in bits 16 to 19.
+[[nodiscard, gnu::always_inline]] inline bool nothing_went_past(const std::byte* line, std::uint64_t hash) noexcept {
+#if defined(HOLDFAST_HASH_TABLE_VECTOR)
+    // As with tags: all counters in one load, each of which is only ever written whole; half of the instructions.
+    std::uint64_t counters;
+    std::memcpy(&counters, line + layout::line_counters_offset, 8);
+    // R4, as in counter_of.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return (counters >> (hash >> 14 & 60) & 15U) == 0;
+#else
+    return counter_of(line, static_cast<unsigned>(hash >> 16) & 15U) == 0;
+#endif
 }
 
 /// Stores a counter. Release: W3; a lowered counter must not be seen before the tag cleared ahead of it. (A raised one

@@ -41,7 +41,7 @@ class hash_table_queries {
     /// Threads: any number, beside the writer. Cost: one or two cache lines. After a crash of the writer: as before.
     [[nodiscard, gnu::always_inline]] std::optional<V> find(const K& key) const noexcept {
         raw_record<V> value;
-        if (finder().find(bytes_of(key), value.data()) == no_slot) return std::nullopt;
+        if (!finder().get(bytes_of(key), value.data())) return std::nullopt;
         return value.get();
     }
     /// The same into `value`. Returns: whether the key is there; if not, `value` may be anything. Cost: that of a find,
@@ -53,12 +53,10 @@ class hash_table_queries {
             if (found) value = *found;
             return found.has_value();
         } else {
-            return finder().find(bytes_of(key), reinterpret_cast<std::byte*>(&value)) != no_slot;
+            return finder().get(bytes_of(key), reinterpret_cast<std::byte*>(&value));
         }
     }
-    [[nodiscard]] bool contains(const K& key) const noexcept {
-        return finder().find(bytes_of(key), nullptr) != no_slot;
-    }
+    [[nodiscard]] bool contains(const K& key) const noexcept { return finder().get(bytes_of(key), nullptr); }
 
     /// Asks for the cache lines in which find(key) will look first, and does not wait for them: a find some hundred
     /// nanoseconds later meets them. For code that has other work meanwhile, such as a coroutine; who has many keys at

@@ -26,6 +26,8 @@ struct fixed_node {
     [[nodiscard]] static constexpr std::size_t value_bytes() noexcept { return sizeof(V); }
     /// Whether the layout leaves nothing between key and value, whatever the value's alignment.
     static constexpr bool value_follows_key = sizeof(K) % 8 == 0;
+    /// Of a node that holds just these, where that does not depend on the value's alignment; else 0.
+    static constexpr std::size_t words = value_follows_key ? (sizeof(K) + sizeof(V) + 7) / 8 : 0;
 };
 
 /// Node description with sizes known at run time.
@@ -54,6 +56,12 @@ struct hash_parts {
     [[nodiscard]] constexpr std::uint64_t step(std::uint64_t buckets) const noexcept {
         return 1 + ((((hash >> 20) & 0xffff'ffffU) * (buckets - 1)) >> 32);
     }
+};
+
+/// Where an entry is looked for first.
+struct home_place {
+    std::uint64_t bucket = 0;
+    unsigned preferred = 0;  // place in it
 };
 
 /// The pairs of buckets after the home bucket, one after the other.
@@ -223,14 +231,21 @@ struct table_view {
 
     /// The slot, of the home bucket, at which an entry with this hash is looked for first.
     [[nodiscard]] std::uint64_t preferred_slot(hash_parts h) const noexcept { return multiply_high(h.hash, slots()); }
+    /// Home bucket and, in it, the place of the preferred slot: whole and fraction of hash * buckets / 2^64.
+    [[nodiscard]] home_place home_of(hash_parts h) const noexcept {
+        const uint128 product = uint128{h.hash} * buckets;
+        return {static_cast<std::uint64_t>(product >> 64),
+                static_cast<unsigned>(multiply_high(static_cast<std::uint64_t>(product), layout::tags_per_line))};
+    }
     /// Asks for the cache line in which an entry with this hash probably lies, if it is in its home bucket.
     void prefetch_preferred(hash_parts h) const noexcept {
         if (prefetches) prefetch(nodes + preferred_slot(h) * node_bytes);
     }
-    /// The same for another bucket, where an insert chooses by the same place.
-    void prefetch_preferred_in(std::uint64_t bucket, std::uint64_t place) const noexcept {
-        if (prefetches) prefetch(nodes + (bucket * layout::tags_per_line + place) * node_bytes);
+    void prefetch_preferred(home_place home) const noexcept {
+        if (prefetches) prefetch(node_at(home.bucket, home.preferred));
     }
+    /// The same for another bucket, where an insert chooses by the same place.
+    void prefetch_in(std::uint64_t bucket, unsigned place) const noexcept { prefetch(node_at(bucket, place)); }
     void prefetch_line(std::uint64_t bucket) const noexcept { prefetch(line(bucket)); }
 
  private:
