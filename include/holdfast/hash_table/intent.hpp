@@ -20,13 +20,22 @@ struct hash_table_intent {
 
     std::uint64_t word = 0;
 
-    /// The word when its operation has ended, and when the next one begins.
+    /// The word when its operation has ended.
     [[nodiscard]] constexpr hash_table_intent closed() const noexcept { return {word & ~std::uint64_t{3}}; }
+    /// That of the operation with this number, and one of those with `op` open.
+    [[nodiscard]] static constexpr hash_table_intent closed_of(std::uint64_t number, std::uint64_t slot,
+                                                               std::uint64_t size_before) noexcept {
+        return {(number << 40) + (2 * slot + (size_before & 1)) * 4};
+    }
+    /// The word when the next operation begins.
     [[nodiscard]] constexpr hash_table_intent next(operation op, std::uint64_t slot,
                                                    std::uint64_t size_before) const noexcept {
-        return {((word >> 40) + 1) << 40 | slot << 3 | (size_before & 1) << 2 | op};
+        return closed_of(begun() + 1, slot, size_before).opened(op);
     }
+    [[nodiscard]] constexpr hash_table_intent opened(operation op) const noexcept { return {word + op}; }
 
+    /// How many operations began, modulo 2^24.
+    [[nodiscard]] constexpr std::uint64_t begun() const noexcept { return word >> 40; }
     [[nodiscard]] constexpr operation what() const noexcept { return static_cast<operation>(word & 3); }
     [[nodiscard]] constexpr bool is_open() const noexcept { return what() != none; }
     /// A number below 2^37; input, to be checked.

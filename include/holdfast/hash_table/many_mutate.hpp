@@ -204,16 +204,17 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
     }
     result insert_or_assign(const std::byte* key, const std::byte* value) noexcept {
         return at_key(key, true, [&](const location& at, hash_parts h) -> result {
-            if (at.found) return base::assign(at, key, value);
+            if (at.found) return base::template assign<0>(at, key, value);
             return base::insert_at(at, h, key, value);
         });
     }
     result update(const std::byte* key, const std::byte* value) noexcept {
-        return at_key(key, false,
-                      [&](const location& at, hash_parts) -> result { return base::assign(at, key, value); });
+        return at_key(key, false, [&](const location& at, hash_parts) -> result {
+            return base::template assign<0>(at, key, value);
+        });
     }
     result erase(const std::byte* key) noexcept {
-        return at_key(key, false, [&](const location& at, hash_parts h) { return base::erase_at(at, h); });
+        return at_key(key, false, [&](const location& at, hash_parts h) { return base::template erase_at<0>(at, h); });
     }
     /// Copies the value to `value`, calls change() -> bool and, if it says so, stores what `value` is then; all while
     /// nobody else can change the entry. Returns: ok, not_found, stale (the change was not wanted), ...
@@ -222,7 +223,7 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
         return at_key(key, false, [&](const location& at, hash_parts) -> result {
             copy_from_words(value, view_.node_at(at.bucket, at.place), view_.value_offset, view_.node.value_bytes());
             if (!change()) return {outcome::stale, entry_change::none, at.slot};
-            return base::assign(at, key, value);
+            return base::template assign<0>(at, key, value);
         });
     }
 
@@ -239,8 +240,8 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
             switch (decide(at.found)) {
                 case table_change::none: break;
                 case table_change::store:
-                    return at.found ? base::assign(at, key, value) : base::insert_at(at, h, key, value);
-                case table_change::erase: return base::erase_at(at, h);
+                    return at.found ? base::template assign<0>(at, key, value) : base::insert_at(at, h, key, value);
+                case table_change::erase: return base::template erase_at<0>(at, h);
             }
             return {outcome::stale, entry_change::none, at.slot};
         });

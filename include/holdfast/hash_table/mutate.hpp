@@ -54,6 +54,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "holdfast/detail/prefetch.hpp"
 #include "holdfast/hash_table/digest.hpp"
@@ -92,38 +93,48 @@ class hash_table_mutator {
         : view_(v),
           finder_(v.as_const()),
           size_(counted(v)),
-          // Relaxed: nobody else stores to it. Closed, whatever the bytes say: only the count goes on.
-          closed_(hash_table_intent{load_relaxed<std::uint64_t>(v.journal + layout::journal_intent_offset)}.closed()) {}
+          // Relaxed: nobody else stores to it. Whatever the bytes say, only the count goes on.
+          begun_(hash_table_intent{load_relaxed<std::uint64_t>(v.journal + layout::journal_intent_offset)}.begun()) {}
 
     /// Adds an entry unless the key is there.
     result try_insert(const std::byte* key, const std::byte* value) noexcept {
         const hash_parts h = view_.hash(key);
-        const location at = locate(h, key);
-        if (at.found) return {outcome::exists, entry_change::none, at.slot};
-        return insert_at(at, h, key, value);
+        location at;
+        if (has_known_words() && look_home(h, at) == 0 && is_new_at_home(h, at)) [[likely]]
+            return insert_here<known_words>(at, h, key, value);
+        return try_insert_anywhere(h, key, value);
     }
 
     /// Adds an entry, or gives the existing one a new value.
     result insert_or_assign(const std::byte* key, const std::byte* value) noexcept {
         const hash_parts h = view_.hash(key);
-        const location at = locate(h, key);
-        if (at.found) return assign(at, key, value);
-        return insert_at(at, h, key, value);
+        location at;
+        if (has_known_words()) [[likely]] {
+            if (const std::uint32_t places = look_home(h, at); places == 0) {
+                if (is_new_at_home(h, at)) return insert_here<known_words>(at, h, key, value);
+            } else if (is_first_of<known_words>(places, key, at)) {
+                return assign<known_words>(at, key, value);
+            }
+        }
+        return insert_or_assign_anywhere(h, key, value);
     }
 
     /// Gives an existing entry a new value.
     result update(const std::byte* key, const std::byte* value) noexcept {
-        const location at = locate(view_.hash(key), key);
-        if (!at.found) return {outcome::not_found};
-        return assign(at, key, value);
+        const hash_parts h = view_.hash(key);
+        location at;
+        if (is_at_home(h, key, at)) [[likely]]
+            return assign<known_words>(at, key, value);
+        return update_anywhere(h, key, value);
     }
 
     /// Removes an entry.
     result erase(const std::byte* key) noexcept {
         const hash_parts h = view_.hash(key);
-        const location at = locate(h, key);
-        if (!at.found) return {outcome::not_found};
-        return erase_at(at, h);
+        location at;
+        if (is_at_home(h, key, at)) [[likely]]
+            return erase_at<known_words>(at, h);
+        return erase_anywhere(h, key);
     }
 
     [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
@@ -139,7 +150,88 @@ class hash_table_mutator {
         unsigned place = 0;             // of the entry, if found
         std::uint64_t slot = no_slot;   // the same
         std::uint32_t free_places = 0;  // in the bucket, if not found
+        std::uint16_t tag = 0;          // of the key
+        unsigned preferred = 0;         // place, if not found
+        std::byte* line = nullptr;      // of the bucket
+        std::uint32_t version = 0;      // of the bucket, if not found
     };
+
+    // Nearly every operation is told all by its key's home bucket. These steps are in line, know the size of a node
+    // where the compiler does, and call nobody but in their last instruction; whatever they cannot tell goes the long
+    // way, which begins anew.
+
+    /// Words of a node where the compiler knows them and they are few; else 0, which is said of any.
+    static constexpr std::size_t known_words = [] {
+        if constexpr (requires { Node::words; })
+            return Node::words <= 8 ? Node::words : 0;
+        else
+            return 0;
+    }();
+    /// The geometry was checked, but a node may be longer than its key and value need.
+    [[nodiscard]] bool has_known_words() const noexcept { return known_words == 0 || view_.node_words == known_words; }
+    template <std::size_t Words>
+    [[nodiscard]] std::uint64_t bytes_of_node() const noexcept {
+        return Words == 0 ? view_.node_bytes : 8 * Words;
+    }
+    template <std::size_t Words>
+    [[nodiscard]] std::byte* node_of(std::uint64_t slot) const noexcept {
+        return view_.nodes + slot * bytes_of_node<Words>();
+    }
+
+    /// Looks at the home bucket. Returns: the places that carry the key's tag.
+    [[nodiscard, gnu::always_inline]] std::uint32_t look_home(hash_parts h, location& at) const noexcept {
+        const home_place home = view_.home_of(h);
+        view_.prefetch_preferred(home);
+        at.bucket = home.bucket;
+        at.preferred = home.preferred;
+        at.line = view_.line(home.bucket);
+        at.tag = h.tag();
+        return match_tags<Match>(at.line, at.tag, view_.vectors);
+    }
+    /// Whether the key lies in the first of these places of the home bucket. Requires: there is one.
+    template <std::size_t Words>
+    [[nodiscard, gnu::always_inline]] bool is_first_of(std::uint32_t places, const std::byte* key,
+                                                       location& at) const noexcept {
+        at.place = static_cast<unsigned>(std::countr_zero(places));
+        at.slot = at.bucket * layout::tags_per_line + at.place;
+        at.found = equal_words(node_of<Words>(at.slot), key, view_.node.key_bytes());
+        return at.found;
+    }
+    [[nodiscard, gnu::always_inline]] bool is_at_home(hash_parts h, const std::byte* key, location& at) const noexcept {
+        if (!has_known_words()) [[unlikely]]
+            return false;
+        const std::uint32_t places = look_home(h, at);
+        return places != 0 && is_first_of<known_words>(places, key, at);
+    }
+    /// Whether a key whose tag is not in its home bucket is nowhere, and has room there.
+    [[nodiscard, gnu::always_inline]] bool is_new_at_home(hash_parts h, location& at) const noexcept {
+        at.free_places = match_tags<Match>(at.line, layout::tag_free, view_.vectors);
+        at.room = at.free_places != 0;
+        at.version = version_to_change(at.line);
+        return at.room && nothing_went_past(at.line, h.hash) && at.version % 2 == 0;
+    }
+
+    [[gnu::noinline]] result try_insert_anywhere(hash_parts h, const std::byte* key, const std::byte* value) noexcept {
+        const location at = locate(h, key);
+        if (at.found) return {outcome::exists, entry_change::none, at.slot};
+        return insert_at(at, h, key, value);
+    }
+    [[gnu::noinline]] result insert_or_assign_anywhere(hash_parts h, const std::byte* key,
+                                                       const std::byte* value) noexcept {
+        const location at = locate(h, key);
+        if (at.found) return assign<0>(at, key, value);
+        return insert_at(at, h, key, value);
+    }
+    [[gnu::noinline]] result update_anywhere(hash_parts h, const std::byte* key, const std::byte* value) noexcept {
+        const location at = locate(h, key);
+        if (!at.found) return {outcome::not_found};
+        return assign<0>(at, key, value);
+    }
+    [[gnu::noinline]] result erase_anywhere(hash_parts h, const std::byte* key) noexcept {
+        const location at = locate(h, key);
+        if (!at.found) return {outcome::not_found};
+        return erase_at<0>(at, h);
+    }
 
     [[nodiscard]] bool search(std::uint64_t bucket, std::uint16_t tag, const std::byte* key,
                               location& at) const noexcept {
@@ -149,6 +241,7 @@ class hash_table_mutator {
             if (!equal_words(view_.node_at(bucket, place), key, view_.node.key_bytes())) continue;
             at.found = true;
             at.bucket = bucket;
+            at.line = view_.line(bucket);
             at.place = place;
             at.slot = bucket * layout::tags_per_line + place;
             return true;
@@ -159,30 +252,35 @@ class hash_table_mutator {
     /// Finds the key, or else the best free place for it: home; then, in the first pair with room, the emptier bucket.
     [[nodiscard]] location locate(hash_parts h, const std::byte* key) const noexcept {
         location at;
-        const std::uint64_t home = h.home(view_.buckets);
-        view_.prefetch_preferred(h);
-        if (search(home, h.tag(), key, at)) return at;
-        at.bucket = home;
-        at.free_places = match_tags<Match>(view_.line(home), layout::tag_free, view_.vectors);
+        const home_place home = view_.home_of(h);
+        view_.prefetch_preferred(home);
+        at.tag = h.tag();
+        at.preferred = home.preferred;
+        if (search(home.bucket, at.tag, key, at)) return at;
+        at.bucket = home.bucket;
+        at.line = view_.line(home.bucket);
+        at.free_places = match_tags<Match>(at.line, layout::tag_free, view_.vectors);
         at.room = at.free_places != 0;
-        bool may_follow = counter_of(view_.line(home), h.group()) != 0;
+        const bool may_follow = counter_of(at.line, h.group()) != 0;
         if (at.room && !may_follow) return at;
-        return locate_in_pairs(h, key, home, may_follow, at);
+        return locate_in_pairs(h, key, home.bucket, may_follow, at);
     }
 
+    template <std::size_t Words>
     [[gnu::always_inline]] result erase_at(const location& at, hash_parts h) noexcept {
         std::byte* digest = view_.digest_of(at.bucket);
-        const std::byte* node = view_.node_at(at.bucket, at.place);
-        const std::uint64_t base = stored(digest) - digest_node(view_, node);
-        begin(hash_table_intent::erase, at.slot, base);              // D0, S0
-        promise(base);                                               // D1
-        set_tag(view_.line(at.bucket), at.place, layout::tag_free);  // E1, W1
-        store_release<std::uint64_t>(digest, base);                  // D2
-        change_counters(h, at.pairs, false);                         // E2
+        const std::byte* node = node_of<Words>(at.slot);
+        const std::uint64_t terms = Words == 0 ? digest_node(view_, node) : digest_words(view_, node, node, 0, Words);
+        const std::uint64_t base = stored(digest) - terms;
+        const running now = begin(hash_table_intent::erase, at.slot, base);  // D0, S0
+        promise(now, base);                                                  // D1
+        set_tag(at.line, at.place, layout::tag_free);                        // E1, W1
+        store_release<std::uint64_t>(digest, base);                          // D2
+        if (at.pairs != 0) change_counters(h, at.pairs, false);              // E2
         if constexpr (Sharing == sharing::none)
-            finish(size_ - (size_ != 0 ? 1 : 0));  // S1, S2
+            finish(now, now.size - (now.size != 0 ? 1 : 0));  // S1, S2
         else
-            finish(size_ - 1);  // modulo 2^64: another writer may have counted the entry in
+            finish(now, now.size - 1);  // modulo 2^64: another writer may have counted the entry in
         return {outcome::ok, entry_change::erased, at.slot};
     }
 
@@ -194,7 +292,7 @@ class hash_table_mutator {
             const std::byte* first = view_.line(pair.first());
             const std::byte* second = view_.line(pair.second());
             prefetch(second);
-            if (may_follow && (search(pair.first(), h.tag(), key, at) || search(pair.second(), h.tag(), key, at))) {
+            if (may_follow && (search(pair.first(), at.tag, key, at) || search(pair.second(), at.tag, key, at))) {
                 at.pairs = i;
                 return at;
             }
@@ -203,6 +301,7 @@ class hash_table_mutator {
                 const std::uint32_t free_second = match_tags<Match>(second, layout::tag_free, view_.vectors);
                 const bool take_first = std::popcount(free_first) >= std::popcount(free_second);
                 at.bucket = take_first ? pair.first() : pair.second();
+                at.line = view_.line(at.bucket);
                 at.free_places = take_first ? free_first : free_second;
                 at.room = at.free_places != 0;
                 at.pairs = i;
@@ -214,61 +313,73 @@ class hash_table_mutator {
 
     /// A free place in the cache line that a reader with this hash asks for early, or in the line beside it, which
     /// processors fetch along; else the first behind, or any.
-    [[nodiscard]] unsigned choose_place(hash_parts h, std::uint64_t bucket, std::uint32_t free_places) const noexcept {
-        const std::uint64_t first = bucket * layout::tags_per_line;
-        const std::uint64_t preferred = view_.preferred_slot(h);
-        const unsigned wanted = static_cast<unsigned>(preferred % layout::tags_per_line);
-        for (const std::uint32_t width : {view_.slots_per_line, 2 * view_.slots_per_line}) {
-            const std::uint64_t from = (first + wanted) & ~std::uint64_t{width - 1};  // may lie in the bucket before
-            const std::uint32_t line = (std::uint32_t{1} << width) - 1;
-            const std::uint32_t places = from < first ? line >> (first - from) : line << (from - first);
-            if ((free_places & places) != 0) return static_cast<unsigned>(std::countr_zero(free_places & places));
-        }
-        const std::uint32_t behind = free_places >> wanted << wanted;
-        return static_cast<unsigned>(std::countr_zero(behind != 0 ? behind : free_places));
+    template <std::size_t Words>
+    [[nodiscard, gnu::always_inline]] unsigned choose_place(const location& at) const noexcept {
+        constexpr std::uint64_t whole = Words != 0 && 8 % Words == 0 ? 8 / Words : 1;
+        const std::uint64_t width = Words == 0 ? view_.slots_per_line : whole;
+        const std::uint64_t first = at.bucket * layout::tags_per_line;
+        // Turned so that the places from the beginning of a line on come first; it may lie in the bucket before.
+        const std::uint64_t free = at.free_places;
+        const auto turned = [&](std::uint64_t by) { return free >> (by & 63) | free << (-by & 63); };
+        const std::uint64_t wanted = first + at.preferred, line = wanted & (0 - width);
+        // Without branches: at the fills of a table in use nobody can foretell them.
+        const std::uint64_t here = turned(line - first) & ((std::uint64_t{1} << width) - 1);
+        const std::uint64_t none_here = (here - 1) >> 63;
+        const std::uint64_t from = (line & ~(none_here * width)) - first;
+        return static_cast<unsigned>(from + static_cast<unsigned>(std::countr_zero(turned(from)))) % 64;
     }
 
-    result insert_at(const location& at, hash_parts h, const std::byte* key, const std::byte* value) noexcept {
+    result insert_at(location at, hash_parts h, const std::byte* key, const std::byte* value) noexcept {
         if (!at.room) return {outcome::full};
-        std::byte* line = view_.line(at.bucket);
-        // Relaxed: nobody else stores to it.
-        const std::uint32_t version = load_relaxed<std::uint32_t>(line + layout::line_version_offset);
-        if (version % 2 != 0) return broken();  // I3: no update of ours is running
-        const unsigned place = choose_place(h, at.bucket, at.free_places);
+        at.version = version_to_change(at.line);
+        if (at.version % 2 != 0) return broken();  // I3: no update of ours is running
+        return insert_here<0>(at, h, key, value);
+    }
+
+    [[nodiscard]] static std::uint32_t version_to_change(const std::byte* line) noexcept {
+        return load_relaxed<std::uint32_t>(line + layout::line_version_offset);  // relaxed: nobody else stores to it
+    }
+
+    /// Requires: room; an even version.
+    template <std::size_t Words>
+    [[gnu::always_inline]] result insert_here(const location& at, hash_parts h, const std::byte* key,
+                                              const std::byte* value) noexcept {
+        const unsigned place = choose_place<Words>(at);
         const std::uint64_t slot = at.bucket * layout::tags_per_line + place;
-        std::byte* node = view_.node_at(at.bucket, place);
+        std::byte* node = node_of<Words>(slot);
 
         std::byte* digest = view_.digest_of(at.bucket);
         const std::uint64_t base = stored(digest);
-        begin(hash_table_intent::insert, slot, base);  // D0, S0
-        change_counters(h, at.pairs, true);            // I1
+        const running now = begin(hash_table_intent::insert, slot, base);  // D0, S0
+        if (at.pairs != 0) change_counters(h, at.pairs, true);             // I1
         // I2, W2: whoever sees a word of the new node sees this version; whoever sees this version sees the tag cleared
         // before it.
-        store_release<std::uint32_t>(line + layout::line_version_offset, version + 2);
-        const std::uint64_t next = base + store_node(node, node, key, value);  // I3
-        promise(next);                                                         // D1
-        set_tag(line, place, h.tag());                                         // I4, W1
-        store_release<std::uint64_t>(digest, next);                            // D2
-        finish(size_ + 1);                                                     // S1, S2
+        store_release<std::uint32_t>(at.line + layout::line_version_offset, at.version + 2);
+        const std::uint64_t next = base + store_node<Words>(node, slot, key, value);  // I3
+        promise(now, next);                                                           // D1
+        set_tag(at.line, place, at.tag);                                              // I4, W1
+        store_release<std::uint64_t>(digest, next);                                   // D2
+        finish(now, now.size + 1);                                                    // S1, S2
         return {outcome::ok, entry_change::inserted, slot};
     }
 
     /// Replaces the value of an entry whose key is `key`.
-    [[nodiscard]] result assign(const location& at, const std::byte* key, const std::byte* value) noexcept {
-        if (view_.value_offset % 8 + view_.node.value_bytes() > 8) return assign_wide(at, key, value);
+    template <std::size_t Words>
+    [[nodiscard, gnu::always_inline]] result assign(const location& at, const std::byte* key,
+                                                    const std::byte* value) noexcept {
+        if (view_.value_at() % 8 + view_.node.value_bytes() > 8) return assign_wide(at, key, value);
         std::byte* digest = view_.digest_of(at.bucket);
-        std::byte* node = view_.node_at(at.bucket, at.place);
-        std::byte* word = node + std::size_t{8} * view_.value_word;
+        std::byte* word = node_of<Words>(at.slot) + view_.value_at() / 8 * 8;
         const std::uint64_t multiplier = digest_multiplier(static_cast<std::uint64_t>(word - view_.nodes));
         std::uint64_t changed = load_relaxed<std::uint64_t>(word);  // relaxed: nobody else stores to it
         const std::uint64_t base = stored(digest) - digest_term(changed, multiplier);
-        std::memcpy(reinterpret_cast<std::byte*>(&changed) + view_.value_offset % 8, value, view_.node.value_bytes());
+        std::memcpy(reinterpret_cast<std::byte*>(&changed) + view_.value_at() % 8, value, view_.node.value_bytes());
         const std::uint64_t next = base + digest_term(changed, multiplier);
-        begin(hash_table_intent::update, at.slot, base);  // D0, S0
-        promise(next);                                    // D1
-        store_release<std::uint64_t>(word, changed);      // U0
-        store_release<std::uint64_t>(digest, next);       // D2
-        close();                                          // S2
+        const running now = begin(hash_table_intent::update, at.slot, base);  // D0, S0
+        promise(now, next);                                                   // D1
+        store_release<std::uint64_t>(word, changed);                          // U0
+        store_release<std::uint64_t>(digest, next);                           // D2
+        close(now);                                                           // S2
         return {outcome::ok, entry_change::updated, at.slot};
     }
 
@@ -286,26 +397,26 @@ class hash_table_mutator {
         const std::uint64_t sequence = load_relaxed<std::uint64_t>(journal + layout::journal_sequence_offset);
         if (version % 2 != 0 || sequence % 2 != 0) return broken();
         const std::uint64_t base = stored(digest) - digest_value(view_, node, node);
-        begin(hash_table_intent::update, slot, base);                               // D0, S0
+        const running now = begin(hash_table_intent::update, slot, base);           // D0, S0
         store_release<std::uint64_t>(journal + layout::journal_slot_offset, slot);  // J1
         (void)store_words(image, node, key, value, 0, view_.value_word);
         const std::uint64_t next = base + store_words(image, node, key, value, view_.value_word, view_.value_end);
-        promise(next);                                                                          // D1
+        promise(now, next);                                                                     // D1
         store_release<std::uint64_t>(journal + layout::journal_sequence_offset, sequence + 1);  // J2, pairs with R3
         store_release<std::uint32_t>(line + layout::line_version_offset, version + 1);          // U1, W2
         copy_value_words(view_, node, image);                                                   // U2
         store_release<std::uint32_t>(line + layout::line_version_offset, version + 2);          // U3, W2
         store_release<std::uint64_t>(digest, next);                                             // D2
         store_release<std::uint64_t>(journal + layout::journal_sequence_offset, sequence + 2);  // J3, pairs with R3
-        close();                                                                                // S2
+        close(now);                                                                             // S2
         return {outcome::ok, entry_change::updated, slot};
     }
 
     /// Word `index` of a node with this key and value; bytes that belong to neither are zero.
-    [[nodiscard]] std::uint64_t word_of(const std::byte* key, const std::byte* value,
-                                        std::size_t index) const noexcept {
+    [[nodiscard, gnu::always_inline]] std::uint64_t word_of(const std::byte* key, const std::byte* value,
+                                                            std::size_t index) const noexcept {
         const std::size_t at = 8 * index, key_end = view_.node.key_bytes();
-        const std::size_t value_at = view_.value_offset, value_end = value_at + view_.node.value_bytes();
+        const std::size_t value_at = view_.value_at(), value_end = value_at + view_.node.value_bytes();
         std::uint64_t word = 0;
         // The sizes come first: where they are constants, the compiler leaves impossible copies out and warns of none.
         if (key_end >= 8 && at + 8 <= key_end) {
@@ -321,28 +432,43 @@ class hash_table_mutator {
         return word;
     }
 
+    /// Stores word `index` of such a node at `target`. Returns: its term, at a position with this multiplier.
+    [[gnu::always_inline]] std::uint64_t store_word(std::byte* target, const std::byte* key, const std::byte* value,
+                                                    std::size_t index, std::uint64_t multiplier) const noexcept {
+        const std::uint64_t word = word_of(key, value, index);
+        store_release<std::uint64_t>(target + 8 * index, word);
+        return digest_term(word, multiplier);
+    }
     /// Stores words [from, to) of such a node at `target`. Returns: their terms, as those of the node at `node`.
-    std::uint64_t store_words(std::byte* target, const std::byte* node, const std::byte* key, const std::byte* value,
-                              std::size_t from, std::size_t to) const noexcept {
+    [[gnu::noinline]] std::uint64_t store_words(std::byte* target, const std::byte* node, const std::byte* key,
+                                                const std::byte* value, std::size_t from,
+                                                std::size_t to) const noexcept {
         std::uint64_t multiplier = digest_multiplier(static_cast<std::uint64_t>(node - view_.nodes) + 8 * from);
         std::uint64_t sum = 0;
-        for (std::size_t i = from; i < to; ++i, multiplier += 8 * hash_multipliers[0]) {
-            const std::uint64_t word = word_of(key, value, i);
-            store_release<std::uint64_t>(target + 8 * i, word);
-            sum += digest_term(word, multiplier);
-        }
+        for (std::size_t i = from; i < to; ++i, multiplier += 8 * hash_multipliers[0])
+            sum += store_word(target, key, value, i, multiplier);
         return sum;
     }
-    std::uint64_t store_node(std::byte* target, const std::byte* node, const std::byte* key,
-                             const std::byte* value) const noexcept {
-        // The commonest size, without a loop.
-        if (view_.node_words == 2) return store_words(target, node, key, value, 0, 2);
-        return store_words(target, node, key, value, 0, view_.node_words);
+    template <std::size_t Words>
+    [[gnu::always_inline]] std::uint64_t store_node(std::byte* node, std::uint64_t slot, const std::byte* key,
+                                                    const std::byte* value) const noexcept {
+        if constexpr (Words == 0)
+            return store_words(node, node, key, value, 0, view_.node_words);
+        else
+            return store_each(node, digest_multiplier(slot * bytes_of_node<Words>()), key, value,
+                              std::make_index_sequence<Words>());
+    }
+    /// All words of a node of known size, without a loop: which one comes from where is known.
+    template <std::size_t... Index>
+    [[gnu::always_inline]] std::uint64_t store_each(std::byte* node, std::uint64_t multiplier, const std::byte* key,
+                                                    const std::byte* value,
+                                                    std::index_sequence<Index...>) const noexcept {
+        return (store_word(node, key, value, Index, multiplier + 8 * Index * hash_multipliers[0]) + ...);
     }
 
     /// Counts an entry in, or out of, the buckets it went past: home and both of every pair before its own (I2).
-    void change_counters(hash_parts h, std::uint32_t pairs, bool raise) noexcept {
-        if (pairs == 0) return;
+    /// Requires: pairs > 0.
+    [[gnu::noinline]] void change_counters(hash_parts h, std::uint32_t pairs, bool raise) noexcept {
         const std::uint64_t home = h.home(view_.buckets);
         change_counter(home, h.group(), raise);
         probe_pairs pair(home, h, view_.buckets);
@@ -381,28 +507,38 @@ class hash_table_mutator {
         return load_relaxed<std::uint64_t>(digest);  // relaxed: nobody else stores to it
     }
 
+    /// The operation under way: what its stores need of the handle, at hand. The handle itself would be asked again
+    /// behind each store, which might have changed it as far as a compiler can tell.
+    struct running {
+        std::byte* journal;
+        std::uint64_t size;  // before it
+        hash_table_intent closed;
+    };
     /// D0 and S0. Release: base is there when the intent is, and the intent (W4, pairs with R4) before the operation's
     /// own stores, for a process that dies at once after any of them and for readers that verify.
-    void begin(hash_table_intent::operation op, std::uint64_t slot, std::uint64_t base) noexcept {
-        const hash_table_intent opened = closed_.next(op, slot, size_);
-        closed_ = opened.closed();
-        store_release<std::uint64_t>(view_.journal + layout::journal_base_offset, base);
-        store_release<std::uint64_t>(view_.journal + layout::journal_intent_offset, opened.word);
+    [[gnu::always_inline]] running begin(hash_table_intent::operation op, std::uint64_t slot,
+                                         std::uint64_t base) noexcept {
+        const running now{view_.journal, size_, hash_table_intent::closed_of(++begun_, slot, size_)};
+        store_release<std::uint64_t>(now.journal + layout::journal_base_offset, base);
+        store_release<std::uint64_t>(now.journal + layout::journal_intent_offset, now.closed.opened(op).word);
+        return now;
     }
     /// D1. Release: it is there when the operation is committed.
-    void promise(std::uint64_t next) noexcept {
-        store_release<std::uint64_t>(view_.journal + layout::journal_next_offset, next);
+    void promise(const running& now, std::uint64_t next) noexcept {
+        store_release<std::uint64_t>(now.journal + layout::journal_next_offset, next);
     }
     /// S1 and S2. Release: the size never runs ahead of the tag, nor the closed intent ahead of the size.
-    void finish(std::uint64_t size) noexcept {
+    [[gnu::always_inline]] void finish(const running& now, std::uint64_t size) noexcept {
         size_ = size;
-        store_release<std::uint64_t>(view_.journal + layout::journal_size_offset, size);
-        close();
+        store_release<std::uint64_t>(now.journal + layout::journal_size_offset, size);
+        close(now);
     }
     /// S2, W4. Release: whoever sees it sees everything that the operation stored.
-    void close() noexcept { store_release<std::uint64_t>(view_.journal + layout::journal_intent_offset, closed_.word); }
+    void close(const running& now) noexcept {
+        store_release<std::uint64_t>(now.journal + layout::journal_intent_offset, now.closed.word);
+    }
 
-    result broken() const noexcept {
+    [[gnu::noinline]] result broken() const noexcept {
         finder_.latch(errc::corrupt);
         return {outcome::corrupt};
     }
@@ -412,7 +548,7 @@ class hash_table_mutator {
 
  private:
     std::uint64_t size_ = 0;
-    hash_table_intent closed_;  // of the last operation
+    std::uint64_t begun_ = 0;  // operations
 };
 
 }  // namespace detail
