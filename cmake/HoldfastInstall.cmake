@@ -17,7 +17,11 @@ install(TARGETS holdfast EXPORT holdfast-core FILE_SET HEADERS)
 install(EXPORT holdfast-core NAMESPACE holdfast:: DESTINATION "${HOLDFAST_CMAKE_DIR}")
 holdfast_install_pkg_config(holdfast)
 
+set(HOLDFAST_NET_REQUIRES "")
 if(TARGET holdfast_net)
+  if(HOLDFAST_NET_TLS)  # a static library's private needs are its users' too
+    set(HOLDFAST_NET_REQUIRES ", openssl >= 3.0")
+  endif()
   set_target_properties(holdfast_net PROPERTIES EXPORT_NAME net)
   get_target_property(header_sets holdfast_net INTERFACE_HEADER_SETS)
   if(header_sets)

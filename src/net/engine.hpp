@@ -42,6 +42,17 @@ struct accepted {
     bool only_refuse = false;  ///< the process is out of descriptors: this one was the reserve, and is needed back
 };
 
+/// What TLS makes of a connection of a listener that has it (tls_engine.hpp).
+enum class tls_event : std::uint8_t {
+    secured,    ///< the handshake is made: bytes may follow
+    resumed,    ///< likewise, by a ticket
+    cut,        ///< the peer left in the middle of the handshake; on_end follows
+    truncated,  ///< the peer has closed without saying so by TLS: somebody else may have; on_end follows
+    plain,      ///< what came first is a request without TLS: nothing of it is read; to be shut
+    refused,    ///< the handshake failed, and the peer has been told; to be shut
+    broken,     ///< what came later is not what the peer encrypted; to be removed
+};
+
 class engine_sink {
  public:
     /// wait() came back from the kernel; reports follow. The time to read clocks.
@@ -59,6 +70,8 @@ class engine_sink {
     virtual void on_sent(connection_token connection, std::size_t unsent) = 0;
     /// A watched descriptor is readable or hung up.
     virtual void on_watched(int fd) = 0;
+    /// Of an engine with TLS alone.
+    virtual void on_tls(connection_token /*connection*/, tls_event /*what*/) {}
 
  protected:
     ~engine_sink() = default;
@@ -73,9 +86,10 @@ struct engine_shortages {
 class engine {
  public:
     struct sent {
-        std::size_t unsent = 0;   ///< bytes of this connection that have not left, of this send and of those before
-        std::size_t waiting = 0;  ///< of these, what the kernel had no room for: all, or none so far (I5)
-        int error = 0;            ///< the connection is broken, and what was unsent is lost: remove() it
+        std::size_t unsent = 0;    ///< bytes of this connection that have not left, of this send and of those before
+        std::size_t waiting = 0;   ///< of these, what the kernel had no room for: all, or none so far (I5)
+        int error = 0;             ///< the connection is broken, and what was unsent is lost: remove() it
+        std::size_t overhead = 0;  ///< bytes that this send took beyond those it was given: TLS
     };
 
     virtual ~engine() = default;
@@ -89,6 +103,8 @@ class engine {
     /// Accepts what waits in the kernel's queue, some at each turn, then reports on_drained.
     virtual void drain(int listener) = 0;
 
+    /// Whether connections of this listener begin with a handshake: nothing is sent on one before on_tls(secured).
+    [[nodiscard]] virtual bool secures(int /*listener*/) const noexcept { return false; }
     /// Who has connected.
     [[nodiscard]] virtual peer peer_of(const accepted& arrival) const = 0;
     /// Starts reading from an accepted connection. Returns: an errno, 0 for success; after an errno it may be refused.

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "holdfast/error.hpp"
+#include "tls_engine.hpp"
 
 namespace holdfast::net {
 
@@ -42,7 +43,8 @@ server_core::server_core(std::vector<int> listeners, server_options options, han
     for (const int fd : listeners) listeners_.emplace_back(fd);
     check_options();
     spare_inbound_.reserve(64);
-    engine_ = make_engine(options_.engine, *this);
+    const auto on_wire = [choice = options_.engine](engine_sink& sink) { return make_engine(choice, sink); };
+    engine_ = options_.tls.empty() ? on_wire(*this) : make_tls_engine(*this, options_.tls, on_wire);
     mail_ = std::make_shared<mailbox>(*engine_);
     for (const auto& listener : listeners_) {
         // A descriptor handed over by a supervisor may block; the loop must not.
@@ -75,6 +77,10 @@ void server_core::check_options() const {
         throw error(errc::invalid_argument, "server limits",
                     "a limit or time-out is 0; give each a value or keep its default");
     if (!answer_) throw error(errc::invalid_argument, "server", "no handler; pass a function that answers requests");
+    for (const tls_listener& with_tls : options_.tls)
+        if (std::ranges::find(listeners_, with_tls.listener, &file_descriptor::get) == listeners_.end())
+            throw error(errc::invalid_argument, "listener " + std::to_string(with_tls.listener),
+                        "has TLS and is none of this server's; give its descriptor among the listeners, too");
     if (options_.tick_interval.count() < 0 || (options_.tick_interval.count() > 0 && !options_.on_tick))
         throw error(errc::invalid_argument, "tick_interval", "needs an on_tick and a length that is not negative");
 }
@@ -140,6 +146,7 @@ void server_core::begin_drain() {
     for (index_type i = 0; i < connections_.size(); ++i)
         if (connections_[i].phase != phase::free) {
             drain_streams(i);
+            if (connections_[i].timer == timer_class::handshake) connections_[i].timer = timer_class::none;
             rearm(i);
         }
 }
@@ -185,6 +192,8 @@ void server_core::run_timers() {
 std::uint64_t server_core::timeout_of(timer_class timer) const noexcept {
     const limits& l = options_.limits;
     switch (timer) {
+        case timer_class::handshake:
+            return draining_ ? std::min(l.drain_idle_ms, l.header_timeout_ms) : l.header_timeout_ms;
         case timer_class::idle: return draining_ ? std::min(l.drain_idle_ms, l.idle_timeout_ms) : l.idle_timeout_ms;
         case timer_class::header: return l.header_timeout_ms;
         case timer_class::body: return l.body_timeout_ms;
@@ -195,13 +204,15 @@ std::uint64_t server_core::timeout_of(timer_class timer) const noexcept {
     }
 }
 
-// Chooses the timer class that applies (C1). Header, body and linger run from when they began, whatever trickles in;
-// idle and write start anew with each sign of life.
+// Chooses the timer class that applies (C1). Handshake, header, body and linger run from when they began, whatever
+// trickles in; idle and write start anew with each sign of life.
 void server_core::rearm(index_type index) {
     connection& c = connections_[index];
     timer_class wanted = timer_class::idle;
     if (c.phase == phase::lingering)
         wanted = timer_class::linger;
+    else if (c.securing)
+        wanted = timer_class::handshake;
     else if (c.waiting != 0)
         wanted = timer_class::write;
     else if (c.inbound && c.inbound->parser.started() && !(c.pending && c.continue_sent))
@@ -240,6 +251,7 @@ void server_core::expire(index_type index) {
             return close(index, true, ending ? *c.socket->ending : channel_end::cut);
         }
         case timer_class::idle: ++counters_.idle_timeouts; return close(index);
+        case timer_class::handshake: ++counters_.tls_timeouts; return close(index);
         case timer_class::ping:
         case timer_class::closing: return expire_websocket(index);
         default: return close(index);
@@ -282,9 +294,30 @@ void server_core::on_accept(accepted arrival) {
         return engine_->refuse(arrival, busy);
     }
     c.peer = std::move(who);
+    c.securing = engine_->secures(arrival.listener);
     ++counters_.accepted;
     ++counters_.open;
     rearm(index);
+}
+
+void server_core::on_tls(connection_token token, tls_event what) {
+    connection& c = connections_[token.index];
+    switch (what) {
+        case tls_event::resumed: ++counters_.tls_resumed; [[fallthrough]];
+        case tls_event::secured:
+            ++counters_.tls_handshakes;
+            c.securing = false;
+            return rearm(token.index);
+        case tls_event::truncated: ++counters_.tls_truncated; return;
+        case tls_event::cut: ++counters_.tls_failures; return;
+        case tls_event::broken: ++counters_.tls_failures; return close(token.index, false, channel_end::client_away);
+        case tls_event::plain: ++counters_.tls_plain; break;
+        case tls_event::refused: ++counters_.tls_failures; break;
+    }
+    c.securing = false;
+    c.phase = phase::last;
+    c.discarding = true;
+    settle(token.index);
 }
 
 void server_core::on_accept_paused() { ++counters_.accept_pauses; }

@@ -6,9 +6,9 @@
 //   last      its last response is under way: input is thrown away, then on to lingering or closed
 //   lingering our side is shut; input is read and thrown away until the peer closes too. Closing at once with unread
 //             input makes the kernel send a reset, which may destroy the response on its way (RFC 9112 section 9.6)
-// (C1) Exactly one timer class is armed per connection, the first that applies of: linger, write (output is stuck),
-//      header or body (a request has begun), closing or ping (a WebSocket), idle. None while exchanges are under way
-//      and none of these but idle would apply.
+// (C1) Exactly one timer class is armed per connection, the first that applies of: linger, handshake (of TLS; nothing
+//      else has begun), write (output is stuck), header or body (a request has begun), closing or ping (a WebSocket),
+//      idle. None while exchanges are under way and none of these but idle would apply.
 // (C2) Between callbacks nothing sits in the shared output buffer: the engine has it, and `unsent` says how much of it
 //      has not left.
 // (C3) `inbound` exists iff bytes of the connection are kept between callbacks.
@@ -55,7 +55,7 @@ struct inbound_request {
 };
 
 enum class phase : std::uint8_t { free, open, last, lingering };
-enum class timer_class : std::uint8_t { none, idle, header, body, write, linger, ping, closing };
+enum class timer_class : std::uint8_t { none, idle, handshake, header, body, write, linger, ping, closing };
 
 struct connection {
     std::uint32_t generation = 0;
@@ -68,6 +68,7 @@ struct connection {
     bool broken = false;         // a send failed: settle() closes it
     bool touched = false;        // in server_core::touched_
     bool progressed = false;     // some output left since the write timer was armed
+    bool securing = false;       // a TLS handshake has to be made first
     std::size_t unsent = 0;      // bytes of output that the engine has and the kernel has not
     std::size_t waiting = 0;     // of these, what the kernel had no room for: all or nothing
     std::size_t held_bytes = 0;  // of inbound and waiting, as counted in server_core::held_bytes_
@@ -112,6 +113,7 @@ class server_core final : public engine_sink {
     void on_end(connection_token token, int error) override;
     void on_sent(connection_token token, std::size_t unsent) override;
     void on_watched(int fd) override;
+    void on_tls(connection_token token, tls_event what) override;
 
  private:
     using index_type = std::uint32_t;

@@ -150,8 +150,10 @@ void server_core::on_end(connection_token token, int error) {
 
 void server_core::on_sent(connection_token token, std::size_t unsent) {
     connection& c = connections_[token.index];
-    counters_.bytes_sent += c.unsent - unsent;
-    c.progressed |= unsent != c.unsent;
+    if (unsent < c.unsent) {  // more of it is TLS's own
+        counters_.bytes_sent += c.unsent - unsent;
+        c.progressed = true;
+    }
     c.unsent = c.waiting = unsent;
     settle(token.index);
 }
@@ -290,8 +292,9 @@ std::string_view server_core::date_line() {
 bool server_core::flush(index_type index) {
     connection& c = connections_[index];
     if (!out_.empty() && !c.broken) {
-        const std::size_t before = c.unsent + out_.size();
+        const std::size_t given = c.unsent + out_.size();
         const engine::sent now = engine_->send(token_of(index), out_);
+        const std::size_t before = given + now.overhead;
         counters_.bytes_sent += before - now.unsent;
         c.progressed |= now.unsent != before;
         c.unsent = now.unsent;

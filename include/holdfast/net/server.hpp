@@ -29,6 +29,7 @@
 #include "holdfast/net/limits.hpp"
 #include "holdfast/net/request.hpp"
 #include "holdfast/net/response.hpp"
+#include "holdfast/net/tls.hpp"
 
 namespace holdfast::net {
 
@@ -54,7 +55,7 @@ struct server_counters {
     std::uint64_t requests = 0;       ///< understood and handed to the handler
     std::uint64_t responses[5] = {};  ///< by class: [1] is 2xx ... [4] is 5xx; [0] interim 100
     std::uint64_t bytes_received = 0;
-    std::uint64_t bytes_sent = 0;
+    std::uint64_t bytes_sent = 0;          ///< with TLS: encrypted, and without handshakes; received: what they say
     std::uint64_t refused = 0;             ///< requests malformed, ambiguous or beyond a limit
     std::uint64_t handler_exceptions = 0;  ///< of handlers, tasks, timers and callbacks
     std::uint64_t header_timeouts = 0, body_timeouts = 0, idle_timeouts = 0, write_timeouts = 0;
@@ -69,6 +70,12 @@ struct server_counters {
     std::uint64_t files_cut = 0;             ///< answers whose file became shorter than announced; reset
     std::uint64_t out_of_buffers = 0;        ///< io_uring: receives that waited a turn for a buffer
     std::uint64_t out_of_completions = 0;    ///< io_uring: turns that brought more than the ring holds
+    std::uint64_t tls_handshakes = 0;        ///< made
+    std::uint64_t tls_resumed = 0;           ///< of these, by a ticket
+    std::uint64_t tls_failures = 0;          ///< handshakes refused or broken off, records that were tampered with
+    std::uint64_t tls_timeouts = 0;          ///< handshakes not made within header_timeout_ms
+    std::uint64_t tls_plain = 0;             ///< connections that began with a request without TLS
+    std::uint64_t tls_truncated = 0;         ///< connections that ended without a word of TLS about it
 };
 
 /// How the kernel is asked for bytes and given them. Servers behave alike on each.
@@ -86,8 +93,9 @@ enum class engine_choice : std::uint8_t {
 struct server_options {
     net::limits limits{};
     engine_choice engine = engine_choice::epoll;
-    std::size_t files_max = 256;  ///< files that answers send from at a time; one more is answered 503
-    bool identify_peers = false;  ///< request::peer() tells who sent it; costs some system calls a connection
+    std::size_t files_max = 256;            ///< files that answers send from at a time; one more is answered 503
+    std::vector<tls_listener> tls;  ///< those of the listeners whose connections speak TLS
+    bool identify_peers = false;    ///< request::peer() tells who sent it; costs some system calls a connection
     std::function<void(const response_event&)>
         on_response;                             ///< must not throw; without it no clock is read per request
     std::chrono::milliseconds tick_interval{0};  ///< 0: no ticks
@@ -105,8 +113,8 @@ struct timer_id {
 class server {
  public:
     /// Takes the listeners' descriptors (listener.hpp) and closes them in the end, also when it throws.
-    /// Throws: error(invalid_argument) for a limit of 0; error(io) when the kernel gives no epoll or eventfd;
-    /// error(unsupported) that says why there is no io_uring.
+    /// Throws: error(invalid_argument) for a limit of 0, or TLS for a listener that is not given; error(io) when the
+    /// kernel gives no epoll or eventfd; error(unsupported) that says why there is no io_uring.
     server(std::vector<int> listeners, server_options options, handler answer);
     ~server();
     server(const server&) = delete;
