@@ -50,7 +50,7 @@ enum class tls_event : std::uint8_t {
     truncated,  ///< the peer has closed without saying so by TLS: somebody else may have; on_end follows
     plain,      ///< what came first is a request without TLS: nothing of it is read; to be shut
     refused,    ///< the handshake failed, and the peer has been told; to be shut
-    broken,     ///< what came later is not what the peer encrypted; to be removed
+    broken,     ///< what came later is not what the peer encrypted, and nothing can be sent; to be shut
 };
 
 class engine_sink {

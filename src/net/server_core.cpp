@@ -310,9 +310,13 @@ void server_core::on_tls(connection_token token, tls_event what) {
             return rearm(token.index);
         case tls_event::truncated: ++counters_.tls_truncated; return;
         case tls_event::cut: ++counters_.tls_failures; return;
-        case tls_event::broken: ++counters_.tls_failures; return close(token.index, false, channel_end::client_away);
         case tls_event::plain: ++counters_.tls_plain; break;
         case tls_event::refused: ++counters_.tls_failures; break;
+        case tls_event::broken:  // what has been answered still goes out; nothing more can be
+            ++counters_.tls_failures;
+            drop_pending(c, channel_end::client_away);
+            if (c.inbound) give_back(std::move(c.inbound));
+            break;
     }
     c.securing = false;
     c.phase = phase::last;

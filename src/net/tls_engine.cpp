@@ -132,6 +132,7 @@ class tls_engine final : public engine, private engine_sink {
         const tls_credentials* credentials;
         connection_token token;
         stage state = stage::silent;
+        bool secured = false;  // the handshake has been made, and that reported
         bool paused = false;
         bool stalled = false;         // something is left to be reported when it is paused no more
         bool notified = false;        // the peer said close_notify
@@ -218,7 +219,7 @@ class tls_engine final : public engine, private engine_sink {
         link* const l = find(connection);
         if (l == nullptr) return sink_.on_sent(connection, unsent);
         note(*l, {unsent, unsent, 0});
-        if (l->broken || l->state == stage::shaking) return;
+        if (l->broken || (!l->secured && !l->shut)) return;
         if (l->shut) {
             if (unsent == 0 && std::exchange(l->shut_due, false)) below_->shutdown_send(connection);
             return;
@@ -280,6 +281,7 @@ class tls_engine final : public engine, private engine_sink {
         if (status == tls_status::failed) return fail(l, tls_event::refused), false;
         if (status == tls_status::done) l.state = stage::open;
         if (!flush(l) || status != tls_status::done || find(connection) != &l) return false;
+        l.secured = true;
         sink_.on_tls(connection, l.session->resumed() ? tls_event::resumed : tls_event::secured);
         return find(connection) == &l;
     }
@@ -342,13 +344,13 @@ class tls_engine final : public engine, private engine_sink {
         const sent result = below_->send(connection, cork_);
         note(l, result);
         if (result.error != 0) {
-            if (l.state == stage::shaking) sink_.on_tls(connection, tls_event::cut);
+            if (!l.secured) sink_.on_tls(connection, tls_event::cut);
             if (find(connection) != nullptr) sink_.on_end(connection, result.error);
             return false;
         }
         // What has no room is told at once (I5), and that all has left. What is on its way reports for itself.
         const bool news = result.waiting != 0 || (result.unsent == 0 && l.told != 0);
-        if (l.state != stage::open || !news) return true;
+        if (!l.secured || !news) return true;
         l.told = result.unsent;
         sink_.on_sent(connection, result.unsent);
         return true;
@@ -359,10 +361,7 @@ class tls_engine final : public engine, private engine_sink {
         const connection_token connection = l.token;
         l.state = stage::over;
         l.session.reset();
-        sent result;
-        if (!cork_.empty()) note(l, result = below_->send(connection, cork_));
-        sink_.on_tls(connection, why);
-        if (result.error != 0 && find(connection) != nullptr) sink_.on_end(connection, result.error);
+        if (flush(l) && find(connection) == &l) sink_.on_tls(connection, why);
     }
 
     void say_goodbye(link& l) noexcept {

@@ -131,7 +131,7 @@ class tls_folder {
 
 struct tls_client_options {
     int version_max = 0;             // TLS1_2_VERSION
-    std::string protocols{};          // ALPN: "http/1.1", or more with a blank between
+    std::string protocols{};         // ALPN: "http/1.1", or more with a blank between
     SSL_SESSION* session = nullptr;  // to be resumed
     const char* groups = nullptr;    // of key shares
 };

@@ -442,6 +442,42 @@ TEST_F(TlsEngine, WhatTlsSaysByItselfIsBounded) {
     EXPECT_LT(server.below->find(here)->sent.size(), net::tls_own_bytes_max + 100);
 }
 
+TEST_F(TlsEngine, WhatWasAnsweredBeforeAWrongRecordLeavesAndIsToldSo) {
+    for (const bool at_once : {true, false}) {
+        server.below->sends_at_once = at_once;
+        test::tls_client_end fresh;
+        here = server.connect();
+        const auto deliver = [&] {
+            server.below->script([&] {
+                server.below->let_arrive(here, 65536);
+                server.below->let_leave(here, ~std::size_t{0});
+            });
+            server.turn();
+            fresh.feed(std::exchange(server.below->find(here)->left, {}));
+        };
+        while (!fresh.shake()) {
+            server.below->find(here)->arrived = fresh.take();
+            deliver();
+        }
+        std::string bytes = fresh.take();
+        fresh.write("1");
+        bytes += fresh.take();
+        fresh.write("2");
+        bytes += fresh.take();
+        bytes.back() = static_cast<char>(bytes.back() ^ 1);
+        server.when_bytes = [&](connection_token token) { EXPECT_EQ(server.send(token, "answer"), 0); };
+        server.below->find(here)->arrived = bytes;
+        deliver();
+        EXPECT_EQ(server.count(here, tls_event::broken), 1U);
+        EXPECT_EQ(server.of(here).received, "1");
+        EXPECT_EQ(server.of(here).unsent, 0U);
+        fresh.read();
+        EXPECT_EQ(fresh.received(), "answer");
+        EXPECT_TRUE(fresh.failed());
+        EXPECT_NE(fresh.reason().find("bad record mac"), std::string::npos) << fresh.reason();
+    }
+}
+
 TEST_F(TlsEngine, NothingIsSentBeforeTheHandshake) {
     here = server.connect();
     EXPECT_NE(server.send(here, "early"), 0);

@@ -9,6 +9,7 @@
 #ifdef HOLDFAST_TEST_WITH_TLS
 
 #include <malloc.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -734,7 +735,8 @@ TEST(TlsServer, CertificatesAreReplacedWhileClientsCome) {
 
 TEST(TlsServer, AnIdleConnectionKeepsNoBuffers) {
     if (::mallinfo2().uordblks == 0) GTEST_SKIP() << "needs: an allocator that counts";  // sanitizers bring their own
-    constexpr std::size_t clients = 200;
+    if (test::engine_of_tests::choice() != net::engine_choice::epoll) return;            // sessions know no engine
+    constexpr std::size_t clients = 100;
     tls_server server;
     const std::uint16_t port = server.port();
     test::child_process child([&](test::channel& talk) -> std::string {
@@ -798,6 +800,54 @@ TEST(TlsServer, AnIdleConnectionKeepsNoBuffers) {
     }
     child.talk().signal();
     EXPECT_TRUE(child.wait().success());
+}
+
+// --- processor time of the loop, told and not judged
+
+TEST(TlsServer, WhatItCostsIsTold) {
+    if (test::engine_of_tests::choice() != net::engine_choice::epoll) return;  // once is enough
+    tls_server server;
+    server.start();
+    const auto spent_us = [&](const std::function<void()>& work) {  // by the loop's thread
+        const auto now = [&] {
+            std::atomic<double> us = -1;
+            server.get().post([&] {
+                timespec spent{};
+                ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+                us = static_cast<double>(spent.tv_sec) * 1e6 + static_cast<double>(spent.tv_nsec) / 1e3;
+                us.notify_one();
+            });
+            us.wait(-1);
+            return us.load();
+        };
+        const double before = now();
+        work();
+        return now() - before;
+    };
+    constexpr int handshakes = 20, requests = 300;
+    const auto shake = [&](SSL_SESSION* session) {
+        for (int i = 0; i < handshakes; ++i) {
+            tls_client client(server.port(), {.tls = {.session = session}});
+            EXPECT_EQ(client.ask(get("/")).status, 200);
+        }
+    };
+    tls_client client(server.port());
+    http_client plain(server.plain_port());
+    EXPECT_EQ(client.ask(get("/")).status + plain.ask(get("/")).status, 400);
+    std::printf("[ COST     ] a handshake, P-256: %.0f us; resumed: %.0f us\n",
+                spent_us([&] { shake(nullptr); }) / handshakes,
+                spent_us([&] { shake(client.end().session()); }) / handshakes);
+    const auto rsa = test::make_rsa_key(2048);
+    server.folder.write("cert.pem", test::pem_of(test::make_certificate(rsa.get(), "rsa").get()));
+    server.folder.write("key.pem", test::pem_of(rsa.get()));
+    server.credentials.reload();
+    std::printf("[ COST     ] a handshake, RSA of 2048 bits: %.0f us\n",
+                spent_us([&] { shake(nullptr); }) / handshakes);
+    const auto ask = [&](auto& who) {
+        for (int i = 0; i < requests; ++i) EXPECT_EQ(who.ask(get("/")).status, 200);
+    };
+    std::printf("[ COST     ] a request alone, with TLS: %.2f us; without: %.2f us\n",
+                spent_us([&] { ask(client); }) / requests, spent_us([&] { ask(plain); }) / requests);
 }
 
 }  // namespace
