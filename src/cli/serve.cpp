@@ -33,6 +33,11 @@ struct options {
 int start(const options& chosen) {
     serve::serve_options all = chosen.serve;
     all.workers = workers_of(chosen.workers);
+    if (all.tls_certificate.empty() != all.tls_key.empty())
+        throw error(errc::invalid_argument, all.tls_key.empty() ? "--tls-key" : "--tls-certificate",
+                    "is missing: TLS needs both files; one file may be both");
+    // Once and here, so that what is wrong with them is said once.
+    if (!all.tls_certificate.empty()) const net::tls_credentials tried({all.tls_certificate, all.tls_key});
     for (const std::string& text : chosen.counts) all.counts.push_back(serve::count_by::parse(text));
     for (const std::string& text : chosen.limits) serve::set_limit(all.limits, text);
     return serve::run(all);
@@ -48,6 +53,9 @@ void add_serve(command_line& line) {
         .option("--listen", chosen->serve.listen, "ADDRESS:PORT", "default 127.0.0.1:8080; port 0 takes a free one")
         .option("--unix", chosen->serve.unix_path, "PATH",
                 "also a unix socket: its clients see what they may read themselves, whatever is named or private")
+        .option("--tls-certificate", chosen->serve.tls_certificate, "FILE",
+                "speak TLS at the address: PEM of the certificate and those above it; SIGHUP has it read again")
+        .option("--tls-key", chosen->serve.tls_key, "FILE", "PEM of its private key; not readable by others")
         .option("--workers", chosen->workers, "N|auto", "worker processes; default auto: one for each core")
         .option("--engine", chosen->serve.engine, "epoll|io_uring|auto",
                 "what carries connections; default epoll; auto: io_uring where this system allows it")

@@ -47,6 +47,8 @@ std::string_view help_of(std::string_view family) noexcept {
     if (family == lost_family) return "Connections that the client left in the middle of an exchange.";
     if (family == pauses_family) return "Times a worker stopped accepting, or reading from a connection, for a while.";
     if (family == timeouts_family) return "Connections ended because what was waited for did not come in time.";
+    if (family == tls_family)
+        return "What became of connections that were to speak TLS; resumed ones are secured, too.";
     if (family == malformed_family) return "Requests refused as malformed, ambiguous or beyond a limit.";
     if (family == exceptions_family) return "Requests that ended in an unexpected exception, answered 500.";
     if (family == received_family) return "Bytes received from clients.";

@@ -32,6 +32,8 @@ struct serve_options {
     std::string unix_path;                   ///< also a unix socket there; empty: none
     unsigned workers = 0;                    ///< 0: one for each core this process may use
     std::vector<std::string> segments;       ///< what is served; empty: what is registered and everybody may read
+    std::string tls_certificate;             ///< PEM file; then the address, not the unix socket, speaks TLS
+    std::string tls_key;                     ///< of the same
     bool private_too = false;                ///< without `segments`: also what not everybody may read
     bool write = false;                      ///< entries may be changed, by who may: docs/design/0031-serving-writes.md
     std::string audit_log;                   ///< a line for each change goes there; empty: nowhere

@@ -43,6 +43,7 @@ inline constexpr std::string_view sent_family = "holdfast_http_sent_bytes_total"
 inline constexpr std::string_view shortages_family = "holdfast_io_uring_shortages_total";
 inline constexpr std::string_view subscribers_family = "holdfast_ring_subscribers";
 inline constexpr std::string_view ring_messages_family = "holdfast_ring_messages_total";
+inline constexpr std::string_view tls_family = "holdfast_tls_connections_total";
 inline constexpr std::string_view engine_family = "holdfast_worker_engine";
 inline constexpr std::string_view latency_family = "holdfast_http_request_duration_seconds";
 
@@ -105,7 +106,7 @@ class loop_counters {
     void publish(const net::server_counters& now) noexcept;
 
  private:
-    static constexpr std::size_t places = 17;
+    static constexpr std::size_t places = 23;
     counter open_;
     std::array<counter, places> counters_{};
     std::array<std::uint64_t, places> published_{};

@@ -296,7 +296,10 @@ void supervisor::on_signals() {
     struct signalfd_siginfo info{};
     while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
         const int signal = static_cast<int>(info.ssi_signo);
-        if (signal != SIGTERM && signal != SIGINT) continue;  // SIGCHLD: reap() below; SIGHUP: nothing to reload
+        if (signal == SIGHUP)  // they read certificates again
+            for (const worker& each : workers_)
+                if (each.pid > 0 && each.answered) ::kill(each.pid, SIGHUP);
+        if (signal != SIGTERM && signal != SIGINT) continue;  // SIGCHLD: reap() below
         if (!stopping_) {
             begin_stop(0);
         } else {  // asked twice: no more waiting for clients
@@ -359,10 +362,10 @@ void supervisor::tell_withheld() const {
 void supervisor::announce() const {
     tell_withheld();
     const std::string path = options_.unix_path.empty() ? "" : " and unix:" + options_.unix_path;
-    std::printf("serving http://%s%s with %zu worker%s by %s; %llu descriptors each; counts in %s\n",
-                options_.listen.c_str(), detail::printable(path).c_str(), workers_.size(),
-                workers_.size() == 1 ? "" : "s", engine_.c_str(), static_cast<unsigned long long>(descriptors_),
-                options_.name.c_str());
+    std::printf("serving http%s://%s%s with %zu worker%s by %s; %llu descriptors each; counts in %s\n",
+                options_.tls_certificate.empty() ? "" : "s", options_.listen.c_str(), detail::printable(path).c_str(),
+                workers_.size(), workers_.size() == 1 ? "" : "s", engine_.c_str(),
+                static_cast<unsigned long long>(descriptors_), options_.name.c_str());
     std::fflush(stdout);
 }
 

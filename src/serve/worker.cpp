@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker.cpp - one worker process: a loop that answers requests on the listener it was given.
 //
-// It ends when told by SIGTERM, or when the supervisor's end of the lifeline closes: when that stops or dies. Both
-// drain. SIGINT is left to the supervisor, since a terminal sends it to all of us.
+// SIGHUP has it read its certificate again. It ends when told by SIGTERM, or when the supervisor's end of the lifeline
+// closes: when that stops or dies. Both drain. SIGINT is left to the supervisor, since a terminal sends it to all of
+// us.
 #include <malloc.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -28,14 +29,14 @@ namespace {
 
 constexpr std::chrono::milliseconds refresh_interval{50};
 
-memory::descriptor watch_termination() {
+memory::descriptor watch_worker_signals() {
     ::signal(SIGINT, SIG_IGN);
-    ::signal(SIGHUP, SIG_IGN);
     ::signal(SIGPIPE, SIG_IGN);
     ::signal(SIGXFSZ, SIG_IGN);  // an audit log that may grow no further is an error of write(2)
     sigset_t wanted;
     ::sigemptyset(&wanted);
     ::sigaddset(&wanted, SIGTERM);
+    ::sigaddset(&wanted, SIGHUP);
     if (::sigprocmask(SIG_BLOCK, &wanted, nullptr) != 0) memory::throw_errno(errno, "worker", "sigprocmask");
     memory::descriptor fd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!fd) memory::throw_errno(errno, "worker", "signalfd");
@@ -88,6 +89,14 @@ class memory_trimmer {
     std::size_t left_ = 0;
 };
 
+void reload_certificate(const net::tls_credentials& credentials) {
+    try {
+        credentials.reload();
+    } catch (const error& e) {
+        std::fprintf(stderr, "holdfast serve: %s; the certificate from before stays in use\n", e.what());
+    }
+}
+
 int serve_requests(const worker_arguments& arguments) {
     std::vector<int> listeners{arguments.listener};
     if (arguments.unix_listener >= 0) listeners.push_back(arguments.unix_listener);
@@ -95,7 +104,7 @@ int serve_requests(const worker_arguments& arguments) {
     for (const int fd : {arguments.lifeline, arguments.ready}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
     const memory::descriptor lifeline(arguments.lifeline);
     memory::descriptor ready(arguments.ready);
-    const memory::descriptor termination = watch_termination();
+    const memory::descriptor signals = watch_worker_signals();
     memory::install_truncation_guard();
 
     const shared_counts counts = shared_counts::attach(arguments.options.name);
@@ -111,6 +120,10 @@ int serve_requests(const worker_arguments& arguments) {
     const serve_options& wanted = arguments.options;
     options.identify_peers = arguments.unix_listener >= 0 || !wanted.audit_log.empty() || wanted.rate_of_one != 0;
     options.tick_interval = refresh_interval;
+    if (!wanted.tls_certificate.empty())
+        options.tls = {{.listener = arguments.listener,
+                        .credentials = net::tls_credentials({wanted.tls_certificate, wanted.tls_key})}};
+    const std::vector<net::tls_listener> with_tls = options.tls;
     memory_trimmer trimmer;
     net::server* running = nullptr;  // ticks come from within its run()
     options.on_tick = [&] {
@@ -135,10 +148,18 @@ int serve_requests(const worker_arguments& arguments) {
         routes.drain();
         server.drain();
     });
-    server.watch(termination.get(), [&] {
-        server.unwatch(termination.get());
-        routes.drain();
-        server.drain();
+    server.watch(signals.get(), [&] {
+        struct signalfd_siginfo info{};
+        while (::read(signals.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+            if (info.ssi_signo == static_cast<std::uint32_t>(SIGHUP)) {
+                for (const net::tls_listener& each : with_tls) reload_certificate(each.credentials);
+                continue;
+            }
+            server.unwatch(signals.get());
+            routes.drain();
+            server.drain();
+            return;
+        }
     });
     report_ready(ready, arguments.index);
     server.run();

@@ -71,6 +71,8 @@ void each_setting(Arguments& arguments, Visit&& visit) {
     visit("workers", options.workers);
     visit("name", options.name);
     visit("segment", options.segments);
+    visit("tls-certificate", options.tls_certificate);
+    visit("tls-key", options.tls_key);
     visit("private", options.private_too);
     visit("write", options.write);
     visit("token-file", options.token_file);

@@ -101,7 +101,7 @@ class Server:
             [PROGRAM, "serve", "--listen", listen, "--workers", str(workers), "--counters", segments.name("counts"), *map(str, options)],
             env=segments.environment, stdout=subprocess.PIPE, stderr=self.log, text=True)
         self.first_line = self.process.stdout.readline()
-        found = re.search(r"http://([\d.]+):(\d+)", self.first_line)
+        found = re.search(r"https?://([\d.]+):(\d+)", self.first_line)
         if not found:
             self.process.wait(timeout=30)
             raise AssertionError(f"the server did not start: {self.first_line!r} {self.error_text()!r}")

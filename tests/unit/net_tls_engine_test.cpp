@@ -297,7 +297,7 @@ struct TlsEngineRemoval : TlsEngine, ::testing::WithParamInterface<std::pair<rem
 
 TEST_P(TlsEngineRemoval, IsPossibleFromWithinAnyReport) {
     const auto [where, reset] = GetParam();
-    const auto gone = [&server = server, reset = reset](connection_token token) { server.remove(token, reset); };
+    const auto gone = [this, ends = reset](connection_token token) { server.remove(token, ends); };
     if (where == removal::when_secured) server.when_tls = [gone](connection_token token, tls_event) { gone(token); };
     if (where == removal::when_bytes) server.when_bytes = gone;
     if (where == removal::when_end) server.when_end = gone;

@@ -257,6 +257,29 @@ TEST(TlsServer, LateAnswersAndStreamsWorkAsWithout) {
     EXPECT_EQ(messages, 200U);
 }
 
+// A file goes out in pieces, each when the one before has left: also behind an answer of the same receive.
+TEST(TlsServer, FilesGoOutWhole) {
+    test::tls_folder folder;
+    std::string text(1'000'003, ' ');
+    for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + (i * 7 + i / 251) % 26);
+    const std::string path = folder.write("file", text);
+    tls_server server([&](const net::request& r, net::response& w) {
+        if (r.path() == "/file")
+            EXPECT_EQ(w.file(r, path), net::file_outcome::sent);
+        else
+            w.body("small");
+    });
+    server.start();
+    tls_client client(server.port());
+    ASSERT_TRUE(client.shake());
+    for (const char* target : {"/first", "/file", "/behind", "/file"}) client.end().write(get(target));
+    client.push();
+    EXPECT_EQ(client.reply().body, "small");
+    EXPECT_TRUE(client.reply().body == text);
+    EXPECT_EQ(client.reply().body, "small");
+    EXPECT_TRUE(client.reply().body == text);
+}
+
 TEST(TlsServer, WebSocketsEchoOverTls) {
     tls_server server([](const net::request& r, net::response& w) {
         (void)w.websocket(r, {.queue_bytes_max = 4U << 20U,
