@@ -50,6 +50,11 @@ void chunked_decoder::reset() noexcept {
     state_ = state::size_first;
 }
 
+void chunked_decoder::keep_trailers(std::string* to) {
+    to->reserve(to->size() + limits_.trailer_bytes_max);  // decode() cannot throw
+    trailers_ = to;
+}
+
 bool chunked_decoder::refuse(int code, std::string_view reason) noexcept {
     refusal_status_ = code;
     refusal_reason_ = reason;
@@ -166,6 +171,7 @@ bool chunked_decoder::end_of_size_line() noexcept {
 
 bool chunked_decoder::step_trailer(char byte) noexcept {
     if (++trailer_bytes_ > limits_.trailer_bytes_max) return refuse(431, "trailer section too long");
+    if (trailers_ != nullptr) trailers_->push_back(byte);
     switch (state_) {
         case state::trailer_start:
             name_bytes_ = 0;

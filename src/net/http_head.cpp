@@ -219,11 +219,15 @@ bool request_parser::accept_framing(const head_facts& facts) {
     // RFC 9110 section 9.3.6: it has none. What is in front of us may take what follows the head for the tunnel's.
     if (message_.method_ == method::connect && digits.find_first_not_of('0') != std::string_view::npos)
         return deny(400, "content in a CONNECT request");
+    constexpr std::uint64_t most_in_pieces = std::uint64_t{1} << 62U;
+    const std::uint64_t most = stops_at_body_ ? most_in_pieces : limits_.body_bytes_max;
     std::uint64_t length = 0;
     for (const char c : digits) {
         length = length * 10 + static_cast<std::uint64_t>(c - '0');
-        if (length > limits_.body_bytes_max) return deny(413, "body too long");
+        if (length > most) return deny(413, "body too long");
     }
+    message_.content_length_ = length;
+    if (stops_at_body_) return true;  // body_end_ is the head's until somebody collects it
     body_end_ = position_ + static_cast<std::size_t>(length);
     message_.body_.size = static_cast<std::uint32_t>(length);
     return true;

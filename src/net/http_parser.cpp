@@ -45,6 +45,8 @@ void request_parser::reset() noexcept {
     message_.fields_.clear();
     message_.base_ = "";
     message_.host_ = message_.body_ = {};
+    message_.body_follows_ = false;
+    message_.content_length_.reset();
 }
 
 request_parser::step request_parser::refuse(int status, std::string_view reason) noexcept {
@@ -58,11 +60,34 @@ parse_status request_parser::parse(std::span<char> bytes) {
     message_.base_ = bytes.data();
     kept_ = bytes.size();
     step next = step::again;
-    if (state_ < state::fixed_body) next = parse_head(bytes);
+    if (state_ < state::fixed_body) {
+        next = parse_head(bytes);
+        const bool body = state_ == state::chunked_body || message_.content_length_.value_or(0) != 0;
+        if (next == step::again && stops_at_body_ && body) {
+            message_.body_follows_ = true;
+            message_.wire_bytes_ = position_;
+            return parse_status::complete;
+        }
+    }
     if (next == step::again && state_ == state::fixed_body) next = in_fixed_body(bytes);
     if (next == step::again && state_ == state::chunked_body) next = in_chunked_body(bytes);
     if (state_ == state::refused) return parse_status::refused;
     return state_ == state::done ? parse_status::complete : parse_status::need_more;
+}
+
+parse_status request_parser::collect_body(std::span<char> bytes) {
+    message_.base_ = bytes.data();
+    message_.body_follows_ = false;
+    message_.wire_bytes_ = 0;
+    if (const auto length = message_.content_length_) {
+        if (*length > limits_.body_bytes_max) {
+            static_cast<void>(refuse(413, "body too long"));
+            return parse_status::refused;
+        }
+        body_end_ = position_ + static_cast<std::size_t>(*length);
+        message_.body_.size = static_cast<std::uint32_t>(*length);
+    }
+    return parse(bytes);
 }
 
 request_parser::step request_parser::parse_head(std::span<const char> bytes) {

@@ -108,10 +108,21 @@ channel response::stream(channel_options options) {
     return loop_.core->begin_channel(channel_kind::stream, std::move(options));
 }
 
+body_reader response::receive_body(body_options options) {
+    if (loop_.core == nullptr)
+        throw error(errc::invalid_argument, "receive_body",
+                    "only the response passed to a handler, while it runs, can have the body handed over");
+    return loop_.core->begin_body(std::move(options));
+}
+
 channel response::websocket(const request& asked, channel_options options, const websocket_options& chosen) {
     if (loop_.core == nullptr)
         throw error(errc::invalid_argument, "websocket",
                     "only the response passed to a handler, while it runs, can become a WebSocket");
+    if (asked.body_follows()) {  // what followed the head would be taken for frames
+        problem(400, "a request to become a WebSocket has no content");
+        return {};
+    }
     const websocket_upgrade judged = judge_websocket_upgrade(asked, chosen.protocols);
     if (judged.status == 101) return loop_.core->begin_websocket(asked, judged, std::move(options), chosen.limits);
     refuse_websocket(*this, judged);

@@ -33,6 +33,12 @@ channel server_core::begin_channel(channel_kind kind, channel_options options) {
     return channel(begun_);
 }
 
+void server_core::arm_answer(const std::shared_ptr<channel_state>& state) {
+    const auto chosen = state->options.answer_timeout;
+    const auto timeout = chosen.count() != 0 ? chosen : std::chrono::milliseconds(options_.limits.answer_timeout_ms);
+    state->timeout = after(timeout, [this, late = state] { expire_answer(late); });
+}
+
 // The handler has returned and left a channel. What of its response counts is the head of a stream.
 void server_core::enter_exchange(index_type index, const inbound_request& in, bool more_follows) {
     connection& c = connections_[index];
@@ -52,10 +58,7 @@ void server_core::enter_exchange(index_type index, const inbound_request& in, bo
     if (state.kind == channel_kind::websocket) return enter_websocket(index, entered, state);
     bool closing = !message.keep_alive();
     if (state.kind == channel_kind::answer) {
-        const auto timeout = state.options.answer_timeout.count() != 0
-                                 ? state.options.answer_timeout
-                                 : std::chrono::milliseconds(options_.limits.answer_timeout_ms);
-        state.timeout = after(timeout, [this, late = entered.channel] { expire_answer(late); });
+        arm_answer(entered.channel);
     } else {
         closing = closing || response_.closes() || entered.minor_version == 0 || (draining_ && !more_follows);
         entered.keep_alive = !closing;
@@ -71,6 +74,10 @@ void server_core::enter_exchange(index_type index, const inbound_request& in, bo
         if (draining_) state.end_from_loop(channel_end::drained);
     }
     if (!closing) return;
+    if (c.body) {  // its end is the last thing to be read
+        c.body->closes = true;
+        return;
+    }
     c.phase = phase::last;
     c.discarding = message.keep_alive() || more_follows;
 }
@@ -132,6 +139,8 @@ bool server_core::advance(index_type index) {
             return true;
         } else if (next.channel->kind == channel_kind::answer ? !go_on_answer(index, next) : !go_on_stream(c, next)) {
             return true;
+        } else if (c.body && c.body->answer == next.channel && leave_body(c)) {  // a stream that ended before its body
+            end_requests(index);
         } else if (next.file) {  // the answer was one
             next.channel.reset();
             continue;
@@ -148,7 +157,8 @@ bool server_core::go_on_answer(index_type index, exchange& asked) {
     connection& c = connections_[index];
     c.pending->bytes -= std::exchange(asked.channel->held_bytes, 0);
     const bool is_last = c.pending->waiting.size() == 1 && !c.inbound && c.phase == phase::open;
-    const bool ours = late->closes() || (draining_ && is_last);
+    const bool early = c.body && c.body->answer == asked.channel;
+    const bool ours = (early && leave_body(c)) || late->closes() || (draining_ && is_last);
     append_late(out_, *late, asked, ours || !asked.keep_alive);
     if (sends_file(*late, asked.method)) {
         asked.file = std::make_unique<file_sender>(late->file_, files_open_);
@@ -158,10 +168,8 @@ bool server_core::go_on_answer(index_type index, exchange& asked) {
     if (!ours) return true;
     // Nothing behind the last response goes out, nor is it read.
     while (c.pending->waiting.size() > 1) drop_last(c, channel_end::cut);
-    if (c.phase == phase::open) c.phase = phase::last;
-    c.discarding = true;
-    if (c.inbound) give_back(std::move(c.inbound));
-    if (std::exchange(c.paused, false)) engine_->resume(token_of(index));
+    lose_body(c, body_end::cut);
+    end_requests(index);
     return true;
 }
 
@@ -244,13 +252,17 @@ void server_core::leave_half_closed(connection& c) {
 void server_core::expire_answer(const std::shared_ptr<channel_state>& state) {
     if (!state->attached || !state->is_open()) return;
     connection& c = connections_[state->connection];
+    const bool early = c.body && c.body->answer == state;
+    if (early && std::exchange(c.body->progressed, false)) return arm_answer(state);  // from the end of its body
     for (exchange& each : c.pending->waiting) {
         if (each.channel != state) continue;
         ++counters_.answer_timeouts;
         end_channel(state, channel_end::timed_out);
         response late;
         late.problem(504, "the server found no answer in time");
-        append_late(each.bytes, late, each, !each.keep_alive);
+        const bool cut = early && leave_body(c);
+        append_late(each.bytes, late, each, cut || !each.keep_alive);
+        if (cut) end_requests(state->connection);
         c.pending->bytes += each.bytes.size();
         each.channel.reset();
         return touch(state->connection);
@@ -270,6 +282,7 @@ void server_core::drain_streams(index_type index) {
 void server_core::call_back() {
     for (const auto& state : std::exchange(drained_, {}))
         if (state->attached) guarded([&] { state->options.on_drain(channel(state)); });
+    if (!bodies_ended_.empty()) call_back_bodies();
     while (!ended_.empty())
         for (const auto& [state, why] : std::exchange(ended_, {})) {
             // Taken out: what they hold, perhaps this channel's own handle, goes with them.

@@ -18,6 +18,7 @@ namespace holdfast::net {
 namespace {
 
 constexpr std::size_t first_places = 64;
+constexpr std::uint64_t body_bytes_of_timeout = 64U << 10U;  // of a body in pieces: so much wins new time
 
 std::unique_ptr<engine> make_engine(engine_choice wanted, engine_sink& sink) {
     if (wanted == engine_choice::epoll) return make_epoll_engine(sink);
@@ -61,7 +62,10 @@ server_core::~server_core() { end_everything(); }
 
 // Each channel is told, and handles find everything closed. Nothing is left to do where run() has returned.
 void server_core::end_everything() {
-    for (connection& c : connections_) drop_pending(c, channel_end::server_ended);
+    for (connection& c : connections_) {
+        drop_pending(c, channel_end::server_ended);
+        lose_body(c, channel_end::server_ended);
+    }
     call_back();
     mail_->close();
 }
@@ -127,7 +131,7 @@ void server_core::run() {
         open_letters();
         run_timers();
         if (!touched_.empty()) settle_touched();
-        if (!ended_.empty() || !drained_.empty()) call_back();
+        if (!ended_.empty() || !drained_.empty() || !bodies_ended_.empty()) call_back();
     }
     for (index_type i = 0; i < connections_.size(); ++i)
         if (connections_[i].phase != phase::free) close(i, true, channel_end::server_ended);
@@ -215,6 +219,8 @@ void server_core::rearm(index_type index) {
         wanted = timer_class::handshake;
     else if (c.waiting != 0)
         wanted = timer_class::write;
+    else if (c.body)
+        wanted = c.paused || c.body->awaits_continue ? timer_class::none : timer_class::body;
     else if (c.inbound && c.inbound->parser.started() && !(c.pending && c.continue_sent))
         wanted = c.inbound->parser.head_complete() ? timer_class::body : timer_class::header;
     else if (c.socket && c.socket->begun)
@@ -226,9 +232,11 @@ void server_core::rearm(index_type index) {
         return wheel_.disarm(index);
     }
     const bool renewed = wanted == timer_class::idle || (wanted == timer_class::write && c.progressed) ||
-                         (wanted == timer_class::ping && std::exchange(c.socket->heard, false));
+                         (wanted == timer_class::ping && std::exchange(c.socket->heard, false)) ||
+                         (wanted == timer_class::body && c.body && c.body->since_timer >= body_bytes_of_timeout);
     c.progressed = false;
     if (wanted == c.timer && !renewed) return;
+    if (c.body) c.body->since_timer = 0;
     c.timer = wanted;
     wheel_.arm(index, now_ms_ + timeout_of(wanted));
 }
@@ -242,6 +250,10 @@ void server_core::expire(index_type index) {
         case timer_class::body: {
             auto& count = timer == timer_class::header ? counters_.header_timeouts : counters_.body_timeouts;
             ++count;
+            if (c.body) {
+                break_body(index, 408, "the body did not arrive in time", body_end::timed_out);
+                return settle(index);
+            }
             refuse(index, *c.inbound, 408, "the request did not arrive in time", c.inbound->buffer.size());
             return settle(index);
         }
@@ -315,6 +327,7 @@ void server_core::on_tls(connection_token token, tls_event what) {
         case tls_event::broken:  // what has been answered still goes out; nothing more can be
             ++counters_.tls_failures;
             drop_pending(c, channel_end::client_away);
+            lose_body(c, body_end::client_away);
             if (c.inbound) give_back(std::move(c.inbound));
             break;
     }
@@ -332,6 +345,7 @@ void server_core::close(index_type index, bool reset, channel_end why) {
     engine_->remove(token_of(index), reset);
     held_bytes_ -= c.held_bytes;
     drop_pending(c, why);
+    lose_body(c, why);
     if (c.inbound) give_back(std::move(c.inbound));
     const std::uint32_t generation = c.generation + 1;
     c = connection{};

@@ -2,13 +2,15 @@
 // server_core.hpp - the state of one server loop and of its connections.
 //
 // A connection's phases:
-//   open      reads requests, answers them; `inbound` holds a partial request or requests held back by a pause
+//   open      reads requests, answers them; `inbound` holds a partial request or requests held back by a pause. Between
+//             a head and the next one there may be a `body` that is handed over in pieces
 //   last      its last response is under way: input is thrown away, then on to lingering or closed
 //   lingering our side is shut; input is read and thrown away until the peer closes too. Closing at once with unread
 //             input makes the kernel send a reset, which may destroy the response on its way (RFC 9112 section 9.6)
 // (C1) Exactly one timer class is armed per connection, the first that applies of: linger, handshake (of TLS; nothing
-//      else has begun), write (output is stuck), header or body (a request has begun), closing or ping (a WebSocket),
-//      idle. None while exchanges are under way and none of these but idle would apply.
+//      else has begun), write (output is stuck), header or body (a request has begun, or a body comes in pieces and is
+//      not paused), closing or ping (a WebSocket), idle. None while exchanges are under way and none of these but idle
+//      would apply.
 // (C2) Between callbacks nothing sits in the shared output buffer: the engine has it, and `unsent` says how much of it
 //      has not left.
 // (C3) `inbound` exists iff bytes of the connection are kept between callbacks.
@@ -16,8 +18,8 @@
 // an event: they may call
 //      anything.
 // Files: server_core.cpp the loop, accepting, time-outs; server_tasks.cpp posted tasks and timers; server_channels.cpp
-// what answers later; server_files.cpp answers from files; server_websocket.cpp WebSockets; server_exchange.cpp
-// requests in and responses out.
+// what answers later; server_bodies.cpp bodies in pieces; server_files.cpp answers from files; server_websocket.cpp
+// WebSockets; server_exchange.cpp requests in and responses out.
 #pragma once
 
 #include <atomic>
@@ -33,6 +35,7 @@
 #include <utility>
 #include <vector>
 
+#include "body_state.hpp"
 #include "channel_state.hpp"
 #include "engine.hpp"
 #include "exchange_queue.hpp"
@@ -76,6 +79,7 @@ struct connection {
     std::unique_ptr<const net::peer> peer;  // where server_options::identify_peers asks for it
     std::unique_ptr<inbound_request> inbound;
     std::unique_ptr<exchange_queue> pending;  // while a channel or a file is among the exchanges
+    std::unique_ptr<inbound_body> body;       // what comes is this, up to its end
     std::unique_ptr<websocket_end> socket;    // while the last of them is a WebSocket; nothing is a request then
 };
 
@@ -98,6 +102,8 @@ class server_core final : public engine_sink {
     channel begin_websocket(const request& asked, const websocket_upgrade& judged, channel_options options,
                             const websocket_limits& taken);
     void channel_moved(channel_state& state);
+    body_reader begin_body(body_options options);
+    void body_moved(body_state& state);
     [[nodiscard]] bool files_are_full() const noexcept { return files_open_ >= options_.files_max; }
     void lack_descriptor() noexcept { ++counters_.over_descriptors; }
     /// Runs it; what it throws is counted.
@@ -139,6 +145,7 @@ class server_core final : public engine_sink {
     void run_due_timers();
 
     // server_channels.cpp
+    void arm_answer(const std::shared_ptr<channel_state>& state);
     void enter_exchange(index_type index, const inbound_request& in, bool more_follows);
     void touch(index_type index);
     void settle_touched();
@@ -153,6 +160,23 @@ class server_core final : public engine_sink {
     void expire_answer(const std::shared_ptr<channel_state>& state);
     void drain_streams(index_type index);
     void call_back();
+
+    // server_bodies.cpp
+    [[nodiscard]] bool wants_pieces(const request& message) noexcept;
+    void take_up_body(index_type index, const request& message, bool more_follows);
+    void begin_reading(index_type index);
+    void continue_body(index_type index);
+    [[nodiscard]] bool body_waits(index_type index);
+    [[nodiscard]] std::size_t read_body(index_type index, std::span<char> bytes);
+    [[nodiscard]] bool hand_over(body_state& reader, std::span<const char> piece);
+    void end_body(const std::shared_ptr<body_state>& state, body_end why);
+    void lose_body(connection& c, body_end why);
+    void lose_body(connection& c, channel_end why);
+    void finish_body(index_type index);
+    [[nodiscard]] bool leave_body(connection& c);
+    void end_requests(index_type index);
+    void break_body(index_type index, int status, std::string_view reason, body_end why);
+    void call_back_bodies();
 
     // server_files.cpp
     [[nodiscard]] static bool sends_file(const response& answer, method asked) noexcept;
@@ -213,12 +237,15 @@ class server_core final : public engine_sink {
     timer_wheel wheel_;
     response response_;
     std::shared_ptr<channel_state> begun_;    // by the handler that runs, or has just returned
+    std::shared_ptr<body_state> begun_body_;  // likewise
+    const request* asked_ = nullptr;          // what the running handler was called with
     std::string begun_socket_;                // where that is a WebSocket: its 101,
     websocket_limits socket_limits_;          // and what its client may send
     std::vector<connection_token> touched_;   // to be settled in the end of this turn,
     std::vector<connection_token> settling_;  // which is being done
     std::vector<std::shared_ptr<channel_state>> drained_;
-    std::vector<std::pair<std::shared_ptr<channel_state>, channel_end>> ended_;  // on_close is due
+    std::vector<std::pair<std::shared_ptr<channel_state>, channel_end>> ended_;   // on_close is due
+    std::vector<std::pair<std::shared_ptr<body_state>, body_end>> bodies_ended_;  // on_end is due
     std::string out_;             // output of the connection being served
     std::size_t held_bytes_ = 0;  // of all connections' inbound and waiting, as of their last settle()
 

@@ -83,12 +83,23 @@ server_core::served server_core::serve_requests(index_type index, inbound_reques
     std::size_t used = 0;
     while (used < bytes.size()) {
         const auto rest = bytes.subspan(used);
+        if (c.body) {
+            const std::size_t taken = read_body(index, rest);
+            if (c.phase != phase::open) return {};
+            if (taken == 0) return {used, rest.size()};
+            used += taken;
+            continue;
+        }
         if (output_is_full(index)) {
             in.held_since_ns = came_ns;
             return {used, rest.size()};
         }
         if (!in.parser.started()) in.first_byte_ns = came_ns;
-        switch (in.parser.parse(rest)) {
+        parse_status status = in.parser.parse(rest);
+        if (status == parse_status::complete && in.parser.message().body_follows() &&
+            !wants_pieces(in.parser.message()))
+            status = in.parser.collect_body(rest);
+        switch (status) {
             case parse_status::need_more:
                 if (in.parser.head_complete()) send_continue(index, in);
                 return {used, in.parser.kept()};
@@ -114,7 +125,7 @@ server_core::served server_core::serve_requests(index_type index, inbound_reques
 bool server_core::output_is_full(index_type index) {
     const std::size_t most = options_.limits.output_bytes_max;
     connection& c = connections_[index];
-    if (!c.pending || c.socket || !c.pending->is_full(options_.limits)) {
+    if (!c.pending || c.socket || c.body || !c.pending->is_full(options_.limits)) {
         if (c.unsent + out_.size() < most) return false;
         if (!flush(index)) {
             c.phase = phase::last;
@@ -132,12 +143,17 @@ bool server_core::output_is_full(index_type index) {
 void server_core::on_end(connection_token token, int error) {
     connection& c = connections_[token.index];
     if (error != 0) {
-        if (c.unsent != 0 || c.pending || (c.inbound && c.inbound->parser.started())) ++counters_.lost;  // not idle
+        if (c.unsent != 0 || c.pending || c.body || (c.inbound && c.inbound->parser.started()))
+            ++counters_.lost;  // not idle
         return close(token.index, true, channel_end::client_away);
     }
     c.peer_done = true;
     if (c.phase == phase::lingering) return close(token.index);
     if (c.phase == phase::open) {
+        if (c.body) {
+            ++counters_.lost;
+            break_body(token.index, 400, "the request was cut short", body_end::client_away);
+        }
         if (c.inbound && c.inbound->parser.started()) {
             ++counters_.lost;
             refuse(token.index, *c.inbound, 400, "the request was cut short", c.inbound->buffer.size());
@@ -163,6 +179,7 @@ void server_core::on_sent(connection_token token, std::size_t unsent) {
 void server_core::call_handler(const request& message) {
     response_.reset();
     response_.loop_.core = this;
+    asked_ = &message;
     try {
         answer_(message, response_);
         response_.loop_.core = nullptr;
@@ -172,6 +189,7 @@ void server_core::call_handler(const request& message) {
     }
     response_.loop_.core = nullptr;
     ++counters_.handler_exceptions;
+    if (begun_body_) end_body(std::exchange(begun_body_, nullptr), body_end::cut);
     if (begun_) {
         begun_->attached = true;  // by nothing any more: so it ends like any other
         if (begun_->kind == channel_kind::websocket) begun_->note_close(websocket_code::abnormal, {});
@@ -187,9 +205,19 @@ void server_core::answer_request(index_type index, const inbound_request& in, bo
         return refuse(index, in, 501, "this server is not a proxy", message.wire_bytes());
     ++counters_.requests;
     call_handler(message);
-    if (begun_) return enter_exchange(index, in, more_follows);
+    take_up_body(index, message, more_follows);
+    if (begun_) {
+        enter_exchange(index, in, more_follows);
+        if (c.body) begin_reading(index);
+        return;
+    }
     // A drain answers what the client has already sent before it says goodbye.
-    const bool ours = response_.closes() || (draining_ && !more_follows);
+    bool ours = response_.closes() || (draining_ && !more_follows);
+    if (c.body) {
+        c.body->closes = ours || !message.keep_alive();
+        ours |= leave_body(c);
+        more_follows |= ours;
+    }
     const bool closing = ours || !message.keep_alive();
     std::string& out = c.pending ? c.pending->behind() : out_;
     const std::size_t bytes = append_response(out, response_, message.method() == method::head, closing,
@@ -322,6 +350,7 @@ void server_core::settle(index_type index) {
         if (c.phase == phase::last && c.unsent == 0 && !c.pending) return finish(index);
         if (!c.paused || c.unsent > options_.limits.output_bytes_max / 2) break;
         if (c.socket ? !c.socket->begun || !c.socket->has_room()
+            : c.body ? c.body->is_paused()
                      : c.pending && !c.pending->has_room_again(options_.limits))
             break;
         c.paused = false;
@@ -345,7 +374,7 @@ bool server_core::keep_accounts(index_type index) {
     c.held_bytes = held;
     if (held == 0 || held_bytes_ <= options_.limits.held_bytes_max) return true;
     ++counters_.over_held_bytes;
-    if (c.waiting != 0 || !c.inbound) return close(index, true), false;
+    if (c.waiting != 0 || !c.inbound || c.body) return close(index, true), false;
     refuse(index, *c.inbound, 503, "the server holds too many unfinished requests", held);
     settle(index);
     return false;
@@ -362,7 +391,11 @@ void server_core::finish(index_type index) {
 }
 
 std::unique_ptr<inbound_request> server_core::take_inbound() {
-    if (spare_inbound_.empty()) return std::make_unique<inbound_request>(options_.limits.message);
+    if (spare_inbound_.empty()) {
+        auto made = std::make_unique<inbound_request>(options_.limits.message);
+        made->parser.stop_at_body(options_.body_in_pieces != nullptr);
+        return made;
+    }
     auto in = std::move(spare_inbound_.back());
     spare_inbound_.pop_back();
     return in;

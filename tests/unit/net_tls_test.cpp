@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "holdfast/error.hpp"
+#include "holdfast/net/body_reader.hpp"
 #include "holdfast/net/channel.hpp"
 #include "holdfast/net/listener.hpp"
 #include "holdfast/net/server.hpp"
@@ -518,6 +519,53 @@ TEST(TlsServer, ARequestBeforeAWrongRecordIsAnswered) {
     const auto& counted = server.stop();
     EXPECT_EQ(counted.requests, 1U);
     EXPECT_EQ(counted.tls_failures, 1U);
+}
+
+// Bodies in pieces are cut where their record is wrong, and whole where each pause lets records pile up.
+TEST(TlsServer, ABodyInPiecesEndsWhereARecordIsWrong) {
+    for (const bool wrong : {false, true}) {
+        constexpr std::size_t length = 400'000;
+        std::atomic<std::uint64_t> bytes = 0;
+        std::atomic<net::body_end> why = net::body_end::cut;
+        net::server_options options;
+        options.body_in_pieces = [](const net::request&) { return true; };
+        tls_server server(
+            [&](const net::request&, net::response& to) {
+                to.receive_body({.on_piece =
+                                     [&](const net::body_reader& body, std::string_view piece) {
+                                         bytes += piece.size();
+                                         body.pause();
+                                         body.resume();
+                                     },
+                                 .on_end =
+                                     [&, answer = to.defer()](const net::body_result& end) {
+                                         why = end.why;
+                                         if (end.why != net::body_end::complete) return;
+                                         net::response told;
+                                         told.body(std::to_string(end.bytes));
+                                         EXPECT_EQ(answer.answer(std::move(told)), net::channel_status::ok);
+                                     }});
+            },
+            std::move(options));
+        server.start();
+        tls_client client(server.port());
+        ASSERT_TRUE(client.shake());
+        client.end().write(post("/", std::string(length, 'a')));
+        std::string records = client.end().take();
+        if (wrong) records.back() = static_cast<char>(records.back() ^ 1);
+        client.send_raw(records);
+        if (wrong)
+            EXPECT_TRUE(client.gone());
+        else
+            EXPECT_EQ(client.reply().body, std::to_string(length));
+        const auto& counted = server.stop();
+        EXPECT_EQ(counted.tls_failures, wrong ? 1U : 0U);
+        EXPECT_EQ(why, wrong ? net::body_end::client_away : net::body_end::complete);
+        if (wrong)
+            EXPECT_LT(bytes, length);
+        else
+            EXPECT_EQ(bytes, length);
+    }
 }
 
 TEST(TlsServer, ARequestWithoutTlsInsideAConnectionIsNotRead) {

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "holdfast/net/limits.hpp"
@@ -33,6 +34,10 @@ class chunked_decoder {
     /// Returns: complete with `read` behind the last byte of the body; need_more with read == bytes.size(); refused,
     /// after which only reset() is of use. Cost: one pass, no allocation.
     [[nodiscard]] status decode(std::span<char> bytes, std::size_t& read, std::size_t& write) noexcept;
+
+    /// Appends the trailer section, as it comes, to `to` (line by line, the empty last one included), from now on.
+    /// Requires: `to` lives as long as decode() is called, and is left alone meanwhile. Throws: std::bad_alloc.
+    void keep_trailers(std::string* to);
 
     /// The status code that answers what was refused: 400, 413 (body or extensions too long) or 431 (trailers).
     [[nodiscard]] int refusal_status() const noexcept { return refusal_status_; }
@@ -58,6 +63,7 @@ class chunked_decoder {
     std::size_t extension_bytes_ = 0;
     std::size_t trailer_bytes_ = 0;
     std::string_view refusal_reason_;
+    std::string* trailers_ = nullptr;
     int refusal_status_ = 0;
     std::uint8_t digits_ = 0;
     std::uint8_t name_bytes_ = 0;  // of a trailer name, capped; longer names than any forbidden one are not compared

@@ -42,6 +42,13 @@ class request_parser {
     /// byte is looked at once over all calls.
     [[nodiscard]] parse_status parse(std::span<char> bytes);
 
+    /// From now on parse() answers `complete` already at the end of a head that a body follows. message() says so by
+    /// body_follows(), its body begins at consumed(), and no limit of a body has been looked at. Then either the caller
+    /// reads the body and goes on with reset(), or has it collected.
+    void stop_at_body(bool wanted) noexcept { stops_at_body_ = wanted; }
+    /// After such a stop: reads the body after all, as parse() does by itself. The same `bytes` again.
+    [[nodiscard]] parse_status collect_body(std::span<char> bytes);
+
     [[nodiscard]] const request& message() const noexcept { return message_; }
     /// What message().peer() answers from now on.
     void set_peer(const peer* who) noexcept { message_.peer_ = who; }
@@ -118,6 +125,7 @@ class request_parser {
     int refusal_status_ = 0;
     std::uint8_t version_digits_[2] = {0, 0};
     bool known_method_ = false;
+    bool stops_at_body_ = false;
     state state_ = state::start;
 };
 

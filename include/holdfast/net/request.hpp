@@ -52,6 +52,10 @@ class request {
     [[nodiscard]] bool keep_alive() const noexcept { return keep_alive_; }
     /// Whether the client waits for "100 Continue" before it sends the body.
     [[nodiscard]] bool expects_continue() const noexcept { return expects_continue_; }
+    /// Whether a body follows that is not here: the handler was called for its head (server_options::body_in_pieces).
+    [[nodiscard]] bool body_follows() const noexcept { return body_follows_; }
+    /// What Content-Length says; nothing without one, as in a chunked request.
+    [[nodiscard]] std::optional<std::uint64_t> content_length() const noexcept { return content_length_; }
     /// The decoded body; empty when there is none. Trailer fields of a chunked body are checked and dropped.
     [[nodiscard]] std::string_view body() const noexcept { return at(body_); }
     /// Bytes this request took on the wire, framing included.
@@ -95,6 +99,8 @@ class request {
     std::uint8_t minor_version_ = 1;
     bool keep_alive_ = true;
     bool expects_continue_ = false;
+    bool body_follows_ = false;
+    std::optional<std::uint64_t> content_length_;
 };
 
 /// Compares ASCII text without regard to case, as field names and connection options are compared.

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "holdfast/net/body_reader.hpp"
 #include "holdfast/net/channel.hpp"
 #include "holdfast/net/file_options.hpp"
 #include "holdfast/net/websocket_frame.hpp"
@@ -89,6 +90,12 @@ class response {
     /// message as it comes: chunked in HTTP/1.1, until the end of the connection in HTTP/1.0. A HEAD gets the head
     /// alone and ends the channel. Throws, cost: as defer().
     [[nodiscard]] channel stream(channel_options options = {});
+
+    /// Has the body of the request handed over in pieces (body_reader.hpp), from when the handler has returned. It goes
+    /// with defer() or stream(); an answer that is given at once ends it. A request without content ends at once, as
+    /// complete. Throws: error(invalid_argument) when this is not the response a server passed to its running handler,
+    /// has a reader already, or the body is here as a whole. Cost: a few allocations.
+    body_reader receive_body(body_options options);
 
     /// Accepts a request to become a WebSocket connection: 101 goes out when the handler returns, then messages go both
     /// ways by the channel. A request that does not qualify is refused instead: this response says so (400, 405 or 426)

@@ -96,6 +96,9 @@ struct server_options {
     std::size_t files_max = 256;    ///< files that answers send from at a time; one more is answered 503
     std::vector<tls_listener> tls;  ///< those of the listeners whose connections speak TLS
     bool identify_peers = false;    ///< request::peer() tells who sent it; costs some system calls a connection
+    /// Which requests are handed to the handler when their head is there, for response::receive_body. Asked once for
+    /// each that a body follows, on the loop; one that throws is counted, and means no. Others come with their body.
+    std::function<bool(const request&)> body_in_pieces;
     std::function<void(const response_event&)>
         on_response;                             ///< must not throw; without it no clock is read per request
     std::chrono::milliseconds tick_interval{0};  ///< 0: no ticks
