@@ -100,13 +100,13 @@ void client_core::start(std::uint64_t number, client_request asked, client_callb
 
     x.wrong = parse_client_url(x.asked.url, x.url);
     if (x.wrong.empty()) x.wrong = make_request_head(x.asked, x.url, x.head);
-    if (x.wrong.empty() && x.url.scheme == "https") x.wrong = "https needs TLS, which this client does not speak";
     const client_timeouts& t = x.asked.timeouts;
     if (std::min({t.connect, t.first_byte, t.silence, t.whole}).count() < 0) x.wrong = "a time-out is negative";
     if (x.asked.unix_socket.size() >= sizeof(sockaddr_un::sun_path) ||
         x.asked.unix_socket.find('\0') != std::string::npos)
         x.wrong = "the path of the unix socket is too long, or holds a NUL";
     x.wrong_error = client_error::invalid_request;
+    if (x.wrong.empty() && x.url.scheme == "https" && !find_trust(x)) return touch(x);
     if (x.wrong.empty() && waiting_ >= options_.limits.waiting_max) {
         x.wrong = "too many requests wait for a connection";
         x.wrong_error = client_error::overloaded;
@@ -202,7 +202,10 @@ void client_core::expire(std::uint32_t place) {
     if (x->phase_ms == 0 || now_ms_ < x->phase_ms) return arm(*x);
     switch (x->phase_error) {
         case client_error::connect_timeout:
-            return end_exchange(*x, x->phase_error, "no connection to " + x->origin->key + " in time");
+            return end_exchange(*x, x->phase_error,
+                                x->stage == client_stage::securing
+                                    ? x->origin->label + ": the handshake of TLS was not made in time"
+                                    : "no connection to " + x->origin->label + " in time");
         case client_error::first_byte_timeout: return end_exchange(*x, x->phase_error, "no answer began in time");
         default: return end_exchange(*x, x->phase_error, "no byte was taken or came for too long");
     }
@@ -281,7 +284,7 @@ void client_core::settle() {
 void client_core::go_on(client_exchange& x) {
     x.touched = false;
     if (x.cancelled) return end_exchange(x, client_error::cancelled, "cancelled");
-    if (!x.wrong.empty()) return end_exchange(x, x.wrong_error, std::string(x.wrong));
+    if (!x.wrong.empty()) return end_exchange(x, x.wrong_error, std::move(x.wrong));
     if (x.on == nullptr || x.on->at != step::busy) return;
     client_connection& c = *x.on;
     renew_phase(x);

@@ -3,8 +3,8 @@
 //
 //   exchange    one request until its on_done: waiting in its origin's queue, or `on` a connection, or `ready` to end
 //   connection  one socket: connecting or busy for one exchange, or idle in its origin's list
-//   origin      scheme, host and port (or a unix socket): its connections, who waits for them, the addresses of its
-//   name
+//   origin      scheme, host and port (or a unix socket), and with https the trust: its connections, who waits for
+//               them, the addresses of its name, what its servers gave for shorter handshakes
 // (E1) An exchange is in exactly one place: waiting, on a connection, or ended.
 // (E2) An exchange ends inside a turn alone, by end_exchange(), which no code goes on behind with that exchange or its
 //      connection. Calls from outside a turn leave a mark (`cancelled`, `wrong`, `touched`) and wake the loop.
@@ -25,6 +25,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -39,6 +40,7 @@
 #include "holdfast/net/client.hpp"
 #include "response_reader.hpp"
 #include "timer_wheel.hpp"
+#include "tls_session.hpp"
 #include "wake_event.hpp"
 
 namespace holdfast::net {
@@ -77,7 +79,7 @@ struct client_exchange {
     bool fresh = false;    // wants a connection of its own making: its first one had served before
     bool reused = false;
     unsigned attempts = 0;
-    std::string_view wrong;  // an invalid request: why
+    std::string wrong;  // an invalid request: why
     client_error wrong_error = client_error::none;
     client_response response;
 
@@ -111,9 +113,12 @@ struct client_connection {
 
 struct client_origin {
     std::string key;
+    std::string label;  // the key as people read it
     std::string host;
     std::uint16_t port = 0;
     std::string unix_socket;
+    std::optional<tls_trust> trust;      // https; connections of one trust are never another's
+    std::shared_ptr<tls_memory> memory;  // of its servers, for shorter handshakes
 
     std::size_t connections = 0;
     std::vector<client_connection*> idle;  // the last is taken first
@@ -198,6 +203,7 @@ class client_core {
     }
 
     // client_pool.cpp
+    [[nodiscard]] bool find_trust(client_exchange& x);
     [[nodiscard]] client_origin& origin_of(const client_exchange& x);
     void queue(client_exchange& x, bool in_front);
     void dispatch();
@@ -214,6 +220,7 @@ class client_core {
     void handle_connecting(client_connection& c, std::uint32_t events);
     void expire_connection(std::uint32_t place);
     void end_connecting(client_connection& c, int code);
+    void end_securing(client_connection& c, int code);
     void begin_transport(client_connection& c);
     void carry(client_connection& c, client_exchange& x);
     void keep(client_connection& c);
@@ -257,6 +264,7 @@ class client_core {
     std::size_t sweep_at_ = 64;          // so many origins are looked through for those nobody needs
     std::uint64_t tickets_ = 0;
     std::unique_ptr<client_resolver> resolver_;
+    std::optional<tls_trust> system_trust_;  // made with the first request that needs it
 
     std::map<timer_id, std::function<void()>> timers_;
     std::uint64_t timers_made_ = 0;

@@ -65,6 +65,10 @@ void client_core::watch_busy(client_connection& c) {
 bool client_core::send(client_connection& c) {
     client_exchange& x = *c.carries;
     c.blocked = false;
+    if (c.transport->flush() == EAGAIN) {
+        c.blocked = true;
+        return true;
+    }
     for (int round = 0; !x.all_sent && !x.cancelled && !c.refused; ++round) {
         if (!fill(x)) {
             end_exchange(x, client_error::upload_failed, "the source of the body failed, or gave another length");
@@ -204,10 +208,12 @@ void client_core::finish(client_connection& c) {
     }
     c.carries = nullptr;
     x.on = nullptr;
-    if (kept)
-        keep(c);
-    else
+    if (!kept)
         close(c);
+    else if (c.transport->holds_input() && !c.transport->is_quiet())
+        give_up(c);  // with what came behind the answer, or the end that did
+    else
+        keep(c);
     end_exchange(x, client_error::none, {});
 }
 
@@ -224,7 +230,9 @@ void client_core::lose(client_connection& c, int code) {
         x.all_sent = false;
         return queue(x, true);
     }
-    std::string detail = code != 0 ? std::strerror(code) : "the other side closed the connection";
+    if (code == tls_cut) ++counters_.tls_truncated;
+    std::string detail = code != 0 ? c.transport->reason() : "the other side closed the connection";
+    if (detail.empty()) detail = std::strerror(code);
     detail += x.answered ? ", inside the answer" : ", before an answer";
     end_exchange(x, x.answered ? client_error::truncated : client_error::closed_unanswered, std::move(detail));
 }

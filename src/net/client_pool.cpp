@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "client_core.hpp"
+#include "holdfast/error.hpp"
 
 namespace holdfast::net {
 
@@ -22,8 +23,6 @@ namespace {
 
 constexpr std::size_t origins_kept = 64;           // swept for empty ones beyond this
 constexpr std::size_t spare_buffer_bytes = 16384;  // that an idle connection may keep
-
-std::string_view target_of(const client_origin& o) { return o.unix_socket.empty() ? o.key : o.unix_socket; }
 
 socket_address unix_address(const std::string& path) {
     socket_address made;
@@ -57,14 +56,42 @@ bool is_shortage(int code) noexcept {
 
 }  // namespace
 
+// The trust of a request is its own, the client's, or the system's. Returns: false where there is none; `wrong` says
+// why.
+bool client_core::find_trust(client_exchange& x) {
+    if (x.asked.tls || options_.tls || system_trust_) return true;
+    try {
+        system_trust_.emplace();
+        return true;
+    } catch (const error& lack) {
+        x.wrong = lack.what();
+        x.wrong_error = lack.reason() == errc::unsupported ? client_error::invalid_request : client_error::tls_failed;
+        return false;
+    }
+}
+
 client_origin& client_core::origin_of(const client_exchange& x) {
-    const std::string key = x.asked.unix_socket.empty()
-                                ? x.url.scheme + "://" + x.url.host + " port " + std::to_string(x.url.port)
-                                : x.url.scheme + " by " + x.asked.unix_socket;
+    const bool secure = x.url.scheme == "https";
+    const bool by_path = !x.asked.unix_socket.empty();
+    std::string label = by_path ? x.url.scheme + " by " + x.asked.unix_socket
+                                : x.url.scheme + "://" + x.url.host + " port " + std::to_string(x.url.port);
+    const tls_trust* const trust = !secure        ? nullptr
+                                   : x.asked.tls  ? &*x.asked.tls
+                                   : options_.tls ? &*options_.tls
+                                                  : &*system_trust_;
+    std::string key = label;
+    // The host that a certificate has to be for is part of it also where a path leads there. A line break stands in no
+    // host, and in front of the last one everything is the path.
+    if (trust != nullptr) key += "\n" + x.url.host + " trust " + std::to_string(trust->number_);
     auto& place = origins_[key];
     if (place == nullptr) {
         place = std::make_unique<client_origin>();
-        place->key = key;
+        place->key = std::move(key);
+        place->label = std::move(label);
+        if (trust != nullptr) {
+            place->trust = *trust;
+            place->memory = tls_session::remember();
+        }
         place->host = x.url.host;
         place->port = x.url.port;
         place->unix_socket = x.asked.unix_socket;
@@ -294,19 +321,41 @@ void client_core::expire_connection(std::uint32_t place) {
 void client_core::end_connecting(client_connection& c, int code) {
     client_exchange& x = *c.carries;
     const client_error error = is_shortage(code) ? client_error::overloaded : client_error::not_connected;
-    end_exchange(x, error, std::string(target_of(*c.origin)) + ": " + std::strerror(code));
+    const client_origin& o = *c.origin;
+    end_exchange(x, error, (o.unix_socket.empty() ? o.label : o.unix_socket) + ": " + std::strerror(code));
+}
+
+void client_core::end_securing(client_connection& c, int code) {
+    const client_error error = code == tls_distrusted ? client_error::not_trusted
+                               : is_shortage(code)    ? client_error::overloaded
+                                                      : client_error::tls_failed;
+    if (error != client_error::overloaded) ++counters_.tls_failures;
+    std::string why = c.transport != nullptr ? c.transport->reason() : std::string();
+    if (why.empty()) why = std::string(std::strerror(code)) + ", in the handshake of TLS";
+    end_exchange(*c.carries, error, c.origin->label + ": " + why);
 }
 
 void client_core::begin_transport(client_connection& c) {
     if (c.at == step::connecting) {
         connection_wheel_.disarm(c.place);
         c.at = step::beginning;
-        c.transport = make_plain_transport(c.fd.get());
         ++counters_.connected;
+        if (c.origin->trust) {
+            c.carries->stage = client_stage::securing;
+            auto session = tls_session::connect(*c.origin->trust, c.origin->host, c.origin->memory);
+            if (session == nullptr) return end_securing(c, ENOMEM);
+            c.transport = make_tls_transport(c.fd.get(), std::move(session));
+        } else {
+            c.transport = make_plain_transport(c.fd.get());
+        }
     }
     const int code = c.transport->begin();
     if (code == EAGAIN) return watch(c, c.transport->wants() != 0 ? c.transport->wants() : EPOLLIN);
-    if (code != 0) return end_connecting(c, code);
+    if (code != 0) return end_securing(c, code);
+    if (c.origin->trust) {
+        ++counters_.tls_handshakes;
+        if (c.transport->resumed()) ++counters_.tls_resumed;
+    }
     carry(c, *c.carries);
 }
 
@@ -323,7 +372,9 @@ void client_core::carry(client_connection& c, client_exchange& x) {
     if (c.served) ++counters_.reused;
     x.stage = client_stage::sending;
     renew_phase(x);
-    if (send(c)) watch_busy(c);
+    if (!send(c)) return;
+    watch_busy(c);
+    if (c.transport->holds_input()) touch(x);  // came with the end of a handshake: epoll does not know of it
 }
 
 void client_core::keep(client_connection& c) {

@@ -70,6 +70,8 @@ std::string_view client_error_name(client_error error) noexcept {
         case client_error::not_resolved: return "not_resolved";
         case client_error::not_connected: return "not_connected";
         case client_error::connect_timeout: return "connect_timeout";
+        case client_error::not_trusted: return "not_trusted";
+        case client_error::tls_failed: return "tls_failed";
         case client_error::first_byte_timeout: return "first_byte_timeout";
         case client_error::silence_timeout: return "silence_timeout";
         case client_error::whole_timeout: return "whole_timeout";

@@ -54,6 +54,11 @@ class scripted_peer {
         input_.erase(0, bytes);
         return taken;
     }
+    /// What has come, or comes next; empty at the end.
+    std::string some() {
+        if (input_.empty()) fill();
+        return std::exchange(input_, {});
+    }
     /// Sends what the client takes; false once it has gone.
     bool send(std::string_view bytes) {
         while (!bytes.empty()) {
@@ -125,8 +130,9 @@ class scripted_server {
     scripted_server& operator=(const scripted_server&) = delete;
 
     [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
-    [[nodiscard]] std::string url(std::string_view target = "/") const {
-        std::string made = "http://127.0.0.1:";
+    [[nodiscard]] std::string url(std::string_view target = "/",
+                                  std::string_view before_port = "http://127.0.0.1:") const {
+        std::string made(before_port);
         made.append(std::to_string(port_)).append(target);
         return made;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tls_peer.hpp - the other side of TLS, by OpenSSL: certificates made on the spot, a client's end without a socket, and
-// a blocking client over one.
+// a blocking client over one. A server's end: tls_speaker.hpp.
 #pragma once
 
 #include <arpa/inet.h>
@@ -51,29 +51,83 @@ using tls_ptr = std::unique_ptr<Type, tls_deleter>;
     return tls_ptr<EVP_PKEY>(EVP_RSA_gen(static_cast<std::size_t>(bits)));
 }
 
-/// A certificate for `name`, good from an hour ago for a day, signed by `issuer`'s key; by its own without one.
-[[nodiscard]] inline tls_ptr<X509> make_certificate(EVP_PKEY* key, const std::string& name, X509* issuer = nullptr,
-                                                    EVP_PKEY* issuer_key = nullptr) {
+/// What is out of the ordinary about a certificate.
+struct tls_certificate_options {
+    std::string alternatives{};  // "DNS:a.test,IP:127.0.0.1"; empty: none
+    long from_s = -3600;         // from now
+    long to_s = 24 * 3600;
+    X509* issuer = nullptr;  // none: signed by itself
+    EVP_PKEY* issuer_key = nullptr;
+    bool authority = false;       // may sign others
+    const char* usage = nullptr;  // "clientAuth"
+};
+
+inline void add_extension(X509* to, int which, const std::string& text) {
+    X509_EXTENSION* const extension = X509V3_EXT_conf_nid(nullptr, nullptr, which, text.c_str());
+    if (extension == nullptr) throw std::runtime_error("no extension: " + text);
+    X509_add_ext(to, extension, -1);
+    X509_EXTENSION_free(extension);
+}
+
+[[nodiscard]] inline tls_ptr<X509> make_certificate_with(EVP_PKEY* key, const std::string& name,
+                                                         const tls_certificate_options& wanted) {
     tls_ptr<X509> made(X509_new());
     X509_set_version(made.get(), 2);
-    ASN1_INTEGER_set(X509_get_serialNumber(made.get()), issuer == nullptr ? 1 : 2);
-    X509_gmtime_adj(X509_getm_notBefore(made.get()), -3600);
-    X509_gmtime_adj(X509_getm_notAfter(made.get()), 24 * 3600);
+    ASN1_INTEGER_set(X509_get_serialNumber(made.get()), wanted.issuer == nullptr ? 1 : 2);
+    X509_gmtime_adj(X509_getm_notBefore(made.get()), wanted.from_s);
+    X509_gmtime_adj(X509_getm_notAfter(made.get()), wanted.to_s);
     X509_NAME* const subject = X509_get_subject_name(made.get());
     X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>(name.c_str()), -1,
                                -1, 0);
-    X509_set_issuer_name(made.get(), issuer == nullptr ? subject : X509_get_subject_name(issuer));
+    X509_set_issuer_name(made.get(), wanted.issuer == nullptr ? subject : X509_get_subject_name(wanted.issuer));
     X509_set_pubkey(made.get(), key);
-    const std::string alternatives = "DNS:" + name + ",IP:127.0.0.1";
-    if (X509_EXTENSION* const extension =
-            X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, alternatives.c_str())) {
-        X509_add_ext(made.get(), extension, -1);
-        X509_EXTENSION_free(extension);
+    if (wanted.authority) {
+        add_extension(made.get(), NID_basic_constraints, "critical,CA:TRUE");
+        add_extension(made.get(), NID_key_usage, "critical,keyCertSign");
     }
-    if (X509_sign(made.get(), issuer_key == nullptr ? key : issuer_key, EVP_sha256()) == 0)
+    if (wanted.usage != nullptr) add_extension(made.get(), NID_ext_key_usage, wanted.usage);
+    if (!wanted.alternatives.empty()) add_extension(made.get(), NID_subject_alt_name, wanted.alternatives);
+    if (X509_sign(made.get(), wanted.issuer_key == nullptr ? key : wanted.issuer_key, EVP_sha256()) == 0)
         throw std::runtime_error("no certificate");
     return made;
 }
+
+/// A certificate for `name`, good from an hour ago for a day, signed by `issuer`'s key; by its own without one.
+[[nodiscard]] inline tls_ptr<X509> make_certificate(EVP_PKEY* key, const std::string& name, X509* issuer = nullptr,
+                                                    EVP_PKEY* issuer_key = nullptr) {
+    return make_certificate_with(
+        key, name, {.alternatives = "DNS:" + name + ",IP:127.0.0.1", .issuer = issuer, .issuer_key = issuer_key});
+}
+
+/// A certificate with its key.
+struct tls_pair {
+    tls_ptr<EVP_PKEY> key;
+    tls_ptr<X509> certificate;
+};
+
+/// Someone who signs certificates; by itself, or under another.
+class tls_authority {
+ public:
+    explicit tls_authority(const std::string& name, const tls_authority* above = nullptr)
+        : own_(issue(above, make_ec_key(), name, {.authority = true})) {}
+
+    /// A certificate signed by it.
+    [[nodiscard]] tls_pair issue(const std::string& name, tls_certificate_options wanted) const {
+        return issue(this, make_ec_key(), name, std::move(wanted));
+    }
+    [[nodiscard]] X509* certificate() const noexcept { return own_.certificate.get(); }
+
+ private:
+    static tls_pair issue(const tls_authority* by, tls_ptr<EVP_PKEY> key, const std::string& name,
+                          tls_certificate_options wanted) {
+        if (by != nullptr) wanted.issuer = by->own_.certificate.get();
+        if (by != nullptr) wanted.issuer_key = by->own_.key.get();
+        tls_ptr<X509> made = make_certificate_with(key.get(), name, wanted);
+        return {std::move(key), std::move(made)};
+    }
+
+    tls_pair own_;
+};
 
 [[nodiscard]] inline std::string pem_of(X509* certificate) {
     const tls_ptr<BIO> text(BIO_new(BIO_s_mem()));
@@ -117,6 +171,11 @@ class tls_folder {
         if (fd >= 0) ::close(fd);
         if (!written) throw std::system_error(errno, std::generic_category(), where);
         return where;
+    }
+    /// A pair as NAME.pem and NAME.key, with those above it behind.
+    net::tls_files write_pair(const std::string& name, const tls_pair& pair, const std::string& above = {}) const {
+        return {write(name + ".pem", pem_of(pair.certificate.get()) + above, 0644),
+                write(name + ".key", pem_of(pair.key.get()))};
     }
     /// A key and a certificate of that name, signed by itself, as cert.pem and key.pem.
     net::tls_files write_pair(const std::string& name = "localhost") const {

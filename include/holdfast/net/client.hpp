@@ -11,8 +11,11 @@
 // (I3) A request is sent twice only where client_request::retry says so.
 // (I4) Every wait has a time-out, every queue, head, body and number of connections a limit.
 // (I5) Redirects are not followed, cookies not kept, bodies not decompressed, proxies not asked, the environment not
-// read. Threads: one at a time, that of turn() or run(), but post() and stop(), which any thread may call. Source: RFC
-// 9110, RFC 9112.
+//      read.
+// (I6) With https no byte of a request leaves before the certificate is believed (tls_trust.hpp), and a body that ends
+//      with its connection is whole only by an end of TLS. Connections are kept apart by scheme, host, port and trust.
+// Threads: one at a time, that of turn() or run(), but post() and stop(), which any thread may call.
+// Source: RFC 9110, RFC 9112, RFC 8446, RFC 9525 (whom a certificate is for).
 #pragma once
 
 #include <chrono>
@@ -20,22 +23,25 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "holdfast/net/client_message.hpp"
 #include "holdfast/net/limits.hpp"
 #include "holdfast/net/server.hpp"
+#include "holdfast/net/tls_trust.hpp"
 
 namespace holdfast::net {
 
 /// Bounds of a client; 0 is refused.
 struct client_limits {
-    std::size_t connections_max = 256;            ///< in all, idle ones included
-    std::size_t connections_per_origin_max = 16;  ///< to one scheme, host and port, or unix socket
-    std::size_t waiting_max = 10000;              ///< requests that have no connection yet
-    std::chrono::milliseconds idle{20000};        ///< how long a connection is kept unused; less than servers keep it
-    std::chrono::milliseconds name_kept{5000};    ///< how long the addresses of a name are
+    std::size_t connections_max = 256;  ///< in all, idle ones included
+    std::size_t connections_per_origin_max =
+        16;                                     ///< to one scheme, host and port, or unix socket; with https: and trust
+    std::size_t waiting_max = 10000;            ///< requests that have no connection yet
+    std::chrono::milliseconds idle{20000};      ///< how long a connection is kept unused; less than servers keep it
+    std::chrono::milliseconds name_kept{5000};  ///< how long the addresses of a name are
     /// Of an answer: all but target_bytes_max holds. A body beyond its limit ends the request, streamed or not.
     message_limits answer{.header_bytes_max = 65536, .headers_max = 200, .body_bytes_max = 16U << 20U};
 };
@@ -49,6 +55,9 @@ struct client_options {
     /// Finds the addresses of a name, "192.0.2.1" or "2001:db8::1", best first; none, or a throw: not_resolved. Called
     /// on helper threads, several at a time, also beside the client's end. Default: getaddrinfo.
     std::function<std::vector<std::string>(const std::string& name)> resolve{};
+    /// Whom to believe with https, where a request does not say it. None: tls_trust{}, the issuers of the system, made
+    /// with the first request that needs it.
+    std::optional<tls_trust> tls{};
 };
 
 /// Counts since the client was made. Plain numbers: read them on its thread.
@@ -60,6 +69,10 @@ struct client_counters {
     std::uint64_t closed_idle = 0;                        ///< idle connections that the other side ended
     std::uint64_t unasked_bytes = 0;                      ///< connections given up for bytes behind an answer
     std::uint64_t open = 0;                               ///< connections now
+    std::uint64_t tls_handshakes = 0;                     ///< made, resumed ones included
+    std::uint64_t tls_resumed = 0;                        ///< short ones, by what a server gave before
+    std::uint64_t tls_failures = 0;                       ///< not made: not_trusted and tls_failed
+    std::uint64_t tls_truncated = 0;                      ///< answers cut by an end of TCP without one of TLS
     std::uint64_t callback_exceptions = 0;
 };
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "holdfast/net/request.hpp"
+#include "holdfast/net/tls_trust.hpp"
 
 namespace holdfast::net {
 
@@ -31,12 +32,14 @@ enum class client_error : std::uint8_t {
     overloaded,          ///< waiting_max requests wait already, or there are no descriptors; nothing was sent
     not_resolved,        ///< the name has no address
     not_connected,       ///< every address refused, or cannot be reached
-    connect_timeout,     ///< no address by its name, or no connection, in time
+    connect_timeout,     ///< no address by its name, no connection, or no handshake of TLS, in time
+    not_trusted,         ///< the certificate is not believed: detail says whose, why, and what to do; nothing was sent
+    tls_failed,          ///< the handshake of TLS was refused, cut or wrong; nothing was sent
     first_byte_timeout,  ///< the request was sent, and no answer began in time
     silence_timeout,     ///< the other side took no byte of the request, or sent none of the answer it began, in time
     whole_timeout,       ///< the whole did not end in time: client_result::stage says how far it was
     closed_unanswered,   ///< the connection ended before a byte of the answer: it may have been carried out, or not
-    truncated,           ///< the connection ended inside the answer
+    truncated,           ///< the connection ended inside the answer, or, by TLS, without an end of TLS at its end
     malformed,           ///< not HTTP, or an answer whose end is in doubt
     head_too_large,      ///< beyond client_limits::answer
     body_too_large,      ///< beyond body_bytes_max
@@ -53,6 +56,7 @@ enum class client_stage : std::uint8_t {
     waiting,     ///< for a connection to become free
     resolving,   ///< the name
     connecting,  ///<
+    securing,    ///< the connection stands; the handshake of TLS is under way
     sending,     ///< the connection stands; some of the request may have been sent
     awaiting,    ///< all of the request was given to the kernel
     receiving,   ///< a byte of the answer has come
@@ -78,8 +82,8 @@ enum class upload_step : std::uint8_t {
 /// A request. What it consists of is checked before a byte leaves: nothing in it can become another field or request.
 struct client_request {
     std::string method = "GET";  ///< a token, case-sensitive; CONNECT is refused
-    /// "http://host:port/path?query"; IPv6 addresses in brackets; what follows '#' is not sent. User information is
-    /// refused, and so is what has to be percent-encoded and is not.
+    /// "https://host:port/path?query", or http; IPv6 addresses in brackets; what follows '#' is not sent. User
+    /// information is refused, and so is what has to be percent-encoded and is not.
     std::string url{};
     /// Sent as they are. Host, Content-Length, Transfer-Encoding, Connection, Keep-Alive, Proxy-Connection, TE,
     /// Trailer, Upgrade and Expect are the client's own and refused here.
@@ -92,7 +96,8 @@ struct client_request {
     std::function<upload_step(std::string& piece)> upload{};
     std::optional<std::uint64_t> upload_bytes{};  ///< sent as Content-Length, and held to; without it chunks are sent
 
-    std::string unix_socket{};  ///< connects to this path; the URL still says Host and target
+    std::string unix_socket{};       ///< connects to this path; the URL still says Host and target
+    std::optional<tls_trust> tls{};  ///< whom to believe with https; none: client_options::tls
     client_timeouts timeouts{};
     std::size_t body_bytes_max = 0;  ///< of the answer; 0: client_limits::answer's
     bool close = false;              ///< asks for the end of the connection behind this answer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tls.hpp - TLS for the listeners of a server: which certificate answers on which of them.
+// tls.hpp - TLS for the listeners of a server: which certificate answers on which of them. A client's: tls_trust.hpp.
 //
 // TLS 1.3 and 1.2, nothing older; suites with forward secrecy and authenticated encryption alone. ALPN knows http/1.1,
 // and who insists on another protocol is refused. No renegotiation, no compression, no early data. Sessions are resumed
@@ -12,9 +12,9 @@
 
 namespace holdfast::net {
 
-/// Where a server's certificate and its key lie, as PEM. Both may be in one file.
+/// Where a certificate and its key lie, as PEM. Both may be in one file.
 struct tls_files {
-    std::string certificate;  ///< the server's own, then those between it and a root that clients know
+    std::string certificate;  ///< the owner's, then those between it and a root that the other side knows
     std::string key;          ///< not encrypted; neither readable by others nor changeable by the group
 };
 
