@@ -11,8 +11,8 @@
 // (E3) A callback may call anything but the destructor: behind each, marks are looked at again.
 // (E4) A connection that is not sure to be in order is closed, never kept.
 // (E5) What is due is in one epoll: sockets, a timerfd, an eventfd. So the client is one descriptor for others.
-// Files: client_core.cpp the loop, calls from outside, time-outs; client_pool.cpp origins, names, connections;
-// client_exchange.cpp a request out and an answer in.
+// Files: client_core.cpp the loop, calls from outside, time-outs; client_pool.cpp origins, names, connections that are
+// kept; client_connect.cpp how these are made; client_exchange.cpp a request out and an answer in.
 #pragma once
 
 #include <array>
@@ -97,15 +97,15 @@ struct client_connection {
     std::unique_ptr<client_transport> transport;
     response_reader reader;
     step at = step::connecting;
-    std::uint32_t events = 0;      // epoll is asked for; 0: it does not know the socket
-    std::size_t next_address = 0;  // while connecting
-    std::uint64_t address_ms = 0;  // until then this address may take; then the next one is tried
-    int last_error = 0;            // of the addresses tried
-    int send_error = 0;            // nothing can be sent any more; what was sent to us before may still be read
-    bool blocked = false;          // wants to be told when it can send
-    bool refused = false;          // the rest of the request is not wanted
-    bool served = false;           // an answer has come in whole
-    bool ended = false;            // the other side has said its last
+    std::uint32_t events = 0;               // epoll is asked for; 0: it does not know the socket
+    std::vector<file_descriptor> attempts;  // while connecting: sockets on their way, each to another address
+    std::size_t next_address = 0;           // to be tried
+    int last_error = 0;                     // of the addresses tried
+    int send_error = 0;    // nothing can be sent any more; what was sent to us before may still be read
+    bool blocked = false;  // wants to be told when it can send
+    bool refused = false;  // the rest of the request is not wanted
+    bool served = false;   // an answer has come in whole
+    bool ended = false;    // the other side has said its last
     std::list<client_connection*>::iterator idle_at{};  // in client_core::idle_
 
     explicit client_connection(const message_limits& answer) : reader(answer) {}
@@ -202,7 +202,7 @@ class client_core {
         }
     }
 
-    // client_pool.cpp
+    // client_pool.cpp, client_connect.cpp
     [[nodiscard]] bool find_trust(client_exchange& x);
     [[nodiscard]] client_origin& origin_of(const client_exchange& x);
     void queue(client_exchange& x, bool in_front);
@@ -216,8 +216,10 @@ class client_core {
     void fail_waiting(client_origin& o, client_error error, const std::string& detail);
     void connect(client_exchange& x);
     void connect_next(client_connection& c);
+    void arm_next_address(client_connection& c, std::size_t left);
     [[nodiscard]] int try_address(client_connection& c, const socket_address& where);
-    void handle_connecting(client_connection& c, std::uint32_t events);
+    void handle_connecting(client_connection& c);
+    void take_attempt(client_connection& c, std::size_t which);
     void expire_connection(std::uint32_t place);
     void end_connecting(client_connection& c, int code);
     void end_securing(client_connection& c, int code);
@@ -226,6 +228,7 @@ class client_core {
     void keep(client_connection& c);
     void close(client_connection& c);
     void watch(client_connection& c, std::uint32_t events);
+    void tell_epoll(const client_connection& c, int fd, int operation, std::uint32_t events);
     void leave_queue(client_exchange& x);
     void drop_if_empty(client_origin& o);
     void give_up(client_connection& c);

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// client_pool.cpp - origins: who waits for a connection, which there are, and how they are made.
+// client_pool.cpp - origins: who waits for a connection, and which there are. How they are made: client_connect.cpp.
 //
 // What is looked for, in this order: an idle connection, the last used first; room for a new one, for which an idle one
 // is given up if need be; the addresses of the name. Waiting requests of an origin are served in order, origins in
 // turn.
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -33,25 +31,18 @@ socket_address unix_address(const std::string& path) {
     return made;
 }
 
-void set_port(socket_address& where, std::uint16_t port) {
-    if (where.storage.ss_family == AF_INET)
-        reinterpret_cast<sockaddr_in&>(where.storage).sin_port = htons(port);
-    else if (where.storage.ss_family == AF_INET6)
-        reinterpret_cast<sockaddr_in6&>(where.storage).sin6_port = htons(port);
-}
-
-// Who keeps trying a local port that nobody listens on is in time given that port as its own, and answers itself.
-bool leads_to_itself(int socket) noexcept {
-    sockaddr_storage here{}, there{};
-    socklen_t here_size = sizeof here, there_size = sizeof there;
-    if (::getsockname(socket, reinterpret_cast<sockaddr*>(&here), &here_size) != 0 ||
-        ::getpeername(socket, reinterpret_cast<sockaddr*>(&there), &there_size) != 0)
-        return false;
-    return here.ss_family != AF_UNIX && here_size == there_size && std::memcmp(&here, &there, here_size) == 0;
-}
-
-bool is_shortage(int code) noexcept {
-    return code == EMFILE || code == ENFILE || code == ENOMEM || code == ENOBUFS || code == ENOSPC;
+// The family of the first, which is thought the best, begins: one whose packets get lost hides the other for one
+// address_delay alone, however many addresses it has.
+std::vector<socket_address> families_in_turn(const std::vector<socket_address>& found) {
+    std::vector<socket_address> one, other;
+    for (const socket_address& each : found)
+        (each.storage.ss_family == found.front().storage.ss_family ? one : other).push_back(each);
+    std::vector<socket_address> made;
+    for (std::size_t i = 0; i < std::max(one.size(), other.size()); ++i) {
+        if (i < one.size()) made.push_back(one[i]);
+        if (i < other.size()) made.push_back(other[i]);
+    }
+    return made;
 }
 
 }  // namespace
@@ -226,7 +217,7 @@ void client_core::take_addresses(std::uint64_t ticket, const std::string& key, c
     client_origin& o = *at->second;
     o.ticket = 0;
     if (found.addresses.empty()) return fail_waiting(o, client_error::not_resolved, o.host + ": " + found.why);
-    o.addresses = found.addresses;
+    o.addresses = families_in_turn(found.addresses);
     o.addresses_ms = now_ms_ + static_cast<std::uint64_t>(options_.limits.name_kept.count());
     dispatch_due_ = true;
 }
@@ -236,127 +227,6 @@ void client_core::fail_waiting(client_origin& o, client_error error, const std::
     for (const client_exchange* const w : o.waiting) numbers.push_back(w->number);
     for (const std::uint64_t number : numbers)
         if (client_exchange* const w = find({number})) end_exchange(*w, error, detail);
-}
-
-void client_core::connect(client_exchange& x) {
-    if (free_connections_.empty()) {
-        const auto place = static_cast<std::uint32_t>(connections_.size());
-        connections_.emplace_back();
-        generations_.push_back(0);
-        connection_wheel_.grow(connections_.size());
-        free_connections_.push_back(place);
-    }
-    const std::uint32_t place = free_connections_.back();
-    free_connections_.pop_back();
-    connections_[place] = std::make_unique<client_connection>(options_.limits.answer);
-    client_connection& c = *connections_[place];
-    c.place = place;
-    c.generation = generations_[place];
-    c.origin = x.origin;
-    c.carries = &x;
-    ++c.origin->connections;
-    ++counters_.open;
-    x.on = &c;
-    if (std::exchange(x.stage, client_stage::connecting) == client_stage::waiting)
-        set_phase(x, wait_of(x, &client_timeouts::connect), client_error::connect_timeout);
-    connect_next(c);
-}
-
-// The next address of those left. A part of the time that is left is each one's, so that one that is silent does not
-// hide the others.
-void client_core::connect_next(client_connection& c) {
-    while (c.next_address < c.origin->addresses.size()) {
-        const std::size_t left = c.origin->addresses.size() - c.next_address;
-        const socket_address where = c.origin->addresses[c.next_address++];
-        const int code = try_address(c, where);
-        if (code == 0) return begin_transport(c);
-        if (code == EINPROGRESS) {
-            const std::uint64_t until_ms = c.carries->phase_ms;
-            if (left > 1 && until_ms > now_ms_)
-                connection_wheel_.arm(c.place, now_ms_ + (until_ms - now_ms_) / left);
-            else
-                connection_wheel_.disarm(c.place);
-            return watch(c, EPOLLOUT);
-        }
-        c.last_error = code;
-        if (is_shortage(code)) break;
-    }
-    end_connecting(c, c.last_error);
-}
-
-int client_core::try_address(client_connection& c, const socket_address& where) {
-    socket_address to = where;
-    set_port(to, c.origin->port);
-    c.events = 0;  // closing the socket before takes it from epoll
-    c.fd.reset(::socket(to.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (!c.fd) return errno;
-    if (to.storage.ss_family != AF_UNIX) {
-        const int on = 1;
-        (void)::setsockopt(c.fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    }
-    const int result = ::connect(c.fd.get(), reinterpret_cast<const sockaddr*>(&to.storage), to.size);
-    return result == 0 ? 0 : errno;
-}
-
-void client_core::handle_connecting(client_connection& c, std::uint32_t events) {
-    int code = 0;
-    socklen_t size = sizeof code;
-    (void)::getsockopt(c.fd.get(), SOL_SOCKET, SO_ERROR, &code, &size);
-    if (code == 0 && (events & EPOLLOUT) == 0) return;
-    if (code == 0 && leads_to_itself(c.fd.get())) code = ECONNREFUSED;
-    if (code == 0) return begin_transport(c);
-    c.last_error = code;
-    connect_next(c);
-}
-
-void client_core::expire_connection(std::uint32_t place) {
-    client_connection* const c = connections_[place].get();
-    if (c == nullptr) return;
-    if (c->at == step::idle) return close(*c);
-    if (c->at != step::connecting) return;
-    c->last_error = ETIMEDOUT;
-    connect_next(*c);
-}
-
-void client_core::end_connecting(client_connection& c, int code) {
-    client_exchange& x = *c.carries;
-    const client_error error = is_shortage(code) ? client_error::overloaded : client_error::not_connected;
-    const client_origin& o = *c.origin;
-    end_exchange(x, error, (o.unix_socket.empty() ? o.label : o.unix_socket) + ": " + std::strerror(code));
-}
-
-void client_core::end_securing(client_connection& c, int code) {
-    const client_error error = code == tls_distrusted ? client_error::not_trusted
-                               : is_shortage(code)    ? client_error::overloaded
-                                                      : client_error::tls_failed;
-    if (error != client_error::overloaded) ++counters_.tls_failures;
-    std::string why = c.transport != nullptr ? c.transport->reason() : std::string();
-    if (why.empty()) why = std::string(std::strerror(code)) + ", in the handshake of TLS";
-    end_exchange(*c.carries, error, c.origin->label + ": " + why);
-}
-
-void client_core::begin_transport(client_connection& c) {
-    if (c.at == step::connecting) {
-        connection_wheel_.disarm(c.place);
-        c.at = step::beginning;
-        ++counters_.connected;
-        if (c.origin->trust) {
-            c.carries->stage = client_stage::securing;
-            auto session = tls_session::connect(*c.origin->trust, c.origin->host, c.origin->memory);
-            if (session == nullptr) return end_securing(c, ENOMEM);
-            c.transport = make_tls_transport(c.fd.get(), std::move(session));
-        } else {
-            c.transport = make_plain_transport(c.fd.get());
-        }
-    }
-    const int code = c.transport->begin();
-    if (code == EAGAIN) return watch(c, c.transport->wants() != 0 ? c.transport->wants() : EPOLLIN);
-    if (code != 0) return end_securing(c, code);
-    if (c.origin->trust) {
-        ++counters_.tls_handshakes;
-        if (c.transport->resumed()) ++counters_.tls_resumed;
-    }
-    carry(c, *c.carries);
 }
 
 void client_core::carry(client_connection& c, client_exchange& x) {
@@ -415,11 +285,15 @@ void client_core::watch(client_connection& c, std::uint32_t events) {
     if (c.events == events) return;
     const int operation = c.events == 0 ? EPOLL_CTL_ADD : events == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD;
     c.events = events;
+    tell_epoll(c, c.fd.get(), operation, events);
+}
+
+void client_core::tell_epoll(const client_connection& c, int fd, int operation, std::uint32_t events) {
     epoll_event event{};
     event.events = events;
     event.data.u64 = (std::uint64_t{c.generation} << 32U) | c.place;
     // What the kernel refuses here, for lack of memory, ends by its time-out.
-    (void)::epoll_ctl(epoll_.get(), operation, c.fd.get(), &event);
+    (void)::epoll_ctl(epoll_.get(), operation, fd, &event);
 }
 
 }  // namespace holdfast::net

@@ -55,6 +55,9 @@ struct client_options {
     /// Finds the addresses of a name, "192.0.2.1" or "2001:db8::1", best first; none, or a throw: not_resolved. Called
     /// on helper threads, several at a time, also beside the client's end. Default: getaddrinfo.
     std::function<std::vector<std::string>(const std::string& name)> resolve{};
+    /// How long an address of a name has before the next one is tried beside it, IPv6 and IPv4 in turn; the first that
+    /// answers is taken. Source: RFC 8305.
+    std::chrono::milliseconds address_delay{250};
     /// Whom to believe with https, where a request does not say it. None: tls_trust{}, the issuers of the system, made
     /// with the first request that needs it.
     std::optional<tls_trust> tls{};

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a client finds an address that answers, beside ones that refuse or are silent (RFC 8305). Where the next address
+// must not wait for time, the delay is an hour.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <filesystem>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "holdfast/error.hpp"
+#include "net/file_descriptor.hpp"
+#include "support/driven_client.hpp"
+#include "support/http_server.hpp"
+#include "support/scripted_server.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace std::chrono_literals;
+using net::client_error;
+using test::driven_client;
+using test::scripted_peer;
+
+/// An address that takes no connection and refuses none: its listener accepts nobody, and has no place left.
+class silent_address {
+ public:
+    explicit silent_address(const char* address, std::uint16_t port = 0) {
+        sockaddr_in where{};
+        where.sin_family = AF_INET;
+        where.sin_port = htons(port);
+        ::inet_pton(AF_INET, address, &where.sin_addr);
+        socklen_t size = sizeof where;
+        listener_.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&where), sizeof where) != 0 ||
+            ::listen(listener_.get(), 0) != 0)
+            return;
+        ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&where), &size);
+        for (int i = 0; i < 4; ++i) {
+            fillers_.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+            if (::connect(fillers_.back().get(), reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0)
+                continue;
+            pollfd p{fillers_.back().get(), POLLOUT, 0};
+            if (::poll(&p, 1, 0) == 0) port_ = ntohs(where.sin_port);
+        }
+    }
+    /// 0: it could not be made.
+    [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
+
+ private:
+    net::file_descriptor listener_;
+    std::vector<net::file_descriptor> fillers_;
+    std::uint16_t port_ = 0;
+};
+
+net::client_options with(std::vector<std::string> addresses, std::chrono::milliseconds delay) {
+    net::client_options options;
+    options.resolve = [addresses = std::move(addresses)](const std::string&) { return addresses; };
+    options.address_delay = delay;
+    options.timeouts = {.connect = 3h, .first_byte = 3h, .silence = 3h, .whole = 3h};
+    return options;
+}
+
+std::string url(std::uint16_t port) { return "http://several.test:" + std::to_string(port) + "/"; }
+
+std::ptrdiff_t descriptors() {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+}
+
+struct ClientConnect : ::testing::Test {
+    ClientConnect() : server(test::echo), silent("127.0.0.2", server.port()) { server.start(); }
+    void SetUp() override {
+        if (silent.port() == 0) GTEST_SKIP() << "needs: an address of this machine that does not answer";
+    }
+
+    test::running_server server;
+    silent_address silent;
+};
+
+TEST_F(ClientConnect, TriesTheNextAddressBesideASilentOne) {
+    driven_client client(with({"127.0.0.2", "127.0.0.1"}, 1ms));
+    const auto before = descriptors();
+    const auto id = client.start({.url = url(server.port())});
+    const auto result = client.end_of(id);
+    EXPECT_TRUE(result.ok()) << result.detail;
+    EXPECT_EQ(result.attempts, 1U);
+    EXPECT_EQ(client.counters().connected, 1U);
+    EXPECT_EQ(client.counters().open, 1U);
+    server.stop();  // which may close its side at any time until then
+    EXPECT_LE(descriptors(), before + 1) << "the silent one is closed";
+    EXPECT_TRUE(result.ok());
+}
+
+TEST_F(ClientConnect, TriesTheNextAddressAtOnceBehindARefusal) {
+    driven_client client(with({"127.0.0.77", "127.0.0.1"}, 1h));
+    EXPECT_TRUE(client.get(url(server.port())).ok());
+}
+
+TEST_F(ClientConnect, ARefusalBesideASilentAddressBringsTheNext) {
+    driven_client client(with({"127.0.0.2", "127.0.0.77", "127.0.0.1"}, 1ms));
+    EXPECT_TRUE(client.get(url(server.port())).ok());
+}
+
+TEST_F(ClientConnect, GivesEachAddressItsTurnWithinTheTime) {
+    auto options = with({"127.0.0.2", "127.0.0.1"}, 1h);
+    driven_client client(std::move(options));
+    net::client_request asked{.url = url(server.port())};
+    asked.timeouts.connect = 2s;  // half of it is the first one's
+    EXPECT_TRUE(client.ask(std::move(asked)).ok());
+}
+
+TEST_F(ClientConnect, EndsInTimeWhereNobodyAnswers) {
+    driven_client client(with({"127.0.0.2", "127.0.0.77", "127.0.0.2"}, 1ms));
+    const auto before = descriptors();
+    net::client_request asked{.url = url(server.port())};
+    asked.timeouts.connect = 50ms;
+    const auto result = client.ask(std::move(asked));
+    EXPECT_EQ(result.error, client_error::connect_timeout);
+    EXPECT_FALSE(result.sent);
+    EXPECT_EQ(client.counters().open, 0U);
+    EXPECT_EQ(descriptors(), before);
+    // Cancelled while several are on their way.
+    const auto id = client.start({.url = url(server.port())});
+    client.turn_until([&] { return client.counters().open == 1; });
+    EXPECT_TRUE(client.get().cancel(id));
+    EXPECT_EQ(client.end_of(id).error, client_error::cancelled);
+    EXPECT_EQ(descriptors(), before);
+}
+
+TEST_F(ClientConnect, TriesFamiliesInTurn) {
+    int listener = -1;
+    try {
+        listener = net::listen_tcp("[::1]:" + std::to_string(silent.port()));
+    } catch (const error&) {
+        GTEST_SKIP() << "needs: IPv6 on the loopback, and this port of it";
+    }
+    net::server six({listener}, {}, test::echo);
+    std::thread thread([&] { six.run(); });
+    {
+        driven_client client(with({"127.0.0.77", "127.0.0.2", "127.0.0.2", "::1"}, 1h));
+        EXPECT_TRUE(client.get(url(silent.port())).ok()) << "behind both silent ones";
+    }
+    six.stop();
+    thread.join();
+}
+
+TEST(ClientOptions, ADelayOfNothingIsRefused) {
+    EXPECT_THROW(net::client(net::client_options{.address_delay = 0ms}), error);
+}
+
+}  // namespace
