@@ -273,7 +273,10 @@ void server_core::expire(index_type index) {
 server_core::index_type server_core::take_place() {
     if (free_.empty()) {
         const std::size_t before = connections_.size();
-        const std::size_t after = std::min(options_.limits.connections_max, std::max(first_places, before * 2));
+        // By a quarter: places are memory that is touched, and of many idle connections they are most of what each
+        // costs.
+        const std::size_t after =
+            std::min(options_.limits.connections_max, before + std::max(first_places, before / 4));
         connections_.resize(after);
         wheel_.grow(after);
         for (std::size_t i = after; i > before; --i) free_.push_back(static_cast<index_type>(i - 1));
