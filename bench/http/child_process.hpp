@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "net/file_descriptor.hpp"
@@ -58,6 +59,7 @@ class child_process {
 
     /// Notes which processes belong to it from now on, for cpu_ns.
     void note_processes();
+    [[nodiscard]] const std::vector<pid_t>& processes() const noexcept { return processes_; }
     /// Processor time that they have used so far. Throws: child_failed when one of them is gone.
     [[nodiscard]] std::uint64_t cpu_ns() const;
     /// Time that they were ready to run and something else ran, so far.
@@ -85,5 +87,22 @@ std::string output_of(child_options options, std::chrono::milliseconds patience 
 void pin_to(const std::vector<unsigned>& cores);
 /// The cores that this process may use.
 [[nodiscard]] std::vector<unsigned> usable_cores();
+
+/// Pins the calling thread, and puts it back on the cores it came from.
+class pinned {
+ public:
+    explicit pinned(const std::vector<unsigned>& cores) : before_(usable_cores()) { pin_to(cores); }
+    ~pinned() {
+        try {
+            pin_to(before_);
+        } catch (const std::system_error&) {  // cores taken away in the meantime: the kernel has chosen others
+        }
+    }
+    pinned(const pinned&) = delete;
+    pinned& operator=(const pinned&) = delete;
+
+ private:
+    std::vector<unsigned> before_;
+};
 
 }  // namespace holdfast::bench::http

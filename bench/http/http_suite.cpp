@@ -9,9 +9,9 @@
 
 #include "http/http_targets.hpp"
 #include "http/load.hpp"
+#include "http/load_tools.hpp"
 #include "http/rounds.hpp"
 #include "http/scratch.hpp"
-#include "http/wrk.hpp"
 
 namespace holdfast::bench::http {
 
@@ -83,23 +83,6 @@ std::string text_of(const std::vector<unsigned>& cores) {
     for (const unsigned core : cores) text.append(text.empty() ? "" : ",").append(std::to_string(core));
     return text;
 }
-
-/// Puts the calling thread back on the cores it came from.
-class pinned {
- public:
-    explicit pinned(const std::vector<unsigned>& cores) : before_(usable_cores()) { pin_to(cores); }
-    ~pinned() {
-        try {
-            pin_to(before_);
-        } catch (const std::system_error&) {  // cores taken away in the meantime: the kernel has chosen others
-        }
-    }
-    pinned(const pinned&) = delete;
-    pinned& operator=(const pinned&) = delete;
-
- private:
-    std::vector<unsigned> before_;
-};
 
 class suite_run {
  public:
@@ -319,16 +302,18 @@ class suite_run {
     void validate(const contestant& ours) {
         const std::string name = "load generator, fixed answer, 64 clients: requests";
         if (!wants(name)) return;
-        const std::string own = "this client", other = "wrk";
-        try {
-            const std::filesystem::path wrk = find_program(site_, "wrk");
-            round_options options = round_;
-            options.duration = std::chrono::seconds(1);  // wrk counts whole seconds
-            const samples found = compare_with_wrk(wrk, site_, ours, options);
-            to_.add(name, "requests/s", {own, other}, found, true);
-        } catch (const unavailable& e) {
-            to_.skip(other, e.what());
-        }
+        std::vector<std::string> names{"this client"};
+        std::vector<found_tool> tools;
+        for (const load_tool& each : load_tools()) try {
+                tools.push_back({.tool = &each, .program = find_program(site_, each.name)});
+                names.push_back(each.name);
+            } catch (const unavailable&) {
+                to_.skip(each.name, "it is not installed (packages/bench_http.txt)");
+            }
+        if (tools.empty()) return;
+        round_options options = round_;
+        options.duration = std::chrono::seconds(1);  // they count whole seconds
+        to_.add(name, "requests/s", names, compare_with_tools(tools, site_, ours, options), true);
     }
 
     const suite_options& options_;

@@ -25,7 +25,7 @@ struct suite_options {
     std::filesystem::path peers;                       ///< what peers/build made
     std::filesystem::path tools;                       ///< unpacked packages (packages/bench_tools.txt)
     std::vector<unsigned> server_cores, client_cores;  ///< empty: the first usable core, and the last
-    bool validate = false;                             ///< also compare the load generator with wrk
+    bool validate = false;                             ///< also compare the load generator with others
 };
 
 /// Paths beside the running program's build, each replaceable: HOLDFAST_HTTP_PEERS, HOLDFAST_HTTP_TOOLS, and for the

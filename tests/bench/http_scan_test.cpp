@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "http/exchange.hpp"
+#include "http/load_tools.hpp"
 #include "http/rounds.hpp"
-#include "http/wrk.hpp"
 #include "workload/http_load/answer_scanner.hpp"
 #include "workload/http_load/rate_schedule.hpp"
 
@@ -105,9 +105,21 @@ TEST(Exchanges, AskForEachRecordAndExpectItsJson) {
 }
 
 TEST(WrkOutput, GivesItsRateOrSaysWhyNot) {
-    EXPECT_EQ(requests_per_second_of("  100 requests in 1.00s\nRequests/sec:  12345.50\nTransfer/sec: 1MB\n"), 12345.5);
-    EXPECT_THROW((void)requests_per_second_of("unable to connect"), child_failed);
-    EXPECT_THROW((void)requests_per_second_of("Non-2xx or 3xx responses: 3\nRequests/sec: 5\n"), child_failed);
+    EXPECT_EQ(wrk_rate("  100 requests in 1.00s\nRequests/sec:  12345.50\nTransfer/sec: 1MB\n"), 12345.5);
+    EXPECT_THROW((void)wrk_rate("unable to connect"), child_failed);
+    EXPECT_THROW((void)wrk_rate("Non-2xx or 3xx responses: 3\nRequests/sec: 5\n"), child_failed);
+}
+
+TEST(H2loadOutput, GivesItsRateOrSaysWhyNot) {
+    const std::string good =
+        "finished in 1.00s, 12345.50 req/s, 2.30MB/s\nrequests: 12345 total, 12409 started, 12345 done, 12345 "
+        "succeeded, "
+        "0 failed, 0 errored, 0 timeout\n";
+    EXPECT_EQ(h2load_rate(good), 12345.5);
+    EXPECT_THROW((void)h2load_rate("requests: 5 total, 2 failed, 0 errored, 0 timeout, 9 req/s"), child_failed);
+    EXPECT_THROW((void)h2load_rate(" 0 failed, 0 errored, 0 timeout"), child_failed);
+    EXPECT_THROW((void)h2load_rate(" 0 failed, 0 errored, 0 timeout, req/s"), child_failed);
+    EXPECT_THROW((void)h2load_rate(" req/s 0 failed, 0 errored, 0 timeout"), child_failed);
 }
 
 }  // namespace
