@@ -11,6 +11,7 @@
 #include "workload/array_suite.hpp"
 #include "workload/block_store_suite.hpp"
 #include "workload/broadcast_suite.hpp"
+#include "workload/connections_suite.hpp"
 #include "workload/executor_suite.hpp"
 #include "workload/hash_map_suite.hpp"
 #include "workload/hash_table_suite.hpp"
@@ -40,6 +41,7 @@ struct absent_peer {
 [[nodiscard]] std::vector<workload::block_store_kind> block_store_kinds(std::vector<absent_peer>& absent);
 [[nodiscard]] std::vector<workload::hash_map_kind> hash_map_kinds(std::vector<absent_peer>& absent);
 [[nodiscard]] std::vector<workload::executor_kind> executor_kinds(std::vector<absent_peer>& absent);
+[[nodiscard]] std::vector<workload::connections::subject> connection_subjects(std::vector<absent_peer>& absent);
 
 /// The suites of the program, each with its peers, and those that there are only here.
 [[nodiscard]] std::vector<workload::suite> suites();

@@ -6,6 +6,7 @@
 #include "workload/suites.hpp"
 #ifdef HOLDFAST_BENCH_HTTP
 #include "http/http_suite.hpp"
+#include "websocket/websocket_suite.hpp"
 #endif
 
 namespace holdfast::bench {
@@ -39,6 +40,7 @@ namespace {
     if (own.name == "block_store") return over(workload::block_store_suite, block_store_kinds);
     if (own.name == "hash_map") return over(workload::hash_map_suite, hash_map_kinds);
     if (own.name == "executor") return over(workload::executor_suite, executor_kinds);
+    if (own.name == "connections") return over(workload::connections_suite, connection_subjects);
     return own;
 }
 
@@ -49,6 +51,7 @@ std::vector<workload::suite> suites() {
     for (const workload::suite& own : workload::suites()) all.push_back(with_peers(own));
 #ifdef HOLDFAST_BENCH_HTTP
     all.push_back(http::http_suite());
+    all.push_back(websocket::websocket_suite());
 #endif
     return all;
 }

@@ -14,6 +14,7 @@ using workload::http::interrupted;
 using workload::http::interruption_watch;
 using workload::http::load_outcome;
 using workload::http::load_plan;
+using workload::http::load_protocol;
 using workload::http::loopback;
 using workload::http::on_window;
 using workload::http::run_load;

@@ -30,6 +30,7 @@ void in_turn(const contestants& all, std::size_t rounds, const std::function<voi
 
 load_plan plan_of(const contestant& who, const workload_shape& shape, const round_options& options, std::size_t round) {
     return {.server = loopback(who.server.port),
+            .protocol = options.protocol,
             .connections = shape.connections,
             .pipeline = shape.pipeline,
             .connection_per_request = shape.connection_per_request,

@@ -29,6 +29,7 @@ struct round_options {
     /// A turn of latency lasts until as many requests are due, three seconds at most: ten of them lie above its p99.9.
     std::uint64_t latency_requests = 10'000;
     bool spin = true;
+    load_protocol protocol{};
 };
 
 /// One line of the workload template.

@@ -22,8 +22,8 @@ namespace {
 constexpr std::chrono::seconds start_patience{20};
 constexpr int port_attempts = 3;
 
-/// Asks until the answer comes; how long that takes is the server's affair, so there is nothing to wait on but the
-/// answer.
+}  // namespace
+
 void await_answer(running_server& server, const exchange& probe) {
     const auto end = std::chrono::steady_clock::now() + start_patience;
     while (true) {
@@ -39,8 +39,6 @@ void await_answer(running_server& server, const exchange& probe) {
         }
     }
 }
-
-}  // namespace
 
 running_server start_and_check(const subject& which, const site& where, answer_kind kind) {
     const exchange probe = make_exchanges(where.table, {where.records.front()}, true).front();

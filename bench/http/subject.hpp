@@ -73,6 +73,10 @@ struct subject {
 /// Throws: unavailable, child_failed, wrong_answer, server_failed, interrupted.
 [[nodiscard]] running_server start_and_check(const subject& which, const site& where, answer_kind kind);
 
+/// Asks until the answer comes; how long that takes is the server's affair, so there is nothing to wait on but the
+/// answer. Throws: child_failed, wrong_answer, interrupted.
+void await_answer(running_server& server, const exchange& probe);
+
 /// For adapters: the first that is executable of SITE.tools/usr/{bin,sbin}/NAME and PATH. Throws: unavailable.
 [[nodiscard]] std::filesystem::path find_program(const site& where, const std::string& name);
 /// SITE.peers/NAME, or the reason in NAME.missing. Throws: unavailable.

@@ -119,7 +119,7 @@ class timing_recorder final : public recorder {
                                .higher_is_better = higher_is_better,
                                .published = context.published};
         perf_test::interleaved_result found;
-        bool paired = true;
+        bool paired = !context.unpaired;
         for (std::size_t i = 0; i < subjects.size(); ++i) {
             if (!is_chosen(subjects[i], subjects.front())) continue;
             perf_test::result one;
@@ -150,6 +150,13 @@ class timing_recorder final : public recorder {
         all_.versions.emplace_back(subject, version);
     }
     void note(std::string_view text) override { all_.notes.push_back({suite_, {}, std::string(text)}); }
+    void progress(std::string_view line) override {
+        using clock = std::chrono::steady_clock;
+        const auto now = clock::now();
+        if (!listener_.progress || (!line.empty() && now - told_ < std::chrono::milliseconds(500))) return;
+        told_ = line.empty() ? clock::time_point() : now;
+        listener_.progress(line);
+    }
     const run_options& options() const override { return all_.options; }
 
  private:
@@ -224,6 +231,7 @@ class timing_recorder final : public recorder {
     std::string suite_;
     report& all_;
     const run_listener& listener_;
+    std::chrono::steady_clock::time_point told_{};  // when progress was last shown
 };
 
 }  // namespace

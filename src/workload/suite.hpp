@@ -36,6 +36,7 @@ struct experiment {
 struct sample_context {
     std::vector<published_figure> published = {};
     std::vector<std::vector<perf_test::warning>> warnings = {};  ///< [subject], marks on its samples; empty: none
+    bool unpaired = false;  ///< the subjects had their turns one after the other: samples of one place are no pair
 };
 
 /// What the user asked for.
@@ -66,6 +67,8 @@ class recorder {
     virtual void version(std::string_view subject, std::string_view version) = 0;
     /// A remark for people, printed under the table: a target met or missed, a limit of what was measured.
     virtual void note(std::string_view text) = 0;
+    /// What goes on now, for people who watch: replaces what was said before; empty takes it away. Not kept.
+    virtual void progress(std::string_view /*line*/) {}
     virtual const run_options& options() const = 0;
 };
 

@@ -4,6 +4,7 @@
 #include "workload/array_suite.hpp"
 #include "workload/block_store_suite.hpp"
 #include "workload/broadcast_suite.hpp"
+#include "workload/connections_suite.hpp"
 #include "workload/executor_suite.hpp"
 #include "workload/hash_map_suite.hpp"
 #include "workload/hash_table_suite.hpp"
@@ -24,6 +25,7 @@ const std::vector<suite>& suites() {
         broadcast_suite(own_broadcast_kinds()),       array_suite(own_array_kinds()),
         block_store_suite(own_block_store_kinds()),   hash_map_suite(own_hash_map_kinds()),
         executor_suite(own_executor_kinds()),         udp_suite(),
+        connections_suite(own_connection_subjects()),
     };
     return all;
 }

@@ -2,14 +2,12 @@
 #include "workload/veth_pair.hpp"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <linux/if_link.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -28,24 +26,6 @@ constexpr std::array<std::string_view, 2> interfaces{"holdfast0", "holdfast1"};
 [[noreturn]] void fail(int code, const std::string& what) {
     throw std::system_error(code, std::generic_category(), what);
 }
-
-[[nodiscard]] memory::descriptor this_namespace() {
-    const int fd = ::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) fail(errno, "opening this thread's network namespace");
-    return memory::descriptor(fd);
-}
-
-/// Takes the thread back to where it was.
-class round_trip {
- public:
-    round_trip() : before_(this_namespace()) {}
-    round_trip(const round_trip&) = delete;
-    round_trip& operator=(const round_trip&) = delete;
-    ~round_trip() { (void)::setns(before_.get(), CLONE_NEWNET); }  // it was there: nothing refuses it
-
- private:
-    memory::descriptor before_;
-};
 
 /// A request to make a link: attributes one behind the other, some of them around others.
 class link_request {
@@ -133,22 +113,11 @@ void configure(std::string_view interface, std::string_view address) {
 }  // namespace
 
 veth_pair::veth_pair() {
-    {
-        const round_trip back;
-        for (memory::descriptor& one : namespaces_) {
-            if (::unshare(CLONE_NEWNET) != 0) fail(errno, "making a network namespace (it takes CAP_SYS_ADMIN)");
-            one = this_namespace();
-        }
-    }
-    within(0, [this] { lay_cable(namespaces_[1].get()); });
+    within(0, [this] { lay_cable(namespaces_[1].descriptor()); });
     for (std::size_t end = 0; end < namespaces_.size(); ++end)
         within(end, [end] { configure(interfaces[end], addresses[end]); });
 }
 
-void veth_pair::within(std::size_t end, const std::function<void()>& act) const {
-    const round_trip back;
-    if (::setns(namespaces_.at(end).get(), CLONE_NEWNET) != 0) fail(errno, "entering a network namespace");
-    act();
-}
+void veth_pair::within(std::size_t end, const std::function<void()>& act) const { namespaces_.at(end).within(act); }
 
 }  // namespace holdfast::workload

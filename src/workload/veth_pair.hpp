@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // veth_pair.hpp - two network namespaces joined by a virtual cable, as two machines would be by a real one.
 //
-// The namespaces have no names and belong to descriptors of this process alone: when they are closed, by whatever end
-// of it and of the processes it forked, the kernel takes namespaces, cable and addresses away. There is nothing to tidy
-// up. Threads: any; a thread is in another namespace only while it is within().
+// The cable and the addresses end with the namespaces (network_namespace.hpp). There is nothing to tidy up.
+// Threads: any; a thread is in another namespace only while it is within().
 #pragma once
 
 #include <array>
@@ -11,7 +10,7 @@
 #include <functional>
 #include <string_view>
 
-#include "holdfast/memory/descriptor.hpp"
+#include "workload/network_namespace.hpp"
 
 namespace holdfast::workload {
 
@@ -29,7 +28,7 @@ class veth_pair {
     void within(std::size_t end, const std::function<void()>& act) const;
 
  private:
-    std::array<memory::descriptor, 2> namespaces_;
+    std::array<network_namespace, 2> namespaces_;
 };
 
 }  // namespace holdfast::workload

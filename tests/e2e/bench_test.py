@@ -113,6 +113,34 @@ class Bench(unittest.TestCase):
                            lambda: not [path for run in runs for path in pathlib.Path("/dev/shm").glob(run + "*")])
                 self.assertEqual([entry.name for entry in registry.glob("*")], [])
 
+    def test_many_connections_are_held_and_accounted_for(self):
+        done = self.run_program("connections", "--quick", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = json.loads(done.stdout)
+        self.assertTrue(self.finite(found))
+        step = "connections: 5,000 connections, a hundredth of the idle times: "
+        self.assertEqual({result["name"] for result in found["results"]},
+                         {step + what for what in ("opened", "answers", "server's memory a connection", "server's memory in all, a connection",
+                                                   "kernel's memory a connection, both ends", "server time an answer", "p50", "p99", "p99.9")})
+        notes = [entry["text"] for entry in found["notes"]]
+        for subject in {result["subject"] for result in found["results"]}:
+            account = next(text for text in notes if f", {subject}: 5,000 opened in " in text)
+            self.assertRegex(account, r" 0 refused, 0 lost, 0 without an answer in time; ")
+        self.assertTrue(any(text.startswith("target: 5,000 connections") for text in notes), notes)
+        measured = {result["subject"] for result in found["results"]} | {entry["subject"] for entry in found["skipped"]}
+        self.assertEqual(measured, {"holdfast::net, epoll", "holdfast::net, io_uring"})
+
+    def test_a_run_of_many_connections_that_is_interrupted_leaves_no_process(self):
+        process = subprocess.Popen([PROGRAM, "bench", "connections", "--filter", "10,000 connections: "], start_new_session=True,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        wait_until("servers and clients run", lambda: len(Script.members(process.pid)) >= 5)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(60), -signal.SIGINT)
+        self.assertEqual(Script.members(process.pid), [])
+
     def look(self, page):
         """The page in a real browser: it complains of nothing, asks nobody, and is as wide as its window."""
         try:

@@ -15,6 +15,7 @@ namespace holdfast::workload::http {
 std::string shown(std::string_view bytes) {
     std::string text(bytes.substr(0, 200));
     std::ranges::replace_if(text, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+    std::ranges::replace_if(text, [](char c) { return static_cast<unsigned char>(c) > 0x7e; }, '?');
     return "\"" + text + (bytes.size() > 200 ? "\"..." : "\"");
 }
 

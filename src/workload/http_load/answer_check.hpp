@@ -10,7 +10,8 @@
 
 namespace holdfast::workload::http {
 
-/// The first of these bytes, in quotation marks, without control characters.
+/// The first of these bytes, in quotation marks, those that are no printable ASCII as blanks and question
+/// marks.
 [[nodiscard]] std::string shown(std::string_view bytes);
 
 /// Throws: wrong_answer unless `got` has status 200 and the body of `wanted`.

@@ -8,10 +8,12 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
 
+#include "workload/http_load/answer_check.hpp"
 #include "workload/http_load/interruption.hpp"
 #include "workload/http_load/load_generator.hpp"
 
@@ -46,6 +48,21 @@ net::file_descriptor open_connection(const net::socket_address& server, std::uin
     spread(fd.get(), server, number);
     code = ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&server.storage), server.size) == 0 ? 0 : errno;
     return fd;
+}
+
+void open_protocol(int fd, std::string_view opening, std::chrono::milliseconds patience) {
+    if (::send(fd, opening.data(), opening.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(opening.size()))
+        throw server_failed("a new connection takes no request");
+    std::string head;
+    while (!head.ends_with("\r\n\r\n")) {
+        if (!ready_within(fd, POLLIN, patience)) throw server_failed("no answer to the opening in time");
+        std::array<char, 2048> part;
+        const ssize_t n = ::recv(fd, part.data(), part.size(), 0);
+        if (n <= 0) throw server_failed("a connection was lost before its opening was answered");
+        head.append(part.data(), static_cast<std::size_t>(n));
+        if (head.size() > 16'384 || !head.starts_with(std::string_view("HTTP/1.1 101").substr(0, head.size())))
+            throw wrong_answer("the opening was answered " + shown(head));
+    }
 }
 
 int connection_error(int fd) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "net/file_descriptor.hpp"
 #include "net/socket_address.hpp"
@@ -20,6 +21,10 @@ inline constexpr int wait_ms = 100;  ///< how long an interruption may go unseen
 /// for a connection that is there, EINPROGRESS for one to wait for, else why there is none.
 /// Throws: std::system_error where the machine refuses.
 [[nodiscard]] net::file_descriptor open_connection(const net::socket_address& server, std::uint32_t number, int& code);
+
+/// Sends what a protocol begins with, and waits for the head that answers 101. Throws: server_failed, wrong_answer when
+/// it says something else or more, interrupted.
+void open_protocol(int fd, std::string_view opening, std::chrono::milliseconds patience);
 
 /// Why a connection could not be made or was lost; 0: it is there.
 [[nodiscard]] int connection_error(int fd);

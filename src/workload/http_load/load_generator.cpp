@@ -62,8 +62,9 @@ class generator {
         : plan_(plan), exchanges_(exchanges), window_(window), order_(plan.seed), scratch_(std::size_t{9} << 17U) {
         if (exchanges.empty() || exchanges.size() > std::numeric_limits<std::uint32_t>::max() ||
             plan.connections == 0 || plan.pipeline == 0 ||
-            (plan.connection_per_request && (plan.pipeline != 1 || plan.tolerant)) || plan.duration.count() <= 0 ||
-            plan.warm_up.count() < 0 || plan.rate_hz < 0)
+            (plan.connection_per_request && (plan.pipeline != 1 || plan.tolerant)) ||
+            (!plan.protocol.opening.empty() && (plan.connection_per_request || plan.tolerant)) ||
+            plan.duration.count() <= 0 || plan.warm_up.count() < 0 || plan.rate_hz < 0)
             throw std::invalid_argument("a load without connections, requests or time");
         epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
         if (!epoll_) fail("epoll_create1");
@@ -91,6 +92,7 @@ class generator {
     struct link {
         net::file_descriptor fd;
         std::string partial;                 // of an answer
+        std::string unsent;                  // of requests
         std::uint32_t first = 0, count = 0;  // requests under way, in the link's ring of under_way_
         std::uint64_t asked_ns = 0;          // tolerant: when the requests under way began to be
         bool connecting = false;
@@ -212,6 +214,8 @@ class generator {
                 code = connection_error(links_[i].fd.get());
             }
             if (code != 0) throw server_failed(connecting_text(code));
+            if (!plan_.protocol.opening.empty())
+                open_protocol(links_[i].fd.get(), plan_.protocol.opening, plan_.patience);
             watch(i, EPOLL_CTL_ADD, EPOLLIN);
         }
     }
@@ -256,6 +260,7 @@ class generator {
         const std::uint64_t now = now_ns();
         for (int e = 0; e < count; ++e) {
             const std::uint32_t i = events[e].data.u32;
+            if (!links_[i].connecting && (events[e].events & EPOLLOUT) != 0) send_rest(i);
             if (!links_[i].connecting)
                 receive(i, now);
             else if ((events[e].events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) != 0)
@@ -307,12 +312,26 @@ class generator {
         watch(i, EPOLL_CTL_ADD, EPOLLOUT);
     }
 
-    /// What is under way on one connection is far smaller than any socket buffer.
+    /// Requests of HTTP that are under way on one connection are far smaller than any socket buffer; messages are not.
     void send(std::uint32_t i, std::string_view bytes) {
-        if (::send(links_[i].fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()))
-            return;
+        if (!links_[i].unsent.empty()) return void(links_[i].unsent.append(bytes));
+        const ssize_t n = ::send(links_[i].fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        if (n == static_cast<ssize_t>(bytes.size())) return;
+        if (!plan_.protocol.opening.empty() && (n >= 0 || errno == EAGAIN)) {
+            links_[i].unsent.assign(bytes.substr(n > 0 ? static_cast<std::size_t>(n) : 0));
+            return watch(i, EPOLL_CTL_MOD, EPOLLIN | EPOLLOUT);
+        }
         if (!plan_.tolerant) throw server_failed("a connection takes no more requests");
         lose(i, outcome_.failures.reset, now_ns());
+    }
+
+    void send_rest(std::uint32_t i) {
+        std::string& rest = links_[i].unsent;
+        if (rest.empty()) return;
+        const ssize_t n = ::send(links_[i].fd.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
+        if (n < 0 && errno != EAGAIN) throw server_failed("a connection takes no more requests");
+        rest.erase(0, n > 0 ? static_cast<std::size_t>(n) : 0);
+        if (rest.empty()) watch(i, EPOLL_CTL_MOD, EPOLLIN);
     }
 
     void receive(std::uint32_t i, std::uint64_t now) {
@@ -326,7 +345,7 @@ class generator {
         std::string_view bytes(scratch_.data(), kept + static_cast<std::size_t>(n));
         while (!bytes.empty()) {
             answer got;
-            const scan_status status = l.count == 0 ? scan_status::malformed : scan_answer(bytes, got);
+            const scan_status status = l.count == 0 ? scan_status::malformed : plan_.protocol.scan(bytes, got);
             if (status == scan_status::malformed) return unreadable(i, bytes, now);
             if (status == scan_status::need_more) break;
             take(i, got, now);

@@ -20,10 +20,12 @@
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "holdfast/metrics/histogram_counts.hpp"
 #include "net/socket_address.hpp"
+#include "workload/http_load/answer_scanner.hpp"
 
 namespace holdfast::workload::http {
 
@@ -45,9 +47,16 @@ struct exchange {
 /// 127.0.0.1:PORT.
 [[nodiscard]] net::socket_address loopback(std::uint16_t port);
 
+/// What connections speak.
+struct load_protocol {
+    std::string opening;  ///< sent first on each, and answered 101; empty: nothing, as in HTTP
+    scan_status (*scan)(std::string_view bytes, answer& out) noexcept = scan_answer;  ///< takes answers off
+};
+
 struct load_plan {
     net::socket_address server{};
-    bool tolerant = false;  ///< (I2)
+    load_protocol protocol{};  ///< with an opening: strict, over connections that are kept
+    bool tolerant = false;     ///< (I2)
     unsigned connections = 64;
     unsigned pipeline = 1;                ///< requests under way on a connection
     bool connection_per_request = false;  ///< the requests say "Connection: close"; pipeline is 1

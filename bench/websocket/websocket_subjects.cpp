@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "websocket/websocket_subjects.hpp"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "holdfast/net/server.hpp"
+#include "holdfast/version.hpp"
+
+namespace holdfast::bench::websocket {
+
+namespace {
+
+using http::answer_kind;
+using http::site;
+
+/// `program` with `words`, which prints where it listens.
+http::running_server start(const site& where, const std::filesystem::path& program, std::vector<std::string> words,
+                           std::vector<std::string> environment = {}) {
+    words.insert(words.begin(), program);
+    return http::start_announcing({.arguments = std::move(words),
+                                   .environment = std::move(environment),
+                                   .cores = where.server_cores,
+                                   .log = where.scratch / (program.filename().string() + ".log")});
+}
+
+/// The first line of what it prints.
+std::string told_by(const site& where, const std::filesystem::path& program, std::vector<std::string> words) {
+    words.insert(words.begin(), program);
+    std::string text = http::output_of({.arguments = std::move(words),
+                                        .environment = {},
+                                        .cores = {},
+                                        .log = where.scratch / (program.filename().string() + "_version.log")});
+    return text.substr(0, text.find('\n'));
+}
+
+http::subject ours(std::string name, const char* engine) {
+    return {
+        .name = std::move(name),
+        .ours = true,
+        .how = {{answer_kind::fixed, "channels; a message to many is one text that all share"}},
+        .version =
+            [engine = std::string(engine)](const site&) {
+                if (engine == "io_uring")
+                    if (const std::string lack = net::io_uring_lack(); !lack.empty()) throw http::unavailable(lack);
+                return "holdfast " + std::string(version_text);
+            },
+        .start = [engine](const site& where,
+                          answer_kind) { return start(where, where.own_servers / "websocket_net_server", {engine}); }};
+}
+
+/// A program that CMake builds from the peer's library.
+http::subject compiled(std::string name, const char* program, std::string how) {
+    const auto path = [program](const site& where) {
+        if (::access((where.own_servers / program).c_str(), X_OK) != 0)
+            throw http::unavailable("it is not built; ./dev bench websocket does that where its library is there");
+        return where.own_servers / program;
+    };
+    return {.name = std::move(name),
+            .how = {{answer_kind::fixed, std::move(how)}},
+            .version = [path](const site& where) { return told_by(where, path(where), {"version"}); },
+            .start = [path](const site& where, answer_kind) { return start(where, path(where), {}); }};
+}
+
+http::subject of_rust(std::string name, std::string how) {
+    return {
+        .name = name,
+        .how = {{answer_kind::fixed, std::move(how)}},
+        .version =
+            [name](const site& where) {
+                return told_by(where, http::find_built_peer(where, "websocket_peer"), {name, "version"});
+            },
+        .start = [name](const site& where,
+                        answer_kind) { return start(where, http::find_built_peer(where, "websocket_peer"), {name}); }};
+}
+
+}  // namespace
+
+std::vector<http::subject> all_subjects() {
+    return {
+        ours(net_epoll_name, "epoll"),
+        ours(net_io_uring_name, "io_uring"),
+        compiled("Boost.Beast", "websocket_beast_server",
+                 "asio told that it has one thread, a message in one frame, a text that all share"),
+        compiled("libwebsockets", "websocket_lws_server",
+                 "one service thread with its own loop, receive buffers of a whole message, a frame that all share"),
+        of_rust("fastwebsockets",
+                "on the socket itself below hyper, tokio's runtime of one thread, bytes that all "
+                "share by a broadcast channel of tokio"),
+        of_rust("tokio-tungstenite",
+                "tokio's runtime of one thread, bytes that all share by a broadcast channel of tokio")};
+}
+
+}  // namespace holdfast::bench::websocket
