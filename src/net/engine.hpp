@@ -102,6 +102,8 @@ class engine {
     virtual void unlisten(int listener) noexcept = 0;
     /// Accepts what waits in the kernel's queue, some at each turn, then reports on_drained.
     virtual void drain(int listener) = 0;
+    /// As drain(), where others accept from the same listener: what waits may be left to them, if they know of it.
+    virtual void leave(int listener) { drain(listener); }
 
     /// Whether connections of this listener begin with a handshake: nothing is sent on one before on_tls(secured).
     [[nodiscard]] virtual bool secures(int /*listener*/) const noexcept { return false; }

@@ -67,11 +67,16 @@ class epoll_engine final : public engine {
     void unlisten(int listener) noexcept override {
         std::erase(listeners_, listener);
         std::erase(draining_, listener);
+        std::erase(left_, listener);
         forget(listener);
     }
     void drain(int listener) override {
         unlisten(listener);
         draining_.push_back(listener);
+    }
+    void leave(int listener) override {
+        unlisten(listener);
+        left_.push_back(listener);
     }
     void watch(int fd) override {
         register_level(fd, watch_kind);
@@ -230,7 +235,7 @@ class epoll_engine final : public engine {
     }
 
     [[nodiscard]] int bounded(int timeout_ms) const {
-        if (!queued_.empty() || !draining_.empty()) return 0;
+        if (!queued_.empty() || !draining_.empty() || !left_.empty()) return 0;
         if (!accept_again_) return timeout_ms;
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(*accept_again_ - clock::now());
         const int left_ms = std::max(0, static_cast<int>(left.count()));
@@ -347,6 +352,7 @@ class epoll_engine final : public engine {
     }
 
     void drain_some() {
+        for (const int listener : std::exchange(left_, {})) sink_.on_drained(listener);
         for (std::size_t i = 0; i < draining_.size();) {
             const int listener = draining_[i];
             const queue_left left = acceptor_.accept(listener, accepts_max);
@@ -367,6 +373,7 @@ class epoll_engine final : public engine {
     std::unique_ptr<scratch> scratch_;
     std::vector<int> listeners_;
     std::vector<int> draining_;
+    std::vector<int> left_;  // their on_drained is due
     std::vector<int> watched_;
     std::optional<clock::time_point> accept_again_;  // accepting is paused until then
     std::vector<place> places_;                      // by connection index

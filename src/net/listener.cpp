@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "holdfast/net/listener.hpp"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,7 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 #include "file_descriptor.hpp"
@@ -65,14 +68,38 @@ class path_lock {
     file_descriptor file_;
 };
 
+socket_address require_address(std::string_view text) {
+    if (auto where = parse_address(text)) return *where;
+    throw error(errc::invalid_argument, std::string(text),
+                "not an address to listen on; write 127.0.0.1:8080 or [::1]:8080 (port 0 takes a free one)");
+}
+
+std::string text_of(const socket_address& where) {
+    const auto* const any = reinterpret_cast<const sockaddr*>(&where.storage);
+    if (any->sa_family == AF_UNIX) {
+        const auto& file = reinterpret_cast<const sockaddr_un&>(where.storage);
+        constexpr std::size_t before = offsetof(sockaddr_un, sun_path);
+        const std::size_t bytes = where.size > before ? std::min<std::size_t>(where.size, sizeof file) - before : 0;
+        return {file.sun_path, ::strnlen(file.sun_path, bytes)};
+    }
+    if (any->sa_family != AF_INET && any->sa_family != AF_INET6) return {};
+    const bool v6 = any->sa_family == AF_INET6;
+    const auto& four = reinterpret_cast<const sockaddr_in&>(where.storage);
+    const auto& six = reinterpret_cast<const sockaddr_in6&>(where.storage);
+    char text[INET6_ADDRSTRLEN] = "";
+    const void* const bytes = v6 ? static_cast<const void*>(&six.sin6_addr) : &four.sin_addr;
+    if (::inet_ntop(any->sa_family, bytes, text, sizeof text) == nullptr) return {};
+    std::string result;
+    result.append(v6 ? "[" : "").append(text).append(v6 ? "]:" : ":");
+    return result.append(std::to_string(ntohs(v6 ? six.sin6_port : four.sin_port)));
+}
+
 }  // namespace
 
 int listen_tcp(std::string_view address, const listen_options& options) {
     const std::string subject(address);
-    const auto where = parse_address(address);
-    if (!where)
-        throw error(errc::invalid_argument, subject,
-                    "not an address to listen on; write 127.0.0.1:8080 or [::1]:8080 (port 0 takes a free one)");
+    const socket_address parsed = require_address(address);
+    const socket_address* const where = &parsed;
     file_descriptor fd(::socket(where->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!fd) fail_socket(errno, subject, "socket");
     // Connections of a predecessor in TIME_WAIT must not keep its successor from the port.
@@ -126,5 +153,15 @@ std::uint16_t bound_port(int socket) {
     if (where.ss_family == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6&>(where).sin6_port);
     return where.ss_family == AF_INET ? ntohs(reinterpret_cast<const sockaddr_in&>(where).sin_port) : std::uint16_t{0};
 }
+
+std::string bound_address(int socket) {
+    socket_address where;
+    where.size = sizeof where.storage;
+    if (::getsockname(socket, reinterpret_cast<sockaddr*>(&where.storage), &where.size) != 0)
+        fail_socket(errno, "socket", "getsockname");
+    return text_of(where);
+}
+
+std::string plain_address(std::string_view address) { return text_of(require_address(address)); }
 
 }  // namespace holdfast::net

@@ -97,7 +97,8 @@ void server_core::request_stop() noexcept {
     engine_->wake();
 }
 
-void server_core::request_drain() noexcept {
+void server_core::request_drain(bool others_accept) noexcept {
+    if (others_accept) others_accept_ = true;  // before the request itself
     drain_requested_ = true;
     engine_->wake();
 }
@@ -146,7 +147,14 @@ void server_core::begin_drain() {
     drain_deadline_ms_ = now_ms_ + options_.limits.drain_timeout_ms;
     // Connections already in the queue were promised service by the kernel's handshake; closing the listener would
     // reset them.
-    for (const auto& listener : listeners_) engine_->drain(listener.get());
+    const bool others_accept = others_accept_;
+    for (const auto& listener : listeners_)
+        if (others_accept)
+            engine_->leave(listener.get());
+        else
+            engine_->drain(listener.get());
+    // To end before the cut, in order.
+    drain_idle_ms_ = others_accept ? options_.limits.drain_timeout_ms / 4 * 3 : options_.limits.drain_idle_ms;
     for (index_type i = 0; i < connections_.size(); ++i)
         if (connections_[i].phase != phase::free) {
             drain_streams(i);
@@ -197,8 +205,8 @@ std::uint64_t server_core::timeout_of(timer_class timer) const noexcept {
     const limits& l = options_.limits;
     switch (timer) {
         case timer_class::handshake:
-            return draining_ ? std::min(l.drain_idle_ms, l.header_timeout_ms) : l.header_timeout_ms;
-        case timer_class::idle: return draining_ ? std::min(l.drain_idle_ms, l.idle_timeout_ms) : l.idle_timeout_ms;
+            return draining_ ? std::min(drain_idle_ms_, l.header_timeout_ms) : l.header_timeout_ms;
+        case timer_class::idle: return draining_ ? std::min(drain_idle_ms_, l.idle_timeout_ms) : l.idle_timeout_ms;
         case timer_class::header: return l.header_timeout_ms;
         case timer_class::body: return l.body_timeout_ms;
         case timer_class::write: return l.write_timeout_ms;
@@ -362,7 +370,8 @@ server::server(std::vector<int> listeners, server_options options, handler answe
 server::~server() = default;
 void server::run() { core_->run(); }
 void server::stop() noexcept { core_->request_stop(); }
-void server::drain() noexcept { core_->request_drain(); }
+void server::drain() noexcept { core_->request_drain(false); }
+void server::hand_over() noexcept { core_->request_drain(true); }
 void server::watch(int fd, std::function<void()> readable) { core_->watch(fd, std::move(readable)); }
 bool server::post(std::function<void()> task) { return core_->post(std::move(task)); }
 timer_id server::after(std::chrono::nanoseconds delay, std::function<void()> task) {

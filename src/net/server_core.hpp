@@ -92,7 +92,7 @@ class server_core final : public engine_sink {
 
     void run();
     void request_stop() noexcept;
-    void request_drain() noexcept;
+    void request_drain(bool others_accept) noexcept;
     void watch(int fd, std::function<void()> readable);
     void unwatch(int fd);
     bool post(std::function<void()> task);
@@ -225,6 +225,7 @@ class server_core final : public engine_sink {
     std::unique_ptr<engine> engine_;
     std::atomic<bool> stop_requested_{false};
     std::atomic<bool> drain_requested_{false};
+    std::atomic<bool> others_accept_{false};  // of a drain: see server::hand_over()
 
     std::size_t files_open_ = 0;  // by exchanges; they count themselves out, so it outlives the connections
     std::vector<connection> connections_;
@@ -257,6 +258,7 @@ class server_core final : public engine_sink {
     std::string date_;           // "Date: ...\r\n"
     bool date_checked_ = false;  // since the last wake-up
     bool draining_ = false;
+    std::uint32_t drain_idle_ms_ = 0;  // once draining
     bool running_ = false;
 };
 

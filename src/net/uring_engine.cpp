@@ -66,6 +66,7 @@ class uring_engine final : public engine {
     void listen(int listener) override { listeners_.listen(listener); }
     void unlisten(int listener) noexcept override { listeners_.unlisten(listener); }
     void drain(int listener) override { listeners_.drain(listener); }
+    void leave(int listener) override { listeners_.leave(listener); }
 
     void watch(int fd) override {
         if (::fcntl(fd, F_GETFD) < 0) fail("not a descriptor to watch", errno);

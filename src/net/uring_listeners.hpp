@@ -7,17 +7,23 @@
 //      listener is polled then, and accepted from by calls, until one finds a descriptor.
 // (L3) An accept keeps the limit of descriptors under which it was armed. So each that it brings is held to that of the
 //      moment; one that ends for the old limit is followed by calls, and then armed under the new one.
+// (L4) A connection that arrives wakes one of the rings that accept from its listener. When that one is just stopping,
+// or
+//      its process is killed, the others sleep on. So who leaves a listener to others accepts by calls until nobody
+//      waits who may have come before, and who stays looks once a second, so far as it is awake.
 #pragma once
 
 #include <linux/io_uring.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -40,6 +46,10 @@ class uring_listeners {
         listening& l = places_[place_of(fd)];
         l.wanted = false;
         l.draining = true;
+    }
+    void leave(int fd) {
+        drain(fd);
+        places_[place_of(fd)].leaving = true;
     }
     void unlisten(int fd) noexcept {
         const auto found = std::ranges::find(places_, fd, &listening::fd);
@@ -71,6 +81,7 @@ class uring_listeners {
 
     /// At the begin of a turn: ends a pause, and goes on with drains.
     void take_up() {
+        look_again();
         if (accept_again_ && clock::now() >= *accept_again_) {
             accept_again_.reset();
             (void)acceptor_.open_reserve();
@@ -101,12 +112,16 @@ class uring_listeners {
 
  private:
     using clock = std::chrono::steady_clock;
+    // (L4) As many as a queue usually holds; whoever came later has woken another ring.
+    static constexpr unsigned leave_rounds_max = 4096 / accepts_max;
 
     struct listening {
         int fd = -1;
         std::uint32_t use = 0;
         bool wanted = false;
         bool draining = false;
+        bool leaving = false;   // with draining: what comes is others' to accept
+        unsigned rounds = 0;    // of accepts since it stopped
         bool armed = false;     // an accept or a poll is under way
         bool polling = false;   // (L1, L2)
         bool stopping = false;  // a cancel is under way
@@ -174,6 +189,15 @@ class uring_listeners {
         if (places_[number].wanted && accept_from(number) == queue_left::out_of_room) pause();
     }
 
+    void look_again() {  // (L4)
+        timespec now{};
+        ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+        if (now.tv_sec == looked_s_) return;
+        looked_s_ = now.tv_sec;
+        for (std::uint32_t i = 0; i < places_.size(); ++i)
+            if (places_[i].armed && !places_[i].polling && !accept_again_) accept_by_call(i);
+    }
+
     void pause() {
         if (accept_again_) return;
         accept_again_ = clock::now() + accept_pause;
@@ -183,7 +207,10 @@ class uring_listeners {
     void drain_some(std::uint32_t number) {
         const std::uint32_t use = places_[number].use;
         const queue_left left = accept_from(number);
-        if (places_[number].use != use || left == queue_left::perhaps_more) return;  // given up in a call back; more
+        listening& l = places_[number];
+        if (l.use != use) return;  // given up in a call back
+        const bool all_older_gone = l.leaving && ++l.rounds == leave_rounds_max;
+        if (left == queue_left::perhaps_more && !all_older_gone) return;
         const int fd = places_[number].fd;
         places_[number] = {.use = use + 1};
         sink_.on_drained(fd);
@@ -194,6 +221,7 @@ class uring_listeners {
     acceptor acceptor_;
     std::vector<listening> places_;
     std::optional<clock::time_point> accept_again_;  // accepting is paused until then
+    std::time_t looked_s_ = 0;
 };
 
 }  // namespace holdfast::net

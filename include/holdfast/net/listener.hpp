@@ -31,4 +31,11 @@ struct listen_options {
 /// The TCP port a socket is bound to. Throws: error(io).
 [[nodiscard]] std::uint16_t bound_port(int socket);
 
+/// Where a socket is bound: "127.0.0.1:8080", "[::1]:8080" or the path of a unix socket, as it was given to
+/// listen_unix; empty for one without a name, or with an abstract one. Throws: error(io).
+[[nodiscard]] std::string bound_address(int socket);
+
+/// An address for listen_tcp() as bound_address() writes it. Throws: error(invalid_argument).
+[[nodiscard]] std::string plain_address(std::string_view address);
+
 }  // namespace holdfast::net

@@ -12,8 +12,8 @@
 // (I5) A handler that throws costs its client a 500 and nobody else anything.
 // (I6) What is posted from one thread runs in the order it was posted, each once, never inside post(), after() or
 //      cancel(). A task that throws is counted, and costs nobody else anything.
-// Threads: everything on the thread that calls run(), or before it, except stop() and drain(), which any thread or
-//          signal handler may call, and post(), which any thread may call.
+// Threads: everything on the thread that calls run(), or before it, except stop(), drain() and hand_over(), which
+//          any thread or signal handler may call, and post(), which any thread may call.
 #pragma once
 
 #include <chrono>
@@ -135,6 +135,12 @@ class server {
     /// drain_idle_ms, late answers are waited for, streams are ended in order behind what they have queued, and
     /// whatever is left is cut after drain_timeout_ms. Threads: any; async-signal-safe.
     void drain() noexcept;
+
+    /// As drain(), where another process has the same listeners and accepts from them by now (hand_over.hpp): what
+    /// waits in their queues is left to it, and idle connections may stay for three quarters of drain_timeout_ms, since
+    /// their next request is answered with "Connection: close" and nobody else lacks them. A client that asks once in
+    /// that time never meets a closed connection. Threads: any; async-signal-safe.
+    void hand_over() noexcept;
 
     /// Calls `readable` on the loop whenever `fd` is readable or hung up, until unwatch(fd). The descriptor stays the
     /// caller's. Level-triggered: a callback that leaves it readable is called again.
