@@ -51,6 +51,8 @@ void add_serve(command_line& line) {
         .positionals("SEGMENT", chosen->serve.segments,
                      "what is served; default: what is registered and everybody may read", false)
         .option("--listen", chosen->serve.listen, "ADDRESS:PORT", "default 127.0.0.1:8080; port 0 takes a free one")
+        .flag("--take-over", chosen->serve.take_over,
+              "take over from the server at that address, which then finishes: no request is lost")
         .option("--unix", chosen->serve.unix_path, "PATH",
                 "also a unix socket: its clients see what they may read themselves, whatever is named or private")
         .option("--tls-certificate", chosen->serve.tls_certificate, "FILE",
@@ -78,8 +80,9 @@ void add_serve(command_line& line) {
                 "bound what a client may cost a worker, as connections-max=50000; docs/cli.md lists them")
         .option("--counters", chosen->serve.name, "NAME", "segment of the counts; default holdfast-serve-PORT")
         .details(
-            "Runs until SIGTERM or SIGINT, then finishes the requests that it has. GET / is the dashboard,\n"
-            "GET /metrics the counts, GET /v1/segments the list of what is served.")
+            "Runs until SIGTERM or SIGINT, then finishes the requests that it has. SIGUSR2 runs the program anew,\n"
+            "as it lies at its path by then, which takes over. GET / is the dashboard, GET /metrics the counts,\n"
+            "GET /v1/segments the list of what is served.")
         .run([chosen] { return start(*chosen); });
 }
 

@@ -53,8 +53,8 @@ class api {
 
     /// Says whose timers subscriptions use: before the first request, and it must outlive the last.
     void run_on(net::server& loop) noexcept { rings_.run_on(loop); }
-    /// Lets nobody wait any more. Call it before the server's drain().
-    void drain() { rings_.drain(); }
+    /// Lets nobody wait any more. Call it before the server's drain(), or hand_over() where there is a successor.
+    void drain(bool successor) { rings_.drain(successor); }
     [[nodiscard]] const ring_routes& rings() const noexcept { return rings_; }
 
     static constexpr std::size_t batch_keys_max = 1000;

@@ -84,6 +84,7 @@ class channel_outlet final : public ring_outlet {
     // There is room for what a hub sends (ring_hub I4), so it is taken, or the channel has ended.
     bool send(const net::shared_bytes& text) override { return to_.send(text) == net::channel_status::ok; }
     void close(ring_end why) override {
+        if (why == ring_end::moved) return send_away();
         const bool gone = why == ring_end::not_served;
         const std::string_view reason = gone ? "no such segment is served" : "the segment is damaged";
         std::string text;
@@ -98,6 +99,18 @@ class channel_outlet final : public ring_outlet {
     }
 
  private:
+    // No message of its own: what comes next is told by the successor. Browsers wait for seconds unless they are told,
+    // and all at once unless they are told different times.
+    void send_away() {
+        static unsigned sent = 0;
+        if (form_ == ring_form::events) {
+            to_.send("retry: " + std::to_string(50 + sent++ % 20 * 25) + "\n\n");
+            to_.close();
+        } else {
+            to_.close(net::websocket_code::service_restart, "the server is replaced; connect again");
+        }
+    }
+
     net::channel to_;
     ring_form form_;
 };
@@ -346,9 +359,13 @@ void ring_routes::refresh() {
     std::erase_if(rings_, [](const followed_ring& each) { return each->hub.empty(); });
 }
 
-void ring_routes::drain() {
+void ring_routes::drain(bool successor) {
     draining_ = true;
-    for (const followed_ring& each : rings_) each->hub.release_waiters();
+    for (const followed_ring& each : rings_)
+        if (successor)
+            each->hub.end_all(ring_end::moved);
+        else
+            each->hub.release_waiters();
 }
 
 }  // namespace holdfast::serve

@@ -70,8 +70,8 @@ class ring_routes {
 
     /// Call it some times a second, behind catalog::refresh: follows replacements, ends what may not be shown any more.
     void refresh();
-    /// Answers all who wait; nobody waits from now on.
-    void drain();
+    /// Answers all who wait; nobody waits from now on. With `successor`, subscribers are told to come back.
+    void drain(bool successor);
 
     [[nodiscard]] const ring_counts& counts() const noexcept { return counts_; }
     [[nodiscard]] std::uint64_t subscribers() const noexcept;

@@ -46,9 +46,11 @@ std::string_view help_of(std::string_view family) noexcept {
     if (family == turned_away_family) return "Connections told 503 or cut, by the limit that they met.";
     if (family == lost_family) return "Connections that the client left in the middle of an exchange.";
     if (family == pauses_family) return "Times a worker stopped accepting, or reading from a connection, for a while.";
-    if (family == timeouts_family) return "Connections ended because what was waited for did not come in time.";
+    if (family == timeouts_family)
+        return "What was waited for and did not come in time: the connection was ended, or a late answer was a 504.";
     if (family == tls_family)
         return "What became of connections that were to speak TLS; resumed ones are secured, too.";
+    if (family == files_cut_family) return "Answers reset because their file became shorter meanwhile.";
     if (family == malformed_family) return "Requests refused as malformed, ambiguous or beyond a limit.";
     if (family == exceptions_family) return "Requests that ended in an unexpected exception, answered 500.";
     if (family == received_family) return "Bytes received from clients.";

@@ -42,6 +42,7 @@ enum class ring_form : std::uint8_t { events, frames };
 enum class ring_end : std::uint8_t {
     not_served,  ///< removed, or not to be shown to this client any more: which of them nobody is told
     damaged,
+    moved,  ///< a successor serves from now on: come back, there is nothing lost
 };
 
 /// Where what a subscriber is told goes: a channel, or what a test has in its place.

@@ -42,7 +42,8 @@ struct serve_options {
     std::string token_file;                  ///< holds what lets clients of TCP write; empty: they may not
     std::vector<std::string> allowed_hosts;  ///< names beside addresses and localhost by which requests may call us
     std::vector<count_by> counts;
-    std::string name;              ///< segment of the counts; empty: holdfast-serve-PORT
+    std::string name;        ///< segment of the counts; empty: holdfast-serve-PORT
+    bool take_over = false;  ///< from the server at `listen`, which then finishes: docs/design/0037-hot-restart.md
     std::string engine = "epoll";  ///< or io_uring, or auto: io_uring where it is to be had
     net::limits limits{};
 
@@ -57,9 +58,10 @@ void set_limit(net::limits& limits, std::string_view text);
 /// The hidden first argument of a worker process.
 inline constexpr std::string_view worker_command = "serve-worker";
 
-/// Serves until SIGTERM or SIGINT, then drains. Prints one line to standard output once every worker answers.
-/// Returns: the exit code: 0 after a drain, 1 when a worker cannot start (the reason is on standard error).
-/// Throws: error when the options, the address or the counters' segments cannot be used.
+/// Serves until SIGTERM or SIGINT, or until a successor has taken over (SIGUSR2 starts one), then drains. Prints one
+/// line to standard output once every worker answers and all is ours. Returns: the exit code: 0 after a drain, 1 when a
+/// worker cannot start (the reason is on standard error). Throws: error when the options, the address or the counters'
+/// segments cannot be used.
 int run(const serve_options& options);
 
 /// The body of a worker process. `arguments` are those behind worker_command. Returns: the exit code.

@@ -51,6 +51,8 @@ constexpr loop_count loop_counts[] = {
     {timeouts_family, "waiting_for", "body", &loop::body_timeouts},
     {timeouts_family, "waiting_for", "request", &loop::idle_timeouts},
     {timeouts_family, "waiting_for", "reader", &loop::write_timeouts},
+    {timeouts_family, "waiting_for", "answer", &loop::answer_timeouts},
+    {files_cut_family, "", "", &loop::files_cut},
     {tls_family, "event", "secured", &loop::tls_handshakes},
     {tls_family, "event", "resumed", &loop::tls_resumed},
     {tls_family, "event", "failed", &loop::tls_failures},
@@ -132,13 +134,13 @@ loop_counters::loop_counters(const counter_set& counters, unsigned worker) {
     open_ = counters.try_get(open_family, metric_label("worker", number)).value_or(counter());
 }
 
-void loop_counters::publish(const net::server_counters& now) noexcept {
+void loop_counters::publish(const net::server_counters& now, bool gauges) noexcept {
     for (std::size_t i = 0; i < places; ++i) {
         const std::uint64_t counted = now.*loop_counts[i].member;
         const std::uint64_t fresh = counted - std::exchange(published_[i], counted);
         if (fresh != 0 && counters_[i]) counters_[i].add(fresh);
     }
-    if (open_) open_.set(now.open);
+    if (gauges && open_) open_.set(now.open);
 }
 
 ring_counters::ring_counters(const counter_set& counters, unsigned worker) {
@@ -155,8 +157,8 @@ ring_counters::ring_counters(const counter_set& counters, unsigned worker) {
     lost_ = messages("lost");
 }
 
-void ring_counters::publish(const ring_numbers& now) noexcept {
-    if (subscribers_) subscribers_.set(now.subscribers);
+void ring_counters::publish(const ring_numbers& now, bool gauges) noexcept {
+    if (gauges && subscribers_) subscribers_.set(now.subscribers);
     const auto add = [](const counter& to, std::uint64_t fresh) {
         if (to && fresh != 0) to.add(fresh);
     };

@@ -36,6 +36,7 @@ inline constexpr std::string_view turned_away_family = "holdfast_connections_ref
 inline constexpr std::string_view lost_family = "holdfast_connections_lost_total";
 inline constexpr std::string_view pauses_family = "holdfast_connections_pauses_total";
 inline constexpr std::string_view timeouts_family = "holdfast_http_timeouts_total";
+inline constexpr std::string_view files_cut_family = "holdfast_http_files_cut_total";
 inline constexpr std::string_view malformed_family = "holdfast_http_malformed_requests_total";
 inline constexpr std::string_view exceptions_family = "holdfast_http_handler_exceptions_total";
 inline constexpr std::string_view received_family = "holdfast_http_received_bytes_total";
@@ -103,10 +104,11 @@ class loop_counters {
  public:
     loop_counters(const counter_set& counters, unsigned worker);
     /// Adds what is new since the last call. A worker that is killed loses what it counted since then.
-    void publish(const net::server_counters& now) noexcept;
+    /// Without `gauges`, what is now is left to another worker of this number.
+    void publish(const net::server_counters& now, bool gauges = true) noexcept;
 
  private:
-    static constexpr std::size_t places = 23;
+    static constexpr std::size_t places = 25;
     counter open_;
     std::array<counter, places> counters_{};
     std::array<std::uint64_t, places> published_{};
@@ -121,7 +123,7 @@ class ring_counters {
  public:
     ring_counters(const counter_set& counters, unsigned worker);
     /// As loop_counters::publish.
-    void publish(const ring_numbers& now) noexcept;
+    void publish(const ring_numbers& now, bool gauges = true) noexcept;
 
  private:
     counter subscribers_, read_, delivered_, lost_;

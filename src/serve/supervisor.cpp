@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,6 +13,8 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <span>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -23,18 +24,13 @@
 #include "holdfast/record/schema.hpp"
 #include "serve/audit_log.hpp"
 #include "serve/catalog.hpp"
+#include "serve/processes.hpp"
 #include "serve/worker_arguments.hpp"
 #include "serve/write_token.hpp"
 
 namespace holdfast::serve {
 
 namespace {
-
-std::uint64_t monotonic_ns() noexcept {
-    struct timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 std::pair<memory::descriptor, memory::descriptor> make_pipe() {
     int ends[2];
@@ -45,30 +41,15 @@ std::pair<memory::descriptor, memory::descriptor> make_pipe() {
 memory::descriptor watch_signals() {
     sigset_t wanted;
     ::sigemptyset(&wanted);
-    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) ::sigaddset(&wanted, signal);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR2, SIGCHLD}) ::sigaddset(&wanted, signal);
     if (::sigprocmask(SIG_BLOCK, &wanted, nullptr) != 0) memory::throw_errno(errno, "supervisor", "sigprocmask");
     memory::descriptor fd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!fd) memory::throw_errno(errno, "supervisor", "signalfd");
     return fd;
 }
 
-/// Listens without sharing the port for a moment: SO_REUSEPORT alone would let two servers of one user answer by turns.
-/// The workers of a supervisor that was killed just now still drain: they get a second.
-void require_free_port(const std::string& address) {
-    for (const std::uint64_t begin = monotonic_ns();;) {
-        try {
-            const memory::descriptor probe(net::listen_tcp(address));
-            return;
-        } catch (const error& e) {
-            if (e.reason() != errc::already_exists || monotonic_ns() - begin > 1'000'000'000) throw;
-        }
-        const struct timespec pause{0, 10'000'000};
-        ::nanosleep(&pause, nullptr);
-    }
-}
-
 /// In the child: gives the worker its descriptors and no blocked signals, and becomes it. Only async-signal-safe calls.
-[[noreturn]] void become(char* const* words, std::initializer_list<int> inherited) noexcept {
+[[noreturn]] void become(char* const* words, std::span<const int> inherited) noexcept {
     sigset_t none;
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -76,25 +57,6 @@ void require_free_port(const std::string& address) {
         if (fd >= 0) ::fcntl(fd, F_SETFD, 0);
     ::execv("/proc/self/exe", words);
     ::_exit(127);
-}
-
-/// The words of a process's command line, each ended by a zero byte; empty when there is no such process.
-std::string command_line_of(std::uint64_t pid) {
-    return memory::detail::read_small_file("/proc/" + std::to_string(pid) + "/cmdline").value_or("");
-}
-
-bool has_word(const std::string& words, std::string_view wanted) {
-    return words.find(std::string(1, '\0').append(wanted) + '\0') != std::string::npos;
-}
-
-/// Whether the process is a worker whose supervisor lives. One that a killed supervisor left behind only drains, and a
-/// number that something else got since says nothing.
-bool is_kept_worker(std::uint64_t pid) {
-    if (!has_word(command_line_of(pid), worker_command)) return false;
-    const std::string stat = memory::detail::read_small_file("/proc/" + std::to_string(pid) + "/stat").value_or("");
-    const std::size_t name_end = stat.rfind(") ");  // then the state, a space, and the parent
-    if (name_end == std::string::npos || stat.size() < name_end + 4) return false;
-    return has_word(command_line_of(std::strtoull(stat.c_str() + name_end + 4, nullptr, 10)), "serve");
 }
 
 /// Every name is checked here, once, before anything is made: a worker would say it again for each of them.
@@ -135,14 +97,21 @@ std::uint64_t raise_descriptor_limit() {
     return now.rlim_cur;
 }
 
+}  // namespace
+
 std::string describe_end(int status) {
     if (WIFSIGNALED(status)) return "was killed by signal " + std::to_string(WTERMSIG(status));
     return "ended with code " + std::to_string(WEXITSTATUS(status));
 }
 
-}  // namespace
+std::uint64_t supervisor::now_ns() noexcept {
+    struct timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
 
-supervisor::supervisor(serve_options options) : options_(std::move(options)) {
+supervisor::supervisor(serve_options options) : options_(std::move(options)), command_(own_command_line()) {
+    find_predecessor();
     if (options_.workers == 0) options_.workers = std::max(1U, std::thread::hardware_concurrency());
     if (options_.workers > 1024)
         throw error(errc::invalid_argument, std::to_string(options_.workers),
@@ -156,91 +125,30 @@ supervisor::supervisor(serve_options options) : options_(std::move(options)) {
     if (!options_.audit_log.empty()) (void)audit_log(options_.audit_log, 0);
     engine_ = engine_text(options_);
     descriptors_ = raise_descriptor_limit();
-    workers_.resize(options_.workers);
+    workers_ = std::vector<worker>(options_.workers);
     signals_ = watch_signals();
-    make_listeners();
+    if (options_.take_over)
+        take_listeners();
+    else
+        make_listeners();
     if (options_.name.empty()) options_.name = "holdfast-serve-" + std::to_string(port_);
     make_counts();
     make_unix_listener();
+    if (owner_) make_door();
     std::tie(lifeline_read_, lifeline_write_) = make_pipe();
     std::tie(ready_read_, ready_write_) = make_pipe();
 }
 
 supervisor::~supervisor() { remove_unix_path(); }
 
-void supervisor::make_listeners() {
-    net::listen_options shared;
-    shared.reuse_port = true;
-    const std::size_t digits = options_.listen.rfind(':') + 1;  // 0 where there is no port: listen_tcp says so
-    const bool any_port =
-        digits < options_.listen.size() && options_.listen.find_first_not_of('0', digits) == std::string::npos;
-    if (!any_port) require_free_port(options_.listen);
-    for (worker& each : workers_) {
-        each.listener = memory::descriptor(net::listen_tcp(options_.listen, shared));
-        port_ = net::bound_port(each.listener.get());
-        // The others join the port that the first one got, and its number is what is announced.
-        options_.listen.replace(digits, std::string::npos, std::to_string(port_));
+/// Whom to succeed: the server at our address; or whoever started us has said so, and then the address is its own.
+void supervisor::find_predecessor() {
+    if (const char* const told = std::getenv(take_over_variable)) {
+        options_.listen = net::plain_address(told);
+        options_.take_over = true;
+        ::unsetenv(take_over_variable);
     }
-}
-
-// Anybody may connect: what a client may see and do is asked of each segment, and who is to be kept out altogether is
-// kept out of the folder. One queue and one worker that takes from it: an io_uring that accepts has the socket block,
-// so that no second process may call accept on it.
-void supervisor::make_unix_listener() {
-    if (options_.unix_path.empty()) return;
-    const mode_t before = ::umask(0);  // it would take rights from the mode; there is one thread here
-    try {
-        unix_listener_ = memory::descriptor(net::listen_unix(options_.unix_path, 0666));
-    } catch (...) {
-        ::umask(before);
-        throw;
-    }
-    ::umask(before);
-    struct stat status{};
-    if (::lstat(options_.unix_path.c_str(), &status) == 0) unix_inode_ = status.st_ino;
-}
-
-// While the listener is open nobody else takes the name (net::listen_unix), so it is ours unless somebody removed it.
-void supervisor::remove_unix_path() const {
-    struct stat status{};
-    if (unix_listener_ && ::lstat(options_.unix_path.c_str(), &status) == 0 && status.st_ino == unix_inode_)
-        ::unlink(options_.unix_path.c_str());
-}
-
-void supervisor::make_counts() {
-    counts_ = std::make_unique<shared_counts>(shared_counts::open_or_create(options_.name, options_.workers));
-    // An earlier supervisor, perhaps of more workers, may have been killed before it could take its gauges back.
-    std::vector<std::pair<std::string, std::string>> gauges;
-    counts_->counters.for_each([&](std::string_view family, std::string_view labels, std::uint64_t value) {
-        if (family == pid_family && value != 0 && is_kept_worker(value))
-            throw error(errc::already_exists, options_.name,
-                        "process " + std::to_string(value) +
-                            " is a worker of another server that counts there; name another segment with --counters");
-        if (family == pid_family || family == started_family || family == open_family || family == engine_family)
-            gauges.emplace_back(family, labels);
-    });
-    for (const auto& [family, labels] : gauges) counts_->counters.get(family, labels).set(0);
-    bind_gauges();
-}
-
-/// Workers attach to the counts by name: without them none would ever start again.
-void supervisor::renew_counts() {
-    if (!counts_->counters.segment().replaced() && !counts_->latency.segment().replaced()) return;
-    counts_ = std::make_unique<shared_counts>(shared_counts::open_or_create(options_.name, options_.workers));
-    std::fprintf(stderr, "holdfast serve: the counts in %s were removed; counting anew\n", options_.name.c_str());
-    bind_gauges();
-    for (const worker& each : workers_)
-        if (each.pid > 0) each.pid_gauge.set(static_cast<std::uint64_t>(each.pid));
-}
-
-void supervisor::bind_gauges() {
-    for (std::size_t i = 0; i < workers_.size(); ++i) {
-        const std::string labels = metric_label("worker", std::to_string(i));
-        workers_[i].restarts = counts_->counters.get(restarts_family, labels);
-        workers_[i].pid_gauge = counts_->counters.get(pid_family, labels);
-        workers_[i].started_gauge = counts_->counters.get(started_family, labels);
-        workers_[i].open_gauge = counts_->counters.get(open_family, labels);
-    }
+    if (options_.take_over) address_ = net::plain_address(options_.listen);
 }
 
 void supervisor::start(std::size_t index) {
@@ -249,12 +157,12 @@ void supervisor::start(std::size_t index) {
         renew_counts();
     } catch (const error& e) {
         std::fprintf(stderr, "holdfast serve: %s; trying again in a second\n", e.what());
-        it.start_again_ns = monotonic_ns() + restart_delay_ns;
+        it.start_again_ns = now_ns() + restart_delay_ns;
         return;
     }
     worker_arguments arguments;
     arguments.index = static_cast<unsigned>(index);
-    arguments.listener = it.listener.get();
+    for (const memory::descriptor& each : it.listeners) arguments.listeners.push_back(each.get());
     if (index == 0) arguments.unix_listener = unix_listener_.get();
     arguments.lifeline = lifeline_read_.get();
     arguments.ready = ready_write_.get();
@@ -265,45 +173,68 @@ void supervisor::start(std::size_t index) {
     for (std::string& word : words) pointers.push_back(word.data());
     pointers.push_back(nullptr);
 
+    std::vector<int> inherited = arguments.listeners;
+    inherited.insert(inherited.end(), {arguments.unix_listener, arguments.lifeline, arguments.ready});
+
     it.start_again_ns = 0;
     it.answered = false;
     const pid_t pid = ::fork();
-    if (pid == 0)
-        become(pointers.data(), {arguments.listener, arguments.unix_listener, arguments.lifeline, arguments.ready});
+    if (pid == 0) become(pointers.data(), inherited);
     if (pid < 0) {  // out of processes or memory: try again in a while
-        it.start_again_ns = monotonic_ns() + restart_delay_ns;
+        it.start_again_ns = now_ns() + restart_delay_ns;
         return;
     }
     it.pid = pid;
-    it.pid_gauge.set(static_cast<std::uint64_t>(pid));
-    it.started_gauge.set(static_cast<std::uint64_t>(::time(nullptr)));
+    it.started_s = static_cast<std::uint64_t>(::time(nullptr));
+    publish_gauges();
 }
 
 int supervisor::run() {
     for (std::size_t i = 0; i < workers_.size(); ++i) start(i);
     while (!stopping_ || any_alive()) {
-        struct pollfd events[2] = {{signals_.get(), POLLIN, 0}, {ready_read_.get(), POLLIN, 0}};
-        if (::poll(events, 2, wait_ms()) < 0 && errno != EINTR) memory::throw_errno(errno, "supervisor", "poll");
+        wait_for_events();
         on_ready();
         on_signals();
+        if (!stopping_ && predecessor_) on_predecessor();
+        if (!stopping_ && owner_ && door_) on_door();
+        if (!stopping_ && successor_.link) on_successor();
+        if (!stopping_) announce_when_ready();
         if (!stopping_) start_those_waiting();
-        if (stopping_ && monotonic_ns() >= kill_at_ns_) kill_workers();
+        if (stopping_ && now_ns() >= kill_at_ns_) kill_workers();
     }
     return exit_code_;
+}
+
+void supervisor::wait_for_events() {
+    std::vector<struct pollfd> events{{signals_.get(), POLLIN, 0}, {ready_read_.get(), POLLIN, 0}};
+    if (!stopping_)
+        // A descriptor of -1 is passed over.
+        for (const int fd : {predecessor_.fd(), owner_ ? door_.get() : -1, successor_.link.fd()})
+            events.push_back({fd, POLLIN, 0});
+    if (::poll(events.data(), events.size(), wait_ms()) < 0 && errno != EINTR)
+        memory::throw_errno(errno, "supervisor", "poll");
 }
 
 void supervisor::on_signals() {
     struct signalfd_siginfo info{};
     while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
-        const int signal = static_cast<int>(info.ssi_signo);
-        if (signal == SIGHUP)  // they read certificates again
-            for (const worker& each : workers_)
-                if (each.pid > 0 && each.answered) ::kill(each.pid, SIGHUP);
-        if (signal != SIGTERM && signal != SIGINT) continue;  // SIGCHLD: reap() below
-        if (!stopping_) {
-            begin_stop(0);
-        } else {  // asked twice: no more waiting for clients
-            kill_workers();
+        switch (static_cast<int>(info.ssi_signo)) {
+            case SIGHUP:  // they read certificates again
+                for (const worker& each : workers_)
+                    if (each.pid > 0 && each.answered) ::kill(each.pid, SIGHUP);
+                break;
+            case SIGUSR2:
+                if (!stopping_) start_successor();
+                break;
+            case SIGTERM:
+            case SIGINT:
+                ++stops_asked_;
+                if (!stopping_)
+                    begin_stop(0);
+                else if (stops_asked_ > 1 || !handed_over_)  // asked twice: no more waiting for clients
+                    kill_workers();
+                break;
+            default: break;  // SIGCHLD: reap() below
         }
     }
     reap();
@@ -314,15 +245,28 @@ void supervisor::kill_workers() const {
         if (each.pid > 0) ::kill(each.pid, SIGKILL);
 }
 
-void supervisor::begin_stop(int exit_code) {
+void supervisor::begin_stop(int exit_code, bool others_accept) {
     stopping_ = true;
     exit_code_ = exit_code;
     // A worker that is stopped, or hangs, never notices: it gets what a drain may take and a second more.
-    kill_at_ns_ = monotonic_ns() + (std::uint64_t{options_.limits.drain_timeout_ms} + 1000) * 1'000'000;
-    // Our copies first: a worker that drains must be the last one to hold its listener.
-    for (worker& each : workers_) each.listener.reset();
+    kill_at_ns_ = now_ns() + (std::uint64_t{options_.limits.drain_timeout_ms} + 1000) * 1'000'000;
+    if (owner_) tell_service_manager("STOPPING=1");
+    if (!handed_over_ && successor_.link) {
+        (void)successor_.link.say(take_over_word::stopping);
+        successor_.link.close();
+    }
+    door_.reset();
+    // Our copies first: a worker that drains must be the last one of this server to hold its listener.
+    for (worker& each : workers_) each.listeners.clear();
     remove_unix_path();
     unix_listener_.reset();
+    predecessor_.close();  // it serves on
+    if (others_accept) {
+        // Each worker reads one byte. There is room for as many, in a pipe that nothing else is written to.
+        const std::string marks(workers_.size(), lifeline_others_accept);
+        while (::write(lifeline_write_.get(), marks.data(), marks.size()) < 0 && errno == EINTR) {
+        }
+    }
     lifeline_write_.reset();
 }
 
@@ -334,10 +278,14 @@ void supervisor::on_ready() {
         if (!it.ever_answered) ++answering_;
         it.answered = it.ever_answered = true;
     }
-    if (!announced_ && answering_ == workers_.size()) {
-        announced_ = true;
-        announce();
-    }
+    if (answering_ == workers_.size()) say_ready();
+}
+
+void supervisor::announce_when_ready() {
+    if (announced_ || !owner_ || answering_ != workers_.size()) return;
+    announced_ = true;
+    announce();
+    tell_service_manager("READY=1");
 }
 
 /// Says what a registry holds that strangers will not be shown: silence would look like segments that are lost.
@@ -373,21 +321,26 @@ void supervisor::reap() {
     int status = 0;
     for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
         const auto found = std::ranges::find(workers_, pid, &worker::pid);
-        if (found != workers_.end()) on_death(static_cast<std::size_t>(found - workers_.begin()), status);
+        if (found != workers_.end())
+            on_death(static_cast<std::size_t>(found - workers_.begin()), status);
+        else if (pid == successor_child_)
+            on_successor_death(status);
     }
 }
 
 void supervisor::on_death(std::size_t index, int status) {
     worker& it = workers_[index];
     it.pid = -1;
-    it.pid_gauge.set(0);
-    it.open_gauge.set(0);
+    if (owner_) {
+        it.pid_gauge.set(0);
+        it.open_gauge.set(0);
+    }
     if (stopping_) return;
     if (!it.ever_answered && WIFEXITED(status)) {  // it has said why; trying again would say the same
         std::fprintf(stderr, "holdfast serve: worker %zu cannot start (%s)\n", index, describe_end(status).c_str());
         return begin_stop(1);
     }
-    const std::uint64_t now = monotonic_ns();
+    const std::uint64_t now = now_ns();
     it.deaths.push_back(now);
     while (now - it.deaths.front() > restart_window_ns) it.deaths.pop_front();
     const bool loops = it.deaths.size() > restarts_at_once;
@@ -401,7 +354,7 @@ void supervisor::on_death(std::size_t index, int status) {
 }
 
 void supervisor::start_those_waiting() {
-    const std::uint64_t now = monotonic_ns();
+    const std::uint64_t now = now_ns();
     for (std::size_t i = 0; i < workers_.size(); ++i)
         if (workers_[i].start_again_ns != 0 && workers_[i].start_again_ns <= now) start(i);
 }
@@ -411,8 +364,10 @@ int supervisor::wait_ms() const {
     for (const worker& each : workers_)
         if (!stopping_ && each.start_again_ns != 0 && (soonest == 0 || each.start_again_ns < soonest))
             soonest = each.start_again_ns;
+    if (!stopping_ && successor_deadline_ns_ != 0 && (soonest == 0 || successor_deadline_ns_ < soonest))
+        soonest = successor_deadline_ns_;
     if (soonest == 0) return -1;
-    const std::uint64_t now = monotonic_ns();
+    const std::uint64_t now = now_ns();
     if (soonest <= now) return stopping_ ? 100 : 0;  // killed already: their end comes as SIGCHLD
     return static_cast<int>((soonest - now) / 1'000'000 + 1);
 }

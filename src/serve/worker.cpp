@@ -2,13 +2,14 @@
 // worker.cpp - one worker process: a loop that answers requests on the listener it was given.
 //
 // SIGHUP has it read its certificate again. It ends when told by SIGTERM, or when the supervisor's end of the lifeline
-// closes: when that stops or dies. Both drain. SIGINT is left to the supervisor, since a terminal sends it to all of
-// us.
+// closes: when that stops or dies. Both drain. A byte from there before the end says that a successor accepts by now.
+// SIGINT is left to the supervisor, since a terminal sends it to all of us.
 #include <malloc.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -32,6 +33,7 @@ constexpr std::chrono::milliseconds refresh_interval{50};
 memory::descriptor watch_worker_signals() {
     ::signal(SIGINT, SIG_IGN);
     ::signal(SIGPIPE, SIG_IGN);
+    ::signal(SIGUSR2, SIG_IGN);  // meant for the supervisor, and sent to all of a service
     ::signal(SIGXFSZ, SIG_IGN);  // an audit log that may grow no further is an error of write(2)
     sigset_t wanted;
     ::sigemptyset(&wanted);
@@ -52,14 +54,25 @@ void report_ready(memory::descriptor& pipe, unsigned index) {
 }
 
 /// 1 for the engine that this worker has; the other one may have been its predecessor's.
-void publish_engine(const counter_set& counters, unsigned index, std::string_view engine) {
-    for (const std::string_view each : {"epoll", "io_uring"}) {
-        std::string labels;
-        append_metric_label(labels, "engine", each);
-        append_metric_label(labels, "worker", std::to_string(index));
-        if (auto gauge = counters.try_get(engine_family, labels)) gauge->set(each == engine ? 1 : 0);
+class engine_gauges {
+ public:
+    engine_gauges(const counter_set& counters, unsigned index) {
+        for (std::size_t i = 0; i < gauges_.size(); ++i) {
+            std::string labels;
+            append_metric_label(labels, "engine", engines[i]);
+            append_metric_label(labels, "worker", std::to_string(index));
+            gauges_[i] = counters.try_get(engine_family, labels).value_or(counter());
+        }
     }
-}
+    void publish(std::string_view engine) const noexcept {
+        for (std::size_t i = 0; i < gauges_.size(); ++i)
+            if (gauges_[i]) gauges_[i].set(engines[i] == engine ? 1 : 0);
+    }
+
+ private:
+    static constexpr std::array<std::string_view, 2> engines{"epoll", "io_uring"};
+    std::array<counter, 2> gauges_{};
+};
 
 /// Pages and reports for people and collectors are few, slow and would blur what clients of the data see.
 constexpr bool is_data(route which) noexcept { return which >= route::table_get && which <= route::index_get; }
@@ -98,7 +111,7 @@ void reload_certificate(const net::tls_credentials& credentials) {
 }
 
 int serve_requests(const worker_arguments& arguments) {
-    std::vector<int> listeners{arguments.listener};
+    std::vector<int> listeners = arguments.listeners;
     if (arguments.unix_listener >= 0) listeners.push_back(arguments.unix_listener);
     for (const int fd : listeners) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
     for (const int fd : {arguments.lifeline, arguments.ready}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -120,17 +133,24 @@ int serve_requests(const worker_arguments& arguments) {
     const serve_options& wanted = arguments.options;
     options.identify_peers = arguments.unix_listener >= 0 || !wanted.audit_log.empty() || wanted.rate_of_one != 0;
     options.tick_interval = refresh_interval;
-    if (!wanted.tls_certificate.empty())
-        options.tls = {{.listener = arguments.listener,
-                        .credentials = net::tls_credentials({wanted.tls_certificate, wanted.tls_key})}};
+    if (!wanted.tls_certificate.empty()) {
+        const net::tls_credentials credentials({wanted.tls_certificate, wanted.tls_key});
+        for (const int fd : arguments.listeners) options.tls.push_back({.listener = fd, .credentials = credentials});
+    }
     const std::vector<net::tls_listener> with_tls = options.tls;
     memory_trimmer trimmer;
+    const engine_gauges engine_now(counts.counters, arguments.index);
+    bool keeps_gauges = true;        // else they are a successor's by now
     net::server* running = nullptr;  // ticks come from within its run()
+    const auto publish_rings = [&] {
+        const ring_counts& rings = routes.rings().counts();
+        of_rings.publish({routes.rings().subscribers(), rings.read, rings.delivered, rings.lost}, keeps_gauges);
+    };
     options.on_tick = [&] {
         routes.refresh();
-        of_loop.publish(running->counters());
-        const ring_counts& rings = routes.rings().counts();
-        of_rings.publish({routes.rings().subscribers(), rings.read, rings.delivered, rings.lost});
+        of_loop.publish(running->counters(), keeps_gauges);
+        if (keeps_gauges) engine_now.publish(running->engine());
+        publish_rings();
         trimmer.tick();
     };
     options.on_response = [&](const net::response_event& event) {
@@ -142,28 +162,36 @@ int serve_requests(const worker_arguments& arguments) {
                        [&](const net::request& from, net::response& to) { routes.answer(from, to); });
     running = &server;
     routes.run_on(server);
-    publish_engine(counts.counters, arguments.index, server.engine());
     server.watch(lifeline.get(), [&] {
+        char byte = 0;
+        const ssize_t n = ::read(lifeline.get(), &byte, 1);
+        if (n < 0) return;  // another worker was faster: ours comes, or the end does
         server.unwatch(lifeline.get());
-        routes.drain();
-        server.drain();
+        keeps_gauges = n == 0;
+        routes.drain(n != 0);
+        if (n != 0)
+            server.hand_over();
+        else
+            server.drain();
     });
     server.watch(signals.get(), [&] {
         struct signalfd_siginfo info{};
         while (::read(signals.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
             if (info.ssi_signo == static_cast<std::uint32_t>(SIGHUP)) {
-                for (const net::tls_listener& each : with_tls) reload_certificate(each.credentials);
+                if (!with_tls.empty()) reload_certificate(with_tls.front().credentials);  // they share them
                 continue;
             }
             server.unwatch(signals.get());
-            routes.drain();
+            routes.drain(false);
             server.drain();
             return;
         }
     });
+    engine_now.publish(server.engine());
     report_ready(ready, arguments.index);
     server.run();
-    of_loop.publish(server.counters());
+    of_loop.publish(server.counters(), keeps_gauges);
+    publish_rings();
     return 0;
 }
 

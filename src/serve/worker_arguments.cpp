@@ -61,7 +61,7 @@ void each_limit(Limits& limits, Visit&& visit) {
 template <class Arguments, class Visit>
 void each_setting(Arguments& arguments, Visit&& visit) {
     visit("index", arguments.index);
-    visit("listener", arguments.listener);
+    visit("listener", arguments.listeners);
     visit("unix-listener", arguments.unix_listener);
     visit("lifeline", arguments.lifeline);
     visit("ready", arguments.ready);
@@ -137,7 +137,9 @@ std::vector<std::string> worker_arguments::words() const {
             out.push_back(word(name, value));
         } else {
             for (const auto& item : value) {
-                if constexpr (std::is_same_v<std::remove_cvref_t<decltype(item)>, count_by>)
+                if constexpr (std::is_same_v<value_type, std::vector<int>>)
+                    out.push_back(word(name, std::to_string(item)));
+                else if constexpr (std::is_same_v<value_type, std::vector<count_by>>)
                     out.push_back(word(name, item.segment + "=" + item.field));
                 else
                     out.push_back(word(name, item));
@@ -161,6 +163,8 @@ worker_arguments worker_arguments::parse(std::span<const std::string_view> words
                 read_number(name, value, into);
             else if constexpr (std::is_same_v<value_type, std::string>)
                 into = std::string(value);
+            else if constexpr (std::is_same_v<value_type, std::vector<int>>)
+                read_number(name, value, into.emplace_back());
             else if constexpr (std::is_same_v<value_type, std::vector<count_by>>)
                 into.push_back(count_by::parse(value));
             else
@@ -170,7 +174,8 @@ worker_arguments worker_arguments::parse(std::span<const std::string_view> words
             throw error(errc::invalid_argument, std::string(text),
                         "no setting of a worker; run holdfast serve instead");
     }
-    if (arguments.listener < 0 || arguments.lifeline < 0 || arguments.ready < 0)
+    if (arguments.listeners.empty() || std::ranges::any_of(arguments.listeners, [](int fd) { return fd < 0; }) ||
+        arguments.lifeline < 0 || arguments.ready < 0)
         throw error(errc::invalid_argument, std::string(worker_command),
                     "descriptors are missing; run holdfast serve instead");
     return arguments;

@@ -11,12 +11,15 @@
 
 namespace holdfast::serve {
 
+/// A byte for each worker in the lifeline, before its end: others have the listeners and accept.
+inline constexpr char lifeline_others_accept = 'h';
+
 struct worker_arguments {
     unsigned index = 0;
-    int listener = -1;       ///< a listening socket of this worker's own
-    int unix_listener = -1;  ///< the unix socket, which one worker has; -1: not this one
-    int lifeline = -1;       ///< reads end of file when the supervisor stops or dies
-    int ready = -1;          ///< takes the index, 16 bits, once the worker answers
+    std::vector<int> listeners;  ///< of the address: this worker alone takes from them
+    int unix_listener = -1;      ///< the unix socket, which one worker has; -1: not this one
+    int lifeline = -1;           ///< reads end of file when the supervisor stops or dies
+    int ready = -1;              ///< takes the index, 16 bits, once the worker answers
     serve_options options;
 
     [[nodiscard]] std::vector<std::string> words() const;

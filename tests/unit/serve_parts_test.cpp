@@ -324,7 +324,7 @@ TEST(AuditLog, WithoutRoomRefusesAndEndsTheTornLineLater) {
 TEST(WorkerArguments, ReadBackWhatWasWritten) {
     serve::worker_arguments sent;
     sent.index = 3;
-    sent.listener = 7;
+    sent.listeners = {7, 11};
     sent.unix_listener = 10;
     sent.lifeline = 8;
     sent.ready = 9;
@@ -359,6 +359,7 @@ TEST(WorkerArguments, ReadBackWhatWasWritten) {
     const std::vector<std::string_view> views(words.begin(), words.end());
     const serve::worker_arguments got = serve::worker_arguments::parse(views);
     EXPECT_EQ(got.words(), words);
+    EXPECT_EQ(got.listeners, sent.listeners);
     EXPECT_EQ(got.options.counts[0].segment, "file:/a=b");
     EXPECT_EQ(got.options.segments, sent.options.segments);
     EXPECT_TRUE(got.options.private_too);
@@ -369,7 +370,8 @@ TEST(WorkerArguments, RefuseWhatNoSupervisorSays) {
     using words = std::vector<std::string_view>;
     for (const words& bad :
          {words{}, words{"--index=1"}, words{"--nothing=1"}, words{"index=1"}, words{"--index=x"}, words{"--index="},
-          words{"--private=2"}, words{"--listener=1", "--lifeline=2", "--ready=3", "--count-by=geo4"}})
+          words{"--private=2"}, words{"--listener=-1", "--lifeline=2", "--ready=3"},
+          words{"--listener=1", "--lifeline=2", "--ready=3", "--count-by=geo4"}})
         EXPECT_THROW((void)serve::worker_arguments::parse(bad), error);
 }
 
@@ -447,6 +449,8 @@ TEST(SharedCounts, WhatALoopCountsIsAddedOnceAndBySuccessorsToo) {
         set.for_each([&](auto, auto, auto) { ++series; });
         EXPECT_GE(series, 10U) << "an alarm needs zeros to compare with";
         now.header_timeouts = 20;
+        now.files_cut = 5;
+        now.answer_timeouts = 6;
         now.open = 7;
         first.publish(now);
         first.publish(now);
@@ -460,6 +464,8 @@ TEST(SharedCounts, WhatALoopCountsIsAddedOnceAndBySuccessorsToo) {
     EXPECT_EQ(value(serve::turned_away_family, R"(reason="descriptors",worker="3")"), 2U);
     EXPECT_EQ(value(serve::shortages_family, R"(of="buffers",worker="3")"), 3U);
     EXPECT_EQ(value(serve::shortages_family, R"(of="completions",worker="3")"), 0U);
+    EXPECT_EQ(value(serve::files_cut_family, R"(worker="3")"), 5U);
+    EXPECT_EQ(value(serve::timeouts_family, R"(waiting_for="answer",worker="3")"), 6U);
     EXPECT_EQ(value(serve::open_family, R"(worker="3")"), 7U);
     serve::loop_counters second(set, 3);
     now = {};
@@ -467,6 +473,11 @@ TEST(SharedCounts, WhatALoopCountsIsAddedOnceAndBySuccessorsToo) {
     second.publish(now);
     EXPECT_EQ(value(serve::timeouts_family, R"(waiting_for="head",worker="3")"), 25U);
     EXPECT_EQ(value(serve::open_family, R"(worker="3")"), 0U);
+    now.open = 9;
+    now.header_timeouts = 5;
+    second.publish(now, false);
+    EXPECT_EQ(value(serve::timeouts_family, R"(waiting_for="head",worker="3")"), 26U);
+    EXPECT_EQ(value(serve::open_family, R"(worker="3")"), 0U) << "a successor's by now";
 }
 
 // Values come from data that a client chooses among: however many there are, the set does not fill up with them.

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// supervisor_sockets.cpp - the supervisor's listeners: made, or taken over.
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "holdfast/error.hpp"
+#include "holdfast/net/hand_over.hpp"
+#include "holdfast/net/listener.hpp"
+#include "serve/supervisor.hpp"
+
+namespace holdfast::serve {
+
+namespace {
+
+/// Listens without sharing the port for a moment: SO_REUSEPORT alone would let two servers of one user answer by turns.
+/// The workers of a supervisor that was killed just now still drain: they get a second.
+void require_free_port(const std::string& address) {
+    for (const std::uint64_t begin = supervisor::now_ns();;) {
+        try {
+            const memory::descriptor probe(net::listen_tcp(address));
+            return;
+        } catch (const error& e) {
+            if (e.reason() != errc::already_exists || supervisor::now_ns() - begin > 1'000'000'000) throw;
+        }
+        const struct timespec pause{0, 10'000'000};
+        ::nanosleep(&pause, nullptr);
+    }
+}
+
+constexpr net::listen_options shared_port{.reuse_port = true};
+
+}  // namespace
+
+void supervisor::make_listeners() {
+    const std::size_t digits = options_.listen.rfind(':') + 1;  // 0 where there is no port: listen_tcp says so
+    const bool any_port =
+        digits < options_.listen.size() && options_.listen.find_first_not_of('0', digits) == std::string::npos;
+    if (!any_port) require_free_port(options_.listen);
+    for (worker& each : workers_) {
+        each.listeners.emplace_back(net::listen_tcp(options_.listen, shared_port));
+        port_ = net::bound_port(each.listeners.front().get());
+        // The others join the port that the first one got, and its number is what is announced.
+        options_.listen.replace(digits, std::string::npos, std::to_string(port_));
+    }
+    address_ = net::bound_address(workers_.front().listeners.front().get());
+}
+
+// With fewer workers than queues some workers take from several: a queue that is closed resets who waits in it, and the
+// kernel goes on filling each that is open. With more workers the others get queues of their own.
+void supervisor::take_listeners() {
+    caller found = ask_to_take_over(address_);
+    predecessor_ = std::move(found.link);
+    predecessor_pid_ = found.process;
+    owner_ = false;
+    net::listener_parcel parcel = net::receive_listeners(predecessor_.fd());
+    std::size_t taken = 0;
+    for (const int fd : parcel.take()) {
+        memory::descriptor listener(fd);
+        const std::string where = net::bound_address(fd);
+        if (is_door(fd))
+            door_ = std::move(listener);
+        else if (where == address_)
+            workers_[taken++ % workers_.size()].listeners.push_back(std::move(listener));
+        else if (!options_.unix_path.empty() && where == options_.unix_path)
+            unix_listener_ = std::move(listener);
+        // Else: a unix socket that is not to be served any more. Its owner drains it.
+    }
+    if (taken == 0)
+        throw error(errc::not_found, address_,
+                    "the server there handed over no listener; stop it, then start this one");
+    unix_taken_ = static_cast<bool>(unix_listener_);
+    for (worker& each : workers_)
+        if (each.listeners.empty()) each.listeners.emplace_back(net::listen_tcp(address_, shared_port));
+    options_.listen = address_;
+    port_ = net::bound_port(workers_.front().listeners.front().get());
+}
+
+// Anybody may connect: what a client may see and do is asked of each segment, and who is to be kept out altogether is
+// kept out of the folder. One queue and one worker that takes from it: a second one would only be woken in vain.
+void supervisor::make_unix_listener() {
+    if (options_.unix_path.empty() || unix_listener_) return;
+    const mode_t before = ::umask(0);  // it would take rights from the mode; there is one thread here
+    try {
+        unix_listener_ = memory::descriptor(net::listen_unix(options_.unix_path, 0666));
+    } catch (...) {
+        ::umask(before);
+        throw;
+    }
+    ::umask(before);
+    remember_unix_file();
+}
+
+void supervisor::remember_unix_file() {
+    struct stat status{};
+    if (unix_listener_ && ::lstat(options_.unix_path.c_str(), &status) == 0) unix_inode_ = status.st_ino;
+}
+
+// While the listener is open nobody else takes the name (net::listen_unix), so it is ours unless somebody removed it.
+void supervisor::remove_unix_path() const {
+    struct stat status{};
+    if (unix_listener_ && unix_inode_ != 0 && ::lstat(options_.unix_path.c_str(), &status) == 0 &&
+        status.st_ino == unix_inode_)
+        ::unlink(options_.unix_path.c_str());
+}
+
+void supervisor::make_door() {
+    if (door_) return;
+    try {
+        door_ = open_door(address_);
+    } catch (const error& e) {  // serving goes on without
+        std::fprintf(stderr, "holdfast serve: %s; no successor can take over from this server\n", e.what());
+    }
+}
+
+}  // namespace holdfast::serve

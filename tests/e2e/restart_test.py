@@ -1,0 +1,606 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hot restart: a successor takes over from a running server. Under load no request is refused, reset or lost; whoever is killed, somebody serves."""
+import array
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import threading
+import time
+import unittest
+
+import serve_support
+from cli_support import Owner
+from rings_test import Account, Events
+from serve_support import PROGRAM, Segments, Server, UnixConnection, main, wait_until
+
+try:
+    from websockets.exceptions import ConnectionClosed
+    from websockets.sync.client import connect as connect_websocket
+except ImportError:
+    connect_websocket = None
+
+RANGES = [("6.0.0.0", "8.21.142.255", "US")]
+SANITIZED = bool(os.environ.get("HOLDFAST_SANITIZED"))
+TAKE_OVER, ACCEPTED, BUSY, READY, YOURS, STOPPING, REFUSED = range(1, 8)
+
+
+def word(what, number=0, version=1):
+    return b"HFSERVE\0" + struct.pack("<IIII", version, what, number, 0)
+
+
+class Restartable(Server):
+    """A server, the successors of which are known by what they say on its standard output and error."""
+
+    def __init__(self, segments, *options, **more):
+        self.pids, self.others = [], []
+        super().__init__(segments, *options, **more)
+        self.pids = [self.process.pid]
+
+    @property
+    def pid(self):
+        """The supervisor that serves now."""
+        return self.pids[-1]
+
+    def workers(self):
+        return sorted(int(pid) for pid in pathlib.Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+                      if b"serve-worker" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())
+
+    def restart(self):
+        """SIGUSR2, until the successor serves and all is its own."""
+        os.kill(self.pid, signal.SIGUSR2)
+        return self.succeeded(self.process.stdout.readline())
+
+    def take_over(self, *options, workers=2, check=True):
+        """Another one takes over, started by hand."""
+        log = open(self.log.name, "ab")
+        other = subprocess.Popen([PROGRAM, "serve", "--take-over", "--listen", f"{self.host}:{self.port}", "--workers", str(workers), "--private",
+                                  "--counters", self.segments.name("counts"), *map(str, options)],
+                                 env=self.segments.environment, stdout=subprocess.PIPE, stderr=log, text=True)
+        log.close()
+        threading.Thread(target=other.wait, daemon=True).start()  # nobody is left a zombie
+        line = other.stdout.readline()
+        if not check:
+            return other, line
+        self.others.append(other)
+        return self.succeeded(line)
+
+    def succeeded(self, line):
+        if "serving" not in line:
+            raise AssertionError(f"no successor: {line!r} {self.error_text()}")
+        took = [int(pid) for pid in re.findall(r"process (\d+) has taken over", self.error_text())]
+        self.pids += took[len(self.pids) - 1:]
+        return line
+
+    def wait_for_the_old(self):
+        for pid in self.pids[:-1]:
+            wait_until(f"process {pid} has finished", lambda: not alive(pid))
+
+    def stop_last(self):
+        """SIGTERM to who serves now."""
+        os.kill(self.pid, signal.SIGTERM)
+        wait_until("all have ended", lambda: not any(alive(pid) for pid in self.pids))
+
+    def close(self):
+        for pid in self.pids[1:]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for other in self.others:
+            other.stdout.close()
+        super().close()
+
+
+def alive(pid):
+    """Whether it runs; one that has ended and that nobody has waited for does not."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+class Client(threading.Thread):
+    """Asks as fast as it can, never twice for the same, and counts what goes wrong."""
+
+    def __init__(self, where, path, depth=1, kept=True):
+        super().__init__()
+        self.where, self.kept, self.depth = where, kept, depth
+        close = "" if kept else "Connection: close\r\n"
+        self.request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{close}\r\n".encode()
+        self.answered = self.refused = self.reset = self.lost = self.wrong = self.unread = self.connections = 0
+        self.stopped = False
+        self.notes = []
+
+    def run(self):
+        while not self.stopped:
+            try:
+                if isinstance(self.where, str):
+                    link = socket.socket(socket.AF_UNIX)
+                    link.settimeout(20)
+                    link.connect(self.where)
+                else:
+                    link = socket.create_connection(self.where, timeout=20)
+            except OSError as error:
+                self.refused += 1
+                self.notes.append(f"connecting: {error}")
+                time.sleep(0.01)
+                continue
+            self.connections += 1
+            with link:
+                link.settimeout(20)
+                self.ask(link)
+
+    def ask(self, link):
+        """Until the server says close, or we stop."""
+        more = b""
+        while not self.stopped:
+            left = self.depth
+            try:
+                link.sendall(self.request * left)
+                while left:
+                    head, more = self.read_until(link, more, b"\r\n\r\n")
+                    length = int(re.search(rb"Content-Length: (\d+)", head)[1])
+                    while len(more) < length:
+                        piece = link.recv(65536)
+                        if not piece:
+                            raise EOFError
+                        more += piece
+                    body, more = more[:length], more[length:]
+                    left -= 1
+                    if head.startswith(b"HTTP/1.1 200 ") and b'"US"' in body:
+                        self.answered += 1
+                    else:
+                        self.wrong += 1
+                        self.notes.append(repr(head + body))
+                    if b"Connection: close" in head:
+                        self.unread += left  # RFC 9112 section 9.6: the client asks for these again, which nobody has looked at
+                        return
+            except EOFError:
+                self.lost += left
+                self.notes.append("the end where an answer should be")
+                return
+            except OSError as error:
+                self.reset += left
+                self.notes.append(f"with {left} unanswered: {error}")
+                return
+            if not self.kept:
+                return
+
+    @staticmethod
+    def read_until(link, more, end):
+        while end not in more:
+            piece = link.recv(65536)
+            if not piece:
+                raise EOFError
+            more += piece
+        head, _, more = more.partition(end)
+        return head, more
+
+
+@contextlib.contextmanager
+def load(case, where, path, what):
+    """Clients of three kinds; afterwards none of them may have failed."""
+    clients = [Client(where, path), Client(where, path), Client(where, path, depth=16), Client(where, path, kept=False)]
+    for client in clients:
+        client.start()
+    try:
+        wait_until("each client has answers", lambda: all(client.answered for client in clients))
+        yield clients
+    finally:
+        for client in clients:
+            client.stopped = True
+        for client in clients:
+            client.join()
+    total = {name: sum(getattr(client, name) for client in clients)
+             for name in ("answered", "connections", "refused", "reset", "lost", "wrong", "unread")}
+    print(f"{what}: {total['answered']} requests answered on {total['connections']} connections; refused {total['refused']}, reset {total['reset']}, "
+          f"ended without an answer {total['lost']}, wrong {total['wrong']}, behind a last answer {total['unread']}", flush=True)
+    notes = [note for client in clients for note in client.notes][:5]
+    case.assertEqual([total[name] for name in ("refused", "reset", "lost", "wrong")], [0, 0, 0, 0], notes)
+
+
+class RestartCase(unittest.TestCase):
+    def setUp(self):
+        self.segments = Segments()
+        self.addCleanup(self.segments.close)
+        self.path = f"/v1/indexes/{self.segments.load_index('geo4', RANGES)}/8.8.8.8"
+
+    def serve(self, *options, **more):
+        server = Restartable(self.segments, *options, **more)
+        self.addCleanup(server.close)
+        return server
+
+    def io_uring_or_skip(self):
+        try:
+            self.serve("--engine", "io_uring", workers=1).stop()
+        except AssertionError as error:
+            if "io_uring" in str(error):
+                self.skipTest("needs io_uring, which this system does not allow")
+            raise
+
+    def assert_serves(self, server):
+        self.assertEqual(server.ask(self.path)[0], 200)
+
+
+class UnderLoad(RestartCase):
+    restarts = int(os.environ.get("HOLDFAST_TEST_RESTARTS", 3 if SANITIZED else 6))
+
+    def answered_in_metrics(self, server):
+        text = server.ask("/metrics")[2]
+        return sum(int(value) for value in re.findall(r'^holdfast_http_requests_total\{route="/v1/indexes[^\n]*status="2xx"[^\n]*\} (\d+)', text, re.M))
+
+    def restarts_lose_nothing(self, engine, workers):
+        server = self.serve("--engine", engine, workers=workers)
+        with load(self, (server.host, server.port), self.path, f"{self.restarts} restarts, {engine}, {workers} workers") as clients:
+            for _ in range(self.restarts):
+                before = [client.answered for client in clients]
+                server.restart()
+                wait_until("each client goes on", lambda: all(client.answered > then for client, then in zip(clients, before)))
+        self.assertEqual(len(server.pids), self.restarts + 1)
+        server.wait_for_the_old()
+        self.assertEqual(self.answered_in_metrics(server), sum(client.answered for client in clients))
+        server.stop_last()
+        self.assertEqual(server.process.returncode if server.process.poll() is not None else server.process.wait(timeout=20), 0)
+
+    def test_epoll_one_worker(self):
+        self.restarts_lose_nothing("epoll", 1)
+
+    def test_epoll_two_workers(self):
+        self.restarts_lose_nothing("epoll", 2)
+
+    def test_io_uring_one_worker(self):
+        self.io_uring_or_skip()
+        self.restarts_lose_nothing("io_uring", 1)
+
+    def test_io_uring_two_workers(self):
+        self.io_uring_or_skip()
+        self.restarts_lose_nothing("io_uring", 2)
+
+    def test_other_arguments_fewer_and_more_workers_and_another_engine(self):
+        server = self.serve(workers=3)
+        with load(self, (server.host, server.port), self.path, "3 to 1 to 4 to 2 workers, epoll and auto"):
+            for workers, engine in ((1, "epoll"), (4, "auto"), (2, "epoll")):
+                line = server.take_over("--engine", engine, workers=workers)
+                self.assertIn(f"with {workers} worker", line)
+                # Each queue is accepted from: the kernel spreads these connections over all of them.
+                for _ in range(16):
+                    self.assert_serves(server)
+        self.assertEqual(len(server.workers()), 2)
+        pids = re.findall(r'^holdfast_worker_pid\{worker="(\d+)"\} (\d+)', server.ask("/metrics")[2], re.M)
+        self.assertEqual(sorted(int(pid) for _, pid in pids if pid != "0"), server.workers())
+
+    def test_the_unix_socket_is_taken_too_and_goes_with_the_last(self):
+        path = self.segments.directory / "s"
+        server = self.serve("--unix", path, workers=2)
+        with load(self, str(path), self.path, "2 restarts, by the unix socket"):
+            server.restart()
+            server.restart()
+        self.assertEqual(server.ask(self.path, by=path)[0], 200)
+        self.assertTrue(path.exists())
+        server.take_over(workers=1)  # without --unix
+        wait_until("nobody listens there any more", lambda: not path.exists())
+        self.assert_serves(server)
+
+
+class Followers(RestartCase):
+    def test_an_idle_connection_has_its_next_answer_and_is_told_to_close(self):
+        server = self.serve(workers=1)
+        idle = server.connect()
+        idle.request("GET", self.path)
+        self.assertEqual(idle.getresponse().read()[:1], b"{")
+        half = socket.create_connection((server.host, server.port), timeout=20)
+        half.sendall(f"GET {self.path} HTTP/1.1\r\nHo".encode())
+        server.restart()
+        told = False
+        while not told:  # a worker may answer one before it looks at what it was told
+            idle.request("GET", self.path)
+            answer = idle.getresponse()
+            self.assertEqual(answer.status, 200)
+            answer.read()
+            told = answer.will_close
+        half.sendall(b"st: localhost\r\n\r\n")
+        self.assertIn(b"Connection: close", half.recv(4096))
+        half.close()
+        idle.close()
+        server.wait_for_the_old()
+
+    def ring(self):
+        owner = Owner(self.segments.environment, "ring", self.segments.name("feed"), 1 << 20)
+        self.addCleanup(owner.kill)
+        return owner, f"/v1/rings/{self.segments.name('feed')}"
+
+    def test_subscribers_come_back_and_miss_nothing(self):
+        if connect_websocket is None:
+            self.skipTest("needs the Python package websockets, which ./dev setup installs")
+        ring, target = self.ring()
+        server = self.serve(workers=2)
+        accounts, wrong, ends = {"events": Account(1), "sockets": Account(1)}, [], []
+
+        def by_events(account):
+            told = None
+            while account.texts[-1:] != ["the last"]:
+                events = Events(server, target + "?from=oldest", **({"Last_Event_ID": told} if told else {}))
+                self.assertEqual(events.joined()["sequence"], account.next)
+                while account.texts[-1:] != ["the last"] and (said := events.next()) is not None:
+                    account.take(said[1])
+                told = events.id
+                ends.append("events")
+                events.close()
+
+        def by_sockets(account):
+            ring_name = None
+            while account.texts[-1:] != ["the last"]:
+                start = f"{ring_name}-{account.next}" if ring_name else "oldest"
+                with connect_websocket(f"ws://{server.host}:{server.port}{target}?from={start}") as link:
+                    joined = json.loads(link.recv(20))
+                    self.assertEqual((joined["event"], joined["sequence"]), ("joined", account.next))
+                    ring_name = joined["ring"]
+                    try:
+                        while account.texts[-1:] != ["the last"]:
+                            account.take(json.loads(link.recv(20)))
+                    except ConnectionClosed as closed:
+                        self.assertIn(closed.rcvd.code, (1012, 1001))  # 1001: it had come as the worker began to end
+                ends.append("sockets")
+
+        def guarded(follow, account):
+            try:
+                follow(account)
+            except Exception as error:  # noqa: BLE001: told below, in the test's own thread
+                wrong.append(repr(error))
+        followers = [threading.Thread(target=guarded, args=(follow, accounts[name]))
+                     for name, follow in (("events", by_events), ("sockets", by_sockets))]
+        for follower in followers:
+            follower.start()
+        total = 0
+        for _ in range(3):
+            total = int(ring("batch", 200, "m"))
+            wait_until("both follow", lambda: wrong or all(account.next > total - 100 for account in accounts.values()))
+            server.restart()
+            total = int(ring("batch", 200, "m"))
+        ring("put", "the last")
+        for follower in followers:
+            follower.join()
+        self.assertEqual(wrong, [])
+        for name, account in accounts.items():
+            self.assertEqual((account.messages, account.lost), (total + 1, 0), name)
+            self.assertGreaterEqual(ends.count(name), 4, ends)
+        print(f"3 restarts: {total + 1} messages of a ring, told once each to events and WebSockets that came back", flush=True)
+
+    def test_events_are_told_when_to_come_back_and_waiting_requests_are_answered(self):
+        ring, target = self.ring()
+        ring("put", "x")
+        server = self.serve(workers=1)
+        waiting = server.connect()
+        waiting.request("GET", target + "?from=2&wait=30")
+        with socket.create_connection((server.host, server.port), timeout=20) as link, link.makefile("rb") as lines:
+            link.sendall(f"GET {target}?from=1 HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n".encode())
+            while not lines.readline().startswith(b"id: "):
+                pass
+            server.restart()
+            self.assertRegex(lines.read(), rb"\nretry: \d+\n")
+        answer = waiting.getresponse()
+        self.assertEqual((answer.status, json.loads(answer.read())["messages"]), (200, []))
+        waiting.close()
+        server.wait_for_the_old()
+
+
+class WhoFails(RestartCase):
+    def test_a_program_that_cannot_be_run_or_ends_leaves_the_old_one_serving(self):
+        folder = self.segments.directory / "bin"
+        folder.mkdir()
+        program = folder / "holdfast"
+        program.symlink_to(PROGRAM)
+        with self.program(program):
+            server = self.serve(workers=1)
+        with load(self, (server.host, server.port), self.path, "3 programs that fail and 1 that does not"):
+            for text, said in (("#!/bin/sh\nexit 3\n", "ended with code 3"), ("no program", "could not be run"), (None, "could not be run")):
+                program.unlink()
+                if text is not None:
+                    program.write_text(text)
+                    program.chmod(program.stat().st_mode | (stat.S_IXUSR if text.startswith("#!") else 0))
+                os.kill(server.pid, signal.SIGUSR2)
+                wait_until(said, lambda: server.error_text().count(said) >= (2 if text is None else 1))
+                if text is None:
+                    program.touch()
+            program.unlink()
+            program.symlink_to(PROGRAM)
+            server.restart()
+        self.assertEqual(len(server.pids), 2)
+
+    @contextlib.contextmanager
+    def program(self, path):
+        before, serve_support.PROGRAM = serve_support.PROGRAM, str(path)
+        try:
+            yield
+        finally:
+            serve_support.PROGRAM = before
+
+    def test_what_has_been_accepted_is_answered_whichever_supervisor_is_killed_afterwards(self):
+        server = self.serve(workers=1)
+
+        def begin():
+            link = socket.create_connection((server.host, server.port), timeout=20)
+            self.addCleanup(link.close)
+            link.sendall(f"GET {self.path} HTTP/1.1\r\nHost: localhost\r\n".encode())
+            self.assert_serves(server)  # which stood behind it in the only queue
+            return link
+
+        def finish(link):
+            link.sendall(b"\r\n")
+            self.assertTrue(link.recv(4096).startswith(b"HTTP/1.1 200 "))
+        of_first = begin()
+        server.restart()
+        of_second = begin()
+        for pid, link in zip(server.pids, (of_first, of_second)):
+            os.kill(pid, signal.SIGKILL)
+            finish(link)
+        again = self.serve("--allow-host", "localhost", workers=1, listen=f"{server.host}:{server.port}")
+        self.assert_serves(again)
+
+    def test_arguments_that_are_wrong_leave_the_old_one_serving(self):
+        server = self.serve(workers=1)
+        other, line = server.take_over("--token-file", "/nowhere", "--write", check=False)
+        self.assertNotEqual(other.wait(timeout=20), 0)
+        self.assertEqual(line, "")
+        other.stdout.close()
+        self.assert_serves(server)
+        server.restart()
+
+    def test_nobody_to_take_over_from(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            done = self.segments.holdfast("serve", "--take-over", "--listen", f"127.0.0.1:{free.getsockname()[1]}", check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("start this one without --take-over", done.stderr)
+
+    # --- the test as the successor
+
+    def knock(self, server):
+        link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.addCleanup(link.close)
+        link.settimeout(20)
+        link.connect(f"\0holdfast-serve/{server.host}:{server.port}")
+        return link
+
+    def receive(self, link):
+        """What follows `accepted`: (header, descriptors)."""
+        self.assertEqual(link.recv(100)[:16], word(ACCEPTED)[:16])
+        text, fds, _, _ = socket.recv_fds(link, 65536, 253)
+        return text, fds
+
+    def test_successors_that_die_or_talk_nonsense_are_forgotten(self):
+        server = self.serve(workers=2)
+        with load(self, (server.host, server.port), self.path, "7 successors that fail at some point"):
+            for act in ((), (b"x",), (b"",), (word(TAKE_OVER, version=2),), (word(READY, 1),), (word(TAKE_OVER) + b"x",), (word(BUSY),)):
+                said = server.error_text().count("; serving on")
+                link = self.knock(server)
+                for text in act:
+                    link.send(text)
+                if act == (word(TAKE_OVER, version=2),):
+                    self.assertEqual(link.recv(100), word(REFUSED))
+                link.close()
+                wait_until("it is forgotten", lambda: server.error_text().count("; serving on") > said)
+            # Killed with the listeners in its hands, and as soon as it was ready.
+            for last in (b"", word(READY, 0)):
+                said = server.error_text().count("; serving on")
+                link = self.knock(server)
+                link.send(word(TAKE_OVER))
+                text, fds = self.receive(link)
+                self.assertEqual((text[:8], struct.unpack("<6I", text[8:32])), (b"HFLISTEN", (1, 0, 1, 3, 3, 0)))
+                self.assertEqual(len(fds), 3)  # two workers' queues, and the door
+                other = self.knock(server)
+                self.assertEqual(other.recv(100)[:16], word(BUSY)[:16])
+                other.close()
+                for fd in fds:
+                    os.close(fd)
+                if last:
+                    os.kill(server.pid, signal.SIGSTOP)  # so that it meets the word and the end together
+                    link.send(last)
+                link.close()
+                os.kill(server.pid, signal.SIGCONT)
+                wait_until("it is forgotten", lambda: server.error_text().count("; serving on") > said)
+            server.restart()
+        server.wait_for_the_old()
+
+    def test_a_stop_while_a_successor_begins_is_told_to_it(self):
+        server = self.serve(workers=1)
+        link = self.knock(server)
+        link.send(word(TAKE_OVER))
+        for fd in self.receive(link)[1]:
+            os.close(fd)
+        os.kill(server.pid, signal.SIGTERM)
+        self.assertEqual(link.recv(100), word(STOPPING))
+        self.assertEqual(server.process.wait(timeout=20), 0)
+
+    # --- the test as the predecessor
+
+    def predecessor(self):
+        """(listener, door) of an address where the test plays a server."""
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.addCleanup(door.close)
+        door.settimeout(20)
+        door.bind(f"\0holdfast-serve/127.0.0.1:{listener.getsockname()[1]}")
+        door.listen(1)
+        return listener, door
+
+    def successor_of(self, listener):
+        log = open(self.segments.directory / "successor.log", "w+b")
+        self.addCleanup(log.close)
+        process = subprocess.Popen([PROGRAM, "serve", "--take-over", "--listen", f"127.0.0.1:{listener.getsockname()[1]}", "--workers", "1", "--private",
+                                    "--counters", self.segments.name("counts")],
+                                   env=self.segments.environment, stdout=subprocess.PIPE, stderr=log, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(lambda: process.poll() is None and (process.kill(), process.wait()))
+        return process, lambda: pathlib.Path(log.name).read_text()
+
+    def offer(self, door, message, fds):
+        link, _ = door.accept()
+        self.addCleanup(link.close)
+        link.settimeout(20)
+        self.assertEqual(link.recv(100), word(TAKE_OVER))
+        link.send(word(ACCEPTED, os.getpid()))
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        link.sendmsg([message], rights)
+        return link
+
+    @staticmethod
+    def listeners(count, here=None, version=1):
+        return b"HFLISTEN" + struct.pack("<6I", version, 0, 1, count, count if here is None else here, 0)
+
+    def test_a_predecessor_killed_before_its_successor_is_ready_is_succeeded(self):
+        listener, door = self.predecessor()
+        process, said = self.successor_of(listener)
+        link = self.offer(door, self.listeners(2), [listener.fileno(), door.fileno()])
+        link.close()
+        door.close()
+        self.assertIn("serving", process.stdout.readline(), said())
+        self.assertIn("has died; going on in its place", said())
+        with load(self, listener.getsockname(), self.path, "behind a predecessor that was killed"):
+            pass
+        process.terminate()
+        self.assertEqual(process.wait(timeout=20), 0)
+
+    def test_a_predecessor_that_stops_or_lies_is_not_succeeded(self):
+        plain, _ = socket.socketpair()
+        self.addCleanup(plain.close)
+        self.addCleanup(_.close)
+        listener, door = self.predecessor()
+        both = [listener.fileno(), door.fileno()]
+        for message, fds, reason in ((self.listeners(2), both, "was told to stop"), (self.listeners(2), both[:1], "1 descriptors came where 2"),
+                                     (self.listeners(2, version=7), both, "version 7"), (self.listeners(2)[:20], both, "length"),
+                                     (self.listeners(1), [plain.fileno()], "not a listening socket"), (self.listeners(2000), both, "contradicts"),
+                                     (self.listeners(1), [door.fileno()], "handed over no listener"), (word(YOURS), [], "length")):
+            process, said = self.successor_of(listener)
+            link = self.offer(door, message, fds)
+            if reason == "was told to stop":
+                link.send(word(STOPPING))
+            self.assertNotEqual(process.wait(timeout=20), 0, (reason, said()))
+            self.assertIn(reason, said())
+            link.close()
+
+
+class ServiceManager(RestartCase):
+    def test_is_told_of_readiness_and_of_the_new_main_process(self):
+        path = self.segments.directory / "notify"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.bind(str(path))
+            manager.settimeout(20)
+            self.segments.environment["NOTIFY_SOCKET"] = str(path)
+            server = self.serve(workers=1)
+            self.assertEqual(manager.recv(100), b"READY=1")
+            server.restart()
+            said = {manager.recv(100), manager.recv(100)}
+            self.assertEqual(said, {b"READY=1", f"MAINPID={server.pid}".encode()})
+            server.stop_last()
+            self.assertEqual(manager.recv(100), b"STOPPING=1")
+
+
+if __name__ == "__main__":
+    main()
