@@ -128,6 +128,11 @@ class tls_transport final : public client_transport {
     }
 
     [[nodiscard]] int flush() noexcept override {
+        if (send_fault_ != 0) {
+            output_ = {};  // reading may go on, and make TLS answer
+            output_at_ = 0;
+            return send_fault_;
+        }
         while (output_at_ < output_.size()) {
             const ssize_t n =
                 ::send(socket_, output_.data() + output_at_, output_.size() - output_at_, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -136,10 +141,7 @@ class tls_transport final : public client_transport {
             } else if (errno == EAGAIN) {
                 return EAGAIN;
             } else if (errno != EINTR) {
-                const int code = errno;
-                output_ = {};
-                output_at_ = 0;
-                return code;
+                return send_fault_ = errno;  // for good: what was in flight has not left
             }
         }
         output_at_ = 0;
@@ -149,7 +151,7 @@ class tls_transport final : public client_transport {
 
     [[nodiscard]] std::uint32_t wants() const noexcept override {
         if (!shaken_) return wanted_;
-        return output_.empty() ? 0U : static_cast<std::uint32_t>(EPOLLOUT);
+        return output_.empty() || send_fault_ != 0 ? 0U : static_cast<std::uint32_t>(EPOLLOUT);
     }
 
     [[nodiscard]] bool holds_input() const noexcept override {
@@ -235,7 +237,8 @@ class tls_transport final : public client_transport {
     }
 
     int socket_;
-    int fault_ = 0;  // nothing more comes but this
+    int fault_ = 0;       // nothing more comes but this
+    int send_fault_ = 0;  // nothing more leaves
     std::uint32_t wanted_ = EPOLLIN;
     bool shaken_ = false;
     bool ended_ = false;         // close_notify has come
