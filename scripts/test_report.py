@@ -26,8 +26,10 @@ EXECUTIONS = re.compile(r"(\d+) executions (of mutated ones|guided by coverage)"
 CONTAINERS = {  # by the names of their tests; the first that fits
     "queue<T>": r"QueueKill\..*OfRecords|queue_of_records", "queue": r"Queue|/queue$", "broadcast": r"Broadcast|/broadcast$",
     "snapshot": r"Snapshot|/snapshot$", "sorted_index": r"SortedIndex|/published_index$", "array": r"Array|/array$",
+    "small_table": r"SmallTable|/small_table$",
     "block_store": r"BlockStore|/block_store$", "hash_map": r"HashMap|/hash_map$", "hash_table": r"HashTable|/hash_table$"}
-OVER_SEGMENTS = {"array", "block_store", "broadcast", "hash_map", "hash_table", "queue", "saved", "segment", "snapshot", "sorted_index"}
+OVER_SEGMENTS = {"array", "block_store", "broadcast", "hash_map", "hash_table", "queue", "saved", "segment", "small_table", "snapshot",
+                 "sorted_index"}
 # What a complete run has to try (docs/design/0010); HOLDFAST_TEST_SCALE multiplies what it multiplies in all of the tests.
 FLOORS = {"single steps": 10**6, **{f"kills of {name}": 10**4 for name in CONTAINERS}}
 SCALED_FLOORS = {"deaths in front of stores": 10**7, "executions over segments and saved files guided by coverage": 10**6}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hash tables, hash maps, arrays, block stores and metrics under real load, their processes killed and stopped at
-// random: every recorded history could have come from operations that happened at single instants, each of a killed
-// process at most once and before its successor went on.
+// Hash tables, small tables, hash maps, arrays, block stores and metrics under real load, their processes killed and
+// stopped at random: every recorded history could have come from operations that happened at single instants, each of a
+// killed process at most once and before its successor went on.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,6 +19,7 @@
 #include "holdfast/hash_table.hpp"
 #include "holdfast/metrics/counter_set.hpp"
 #include "holdfast/metrics/latency_histogram.hpp"
+#include "holdfast/small_table.hpp"
 #include "support/history_test.hpp"
 #include "support/map_history.hpp"
 
@@ -61,55 +62,92 @@ struct entry_model {
 
 constexpr u64 keys = 12;
 
-class HashTableHistory : public history_test {};
-
-TEST_F(HashTableHistory, IsLinearizable) {
+/// A table of keys: how it is made, written and asked.
+struct kind_of_hash_table {
     using table = hash_table<u64, wide>;
-    check_rounds(
-        8,
-        [&](const std::string& uri) {
-            (void)table::create(uri, {.capacity = keys});
-            const auto write = [uri](history_worker& me) -> std::string {
-                me.mortal();
-                auto writer = table::attach(uri, patient());
-                me.attached();
-                for (u64 i = 0; me.go_on(); ++i) {
-                    const u64 key = me.below(keys);
-                    const bool erase = me.below(3) == 0;
-                    me.log().call(erase ? erase_kind : put_kind, key, erase ? 0 : stamp_for(me, i));
-                    if (erase) {
-                        me.log().done(writer.erase(key) ? 1 : 0);
-                    } else {
-                        if (!writer.insert_or_assign(key, wide_of(stamp_for(me, i)))) return "a put was refused";
-                        me.log().done(0);
-                    }
-                }
-                return {};
-            };
-            const auto read = [uri](history_worker& me) -> std::string {
-                me.mortal();
-                const auto reader = hash_table_reader<u64, wide>::attach(uri);
-                me.attached();
-                while (me.go_on()) {
-                    const u64 key = me.below(keys);
-                    me.log().call(find_kind, key, 0);
-                    const auto found = reader.find(key);
-                    if (!found && reader.clear_contended()) {
-                        me.log().cancel();
-                        continue;
-                    }
-                    const auto stamp = found ? stamp_of(*found) : std::optional<u64>(0);
-                    if (!stamp) return "a torn value under key " + std::to_string(key);
-                    me.log().done(*stamp);
-                    if (reader.fault()) return "the reader latched a fault";
-                }
-                return {};
-            };
-            return std::vector<history_role>{{write, true}, {read, true}, {read}, {read}};
-        },
-        [](const std::string& uri) { (void)table::attach(uri, patient()); },
-        [](const history_run& run) { return check_by_key<entry_model>(run.all()); });
+    using reader = hash_table_reader<u64, wide>;
+    static bool put(table& in, u64 key, const wide& value) {
+        return static_cast<bool>(in.insert_or_assign(key, value));
+    }
+    static bool erase(table& in, u64 key) { return static_cast<bool>(in.erase(key)); }
+    static outcome find(const reader& in, u64 key, wide& value) {
+        const auto found = in.find(key);
+        if (found) value = *found;
+        return found ? outcome::ok : in.clear_contended() ? outcome::contended : outcome::not_found;
+    }
+};
+struct kind_of_small_table {
+    using table = small_table<u64, wide>;
+    using reader = small_table_reader<u64, wide>;
+    static bool put(table& in, u64 key, const wide& value) { return in.insert_or_assign(key, value) == outcome::ok; }
+    static bool erase(table& in, u64 key) { return in.erase(key) == outcome::ok; }
+    static outcome find(reader& in, u64 key, wide& value) { return in.find(key, value); }
+};
+
+template <class Kind>
+std::string write_table(const std::string& uri, const attach_options& how, history_worker& me) {
+    me.mortal();
+    auto writer = Kind::table::attach(uri, how);
+    me.attached();
+    for (u64 i = 0; me.go_on(); ++i) {
+        const u64 key = me.below(keys);
+        const bool erase = me.below(3) == 0;
+        me.log().call(erase ? erase_kind : put_kind, key, erase ? 0 : stamp_for(me, i));
+        if (erase) {
+            me.log().done(Kind::erase(writer, key) ? 1 : 0);
+        } else {
+            if (!Kind::put(writer, key, wide_of(stamp_for(me, i)))) return "a put was refused";
+            me.log().done(0);
+        }
+    }
+    return {};
 }
+template <class Kind>
+std::string read_table(const std::string& uri, history_worker& me) {
+    me.mortal();
+    auto reader = Kind::reader::attach(uri);
+    me.attached();
+    while (me.go_on()) {
+        const u64 key = me.below(keys);
+        wide value{};
+        me.log().call(find_kind, key, 0);
+        const outcome got = Kind::find(reader, key, value);
+        if (got == outcome::contended) {
+            me.log().cancel();
+            continue;
+        }
+        const auto stamp = got == outcome::ok ? stamp_of(value) : std::optional<u64>(0);
+        if (!stamp) return "a torn value under key " + std::to_string(key);
+        me.log().done(*stamp);
+        if (reader.fault()) return "the reader latched a fault";
+    }
+    return {};
+}
+
+class TableHistory : public history_test {
+ protected:
+    template <class Kind>
+    void check_table(unsigned rounds) {
+        using table = typename Kind::table;
+        check_rounds(
+            rounds,
+            [](const std::string& uri) {
+                (void)table::create(uri, {.capacity = keys});
+                const auto write = [uri](history_worker& me) { return write_table<Kind>(uri, patient(), me); };
+                const auto read = [uri](history_worker& me) { return read_table<Kind>(uri, me); };
+                return std::vector<history_role>{{write, true}, {read, true}, {read}, {read}};
+            },
+            [](const std::string& uri) { (void)table::attach(uri, patient()); },
+            [](const history_run& run) { return check_by_key<entry_model>(run.all()); });
+    }
+};
+class HashTableHistory : public TableHistory {};
+
+TEST_F(HashTableHistory, IsLinearizable) { check_table<kind_of_hash_table>(8); }
+
+class SmallTableHistory : public TableHistory {};
+
+TEST_F(SmallTableHistory, IsLinearizable) { check_table<kind_of_small_table>(4); }
 
 // ---- array -------------------------------------------------------------------------------------------------------
 

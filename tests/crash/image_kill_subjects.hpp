@@ -114,6 +114,44 @@ inline subject array_subject() {
              [](contents& c) { c["5"] = "90"; }}};
 }
 
+using session_lines = small_table<u64, session>;
+
+inline subject small_table_subject() {
+    const auto operate_by = [](const char* name, auto operate, auto apply) {
+        return operation{name, [operate](const std::string& uri) { return with(session_lines::attach(uri), operate); },
+                         apply};
+    };
+    return {"small_table",
+            [](const std::string& uri) {
+                auto table = session_lines::create(uri, {.capacity = 12});
+                contents made;
+                for (u64 n = 0; n < 8; ++n) {
+                    require(table.try_insert(n, session_of(n)) == outcome::ok, "an insert");
+                    made[name_of(n)] = name_of(n);
+                }
+                return made;
+            },
+            [](const std::string& uri) {
+                auto table = small_table_reader<u64, session>::attach(uri);
+                contents found, visited;
+                require(table.visit([&](u64 key, const session& s) { visited[name_of(key)] = text_of_session(s); }) ==
+                            outcome::ok,
+                        "a visit");
+                for (u64 key = 0; key < 150; ++key)
+                    if (const auto by_key = table.find(key)) found[name_of(key)] = text_of_session(*by_key);
+                if (found != visited) found["damage"] = "found by key and by visit are two things";
+                if (!table.verify([](const small_table_finding&) { return true; }).intact()) found["damage"] = "table";
+                return found;
+            },
+            {operate_by(
+                 "insert", [](session_lines& t) { (void)t.try_insert(100, session_of(100)); },
+                 [](contents& c) { c["100"] = "100"; }),
+             operate_by(
+                 "update", [](session_lines& t) { (void)t.update(3, session_of(70)); },
+                 [](contents& c) { c["3"] = "70"; })},
+            operate_by("erase", [](session_lines& t) { (void)t.erase(5); }, [](contents& c) { c.erase("5"); })};
+}
+
 using session_table = hash_table<u64, session>;
 
 inline subject table_subject() {

@@ -204,7 +204,7 @@ TEST_P(ImageKill, AtEveryImageTheSegmentIsBeforeOrAfterAndGoesOn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Containers, ImageKill,
-                         ::testing::Values(array_subject(), table_subject(), map_subject(),
+                         ::testing::Values(array_subject(), small_table_subject(), table_subject(), map_subject(),
                                            crowded_map_subject("hash_map_full", true),
                                            crowded_map_subject("hash_map_of_what_is_over", false), block_subject(),
                                            queue_subject("queue", 3), queue_subject("queue_round_its_end", 11),

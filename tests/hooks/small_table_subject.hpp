@@ -32,7 +32,7 @@ class small_table_subject {
         const std::uint64_t key = random_.below(keys), number = ++stamp_;
         const unsigned what = random_.one_in(32) ? 9 : static_cast<unsigned>(random_.below(4));
         const auto state = [this](std::uint64_t k) -> std::uint64_t& { return after_[k]; };
-        const bool there = before_[key] != 0, full = count(before_) == capacity;
+        const bool there = before_[key] != 0, full = count_of(before_) == capacity;
         outcome expected = outcome::ok, got = outcome::ok;
         const auto operate = [&](auto&& operation) {
             rig.operate([&] { got = operation(); }, [&] { return survive(rig, either, true); });
@@ -71,20 +71,10 @@ class small_table_subject {
     enum allowed : unsigned { before_only = 1, after_only = 2, either = 3 };
     using numbers = small_numbers<keys>;
 
-    [[nodiscard]] static std::uint64_t count(const numbers& of) {
-        std::uint64_t n = 0;
-        for (const std::uint64_t number : of) n += number != 0 ? 1 : 0;
-        return n;
-    }
-
     // Which of the states before and after the operation a reader finds.
     std::string state_of(small_image::finder& in, unsigned& state) const {
         numbers found{};
-        for (std::uint64_t key = 0; key < keys; ++key) {
-            const auto number = small_image::number_of(in, key);
-            if (!number) return "key " + std::to_string(key) + " is torn, another's, or cannot be read";
-            found[key] = *number;
-        }
+        if (std::string why = look_up_all(in, found); !why.empty()) return why;
         state = (found == before_ ? 1U : 0U) | (found == after_ ? 2U : 0U);
         return state == 0 ? "neither before nor after" : "";
     }
@@ -115,7 +105,7 @@ class small_table_subject {
         if (why = small_image::damage_of(next->reader()); !why.empty()) return "recovered, verify: " + why;
         if (holdfast::detail::is_changing(next->reader().generation())) return "recovered: the change is still open";
         if (rig.changes_by([&] { next.emplace(bytes_.bytes(), geometry_); }) != 0) return "recovery is not idempotent";
-        rig.go_on([&] { why = go_on(*next); });
+        rig.go_on([&] { why = empty_and_fill<keys>(*next, always_, capacity); });
         return why;
     }
     // Whether a reader that was there finds anything else than a new one.
@@ -123,16 +113,6 @@ class small_table_subject {
         unsigned seen = 0;
         const std::string why = state_of(in, seen);
         return !why.empty() || seen == wanted ? why : "readers disagree";
-    }
-    std::string go_on(small_image& next) const {
-        small_image::finder reader = always_;
-        for (std::uint64_t key = 0; key < keys; ++key) (void)next.writer().erase(key);
-        for (std::uint64_t key = 0; key < keys; ++key)
-            if (next.writer().try_insert(key, small_value_of(key, 7)) != (key < capacity ? outcome::ok : outcome::full))
-                return "the next writer: no room, or too much";
-        for (std::uint64_t key = 0; key < keys; ++key)
-            if (small_image::number_of(reader, key) != (key < capacity ? 7U : 0U)) return "the next insert is not read";
-        return small_image::damage_of(reader);
     }
 
     draws random_;

@@ -79,7 +79,7 @@ class Report(unittest.TestCase):
                 "fuzz.array": "9 inputs replayed, 100000 executions of mutated ones\n1000000 executions guided by coverage",
                 "fuzz.uri": "500 executions guided by coverage", "crash.QueueKill.KilledProducersOfRecordsPublish": "told: kills = 10000 kills, 3 of them",
                 **{f"crash.{name}Kill.All": "told: kills = 10000" for name in
-                   ("Queue", "Broadcast", "Snapshot", "SortedIndex", "BlockStore", "HashMap", "HashTable")},
+                   ("Queue", "Broadcast", "Snapshot", "SortedIndex", "BlockStore", "HashMap", "HashTable", "SmallTable")},
                 "crash.Memory/ArraySegmentKill.All/file": "told: kills = 4000", "crash.Containers/ImageKill.All/array": "told: kills = 6000", **suites}
         cases = [f'<testcase name="{name}" status="run"><system-out>{text.replace("<", "&lt;")}</system-out></testcase>' for name, text in told.items()]
         (self.results / "release.xml").write_text(f"<testsuite>{''.join(cases)}</testsuite>")
@@ -92,8 +92,8 @@ class Report(unittest.TestCase):
 
     def test_what_was_tried_is_added_up(self):
         code, lines = self.complete()
-        self.assertEqual((code, lines[-1]), (0, "14 passed, 0 failed, 0 skipped"), lines)
-        for line in ("tried, single steps: 1,000,000", "tried, kills: 90,000", "tried, kills of queue<T>: 10,000", "tried, kills of array: 10,000",
+        self.assertEqual((code, lines[-1]), (0, "15 passed, 0 failed, 0 skipped"), lines)
+        for line in ("tried, single steps: 1,000,000", "tried, kills: 100,000", "tried, kills of queue<T>: 10,000", "tried, kills of array: 10,000",
                      "tried, executions over segments and saved files guided by coverage: 1,000,000",
                      "tried, executions over segments and saved files mutated blindly: 100,000",
                      "tried, executions over other bytes guided by coverage: 500"):
@@ -103,20 +103,21 @@ class Report(unittest.TestCase):
         for name, text, what in (("crash.ArrayStep.All", "told: steps = 999999", "single steps: 999,999"),
                                  ("hooks.QueueStoreDeaths.All", "", "deaths in front of stores: 0"),
                                  ("crash.QueueKill.KilledProducersOfRecordsPublish", "told: kills = 500", "kills of queue<T>: 500"),
+                                 ("crash.SmallTableKill.All", "told: kills = 9999", "kills of small_table: 9,999"),
                                  ("fuzz.array", "2000000 executions of mutated ones", "guided by coverage: 0")):
             code, lines = self.complete(**{name: text})
-            self.assertEqual((code, lines[-1]), (1, "14 passed, 1 failed, 0 skipped"))
+            self.assertEqual((code, lines[-1]), (1, "15 passed, 1 failed, 0 skipped"))
             self.assertTrue(any(line.startswith("FAILED total: ") and what in line for line in lines), lines)
 
     def test_what_the_sanitizers_skip_excuses_nothing(self):
         self.assertEqual(self.complete(skipping=["asan"])[0], 0)
         for name in ("crash.ArrayStep.All", "hooks.QueueStoreDeaths.All", "crash.QueueKill.KilledProducersOfRecordsPublish", "fuzz.array"):
             code, lines = self.complete(skipping=["asan"], **{name: ""})
-            self.assertEqual((code, lines[-1]), (1, "14 passed, 1 failed, 1 skipped"))
+            self.assertEqual((code, lines[-1]), (1, "15 passed, 1 failed, 1 skipped"))
 
     def test_a_machine_without_ptrace_may_try_fewer_steps_and_says_so(self):
         code, lines = self.complete(skipping=["release-timing"], **{"crash.ArrayStep.All": ""})
-        self.assertEqual((code, lines[-1]), (0, "14 passed, 0 failed, 1 skipped"))
+        self.assertEqual((code, lines[-1]), (0, "15 passed, 0 failed, 1 skipped"))
         self.assertTrue(any(line.startswith("too little, single steps: 0 of 1,000,000") for line in lines), lines)
         self.assertEqual(self.complete(skipping=["release-timing"], **{"hooks.QueueStoreDeaths.All": ""})[0], 1)
 
@@ -125,7 +126,7 @@ class Report(unittest.TestCase):
         self.assertEqual(self.complete(scale="100", **enough)[0], 0)
         for name in enough:
             code, lines = self.complete(scale="100", **{other: text for other, text in enough.items() if other != name})
-            self.assertEqual((code, lines[-1]), (1, "14 passed, 1 failed, 0 skipped"))
+            self.assertEqual((code, lines[-1]), (1, "15 passed, 1 failed, 0 skipped"))
         self.assertEqual(self.complete(scale="0.1", **{"crash.ArrayStep.All": ""})[0], 0)
 
     def test_a_part_of_the_tests_may_try_less(self):

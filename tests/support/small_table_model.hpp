@@ -86,4 +86,36 @@ class small_image {
     mutator writer_;
 };
 
+/// What a reader finds under each key. Returns: "", or which of them it cannot tell.
+template <std::size_t Keys>
+[[nodiscard]] std::string look_up_all(small_image::finder& in, small_numbers<Keys>& found) {
+    for (std::uint64_t key = 0; key < Keys; ++key) {
+        const auto number = small_image::number_of(in, key);
+        if (!number) return "key " + std::to_string(key) + " is torn, another's, or cannot be read";
+        found[key] = *number;
+    }
+    return {};
+}
+
+/// Entries among the numbers.
+template <std::size_t Keys>
+[[nodiscard]] std::uint64_t count_of(const small_numbers<Keys>& numbers) {
+    std::uint64_t count = 0;
+    for (const std::uint64_t number : numbers) count += number != 0 ? 1 : 0;
+    return count;
+}
+
+/// Empties the table and fills it. Returns: "" where it takes its capacity and no more, `reader` finds all of that, and
+/// it is intact. Requires: more keys than there is room for.
+template <std::size_t Keys>
+[[nodiscard]] std::string empty_and_fill(small_image& table, small_image::finder reader, std::uint64_t capacity) {
+    for (std::uint64_t key = 0; key < Keys; ++key) (void)table.writer().erase(key);
+    for (std::uint64_t key = 0; key < Keys; ++key)
+        if (table.writer().try_insert(key, small_value_of(key, 7)) != (key < capacity ? outcome::ok : outcome::full))
+            return "the next writer: no room, or too much";
+    for (std::uint64_t key = 0; key < Keys; ++key)
+        if (small_image::number_of(reader, key) != (key < capacity ? 7U : 0U)) return "the next insert is not read";
+    return small_image::damage_of(reader);
+}
+
 }  // namespace holdfast::test
