@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "array_kill.hpp"
 #include "holdfast/array/read.hpp"
 #include "holdfast/array/recover.hpp"
 #include "holdfast/array/verify.hpp"
@@ -72,17 +73,6 @@ struct subject {
         require(check(v, g).intact());
     }
 
-    // Leaves the array as a writer does that is killed right behind the commit of a store.
-    static void kill_behind_commit(const view& v, std::span<std::byte> body, const array_geometry& g,
-                                   array_mutator<element>& writer, std::uint64_t first, std::span<const T> values) {
-        const std::size_t journal_end = static_cast<std::size_t>(g.journal_offset + g.journal_bytes());
-        const std::vector<std::byte> before(body.begin(), body.end());
-        store(writer, first, values);
-        std::memcpy(body.data() + journal_end, before.data() + journal_end, before.size() - journal_end);
-        versions_odd(v, {first, values.size()});
-        set_sequence(v, load_relaxed<std::uint64_t>(v.journal) - 1);
-    }
-
     static void run_script(std::span<std::byte> body, const array_geometry& g, std::span<const std::uint8_t> script) {
         std::memset(body.data(), 0, body.size());
         const view v(body, g, {});
@@ -97,7 +87,7 @@ struct subject {
             std::memset(values.data(), ++filler, values.size() * sizeof(T));
             const bool killed = script[i + 1] % 8 == 7;
             if (killed)
-                kill_behind_commit(v, body, g, *writer, first, values);
+                fuzz::kill_behind_commit(v, body, g, first, count, [&] { store(*writer, first, values); });
             else
                 store(*writer, first, values);
             std::copy(values.begin(), values.end(), model.begin() + static_cast<std::ptrdiff_t>(first));
