@@ -21,9 +21,13 @@ struct options {
     bool quiet = false;
 };
 
+void warn_of_change(const inspect::save_report& done) {
+    if (!done.still) say(format("{} changed while it was saved: what the file holds is of several moments", done.uri));
+}
+
 int save(const options& chosen) {
     if (chosen.file == "-") {
-        (void)inspect::save(chosen.segment, [](std::string_view text) { put(text); });
+        warn_of_change(inspect::save(chosen.segment, [](std::string_view text) { put(text); }));
         return success;
     }
     constexpr mode_t private_to_owner = 0600;  // as segments are; whoever may read all of them says so by chmod
@@ -39,6 +43,7 @@ int save(const options& chosen) {
         [&](std::uint64_t items) { progress.show(written, std::nullopt, items, "items"); });
     progress.clear();
     file.finish();
+    warn_of_change(done);
     if (chosen.json) {
         std::string text;
         inspect::json_out out(text);
@@ -56,14 +61,15 @@ int save(const options& chosen) {
 void add_save(command_line& line) {
     const auto chosen = std::make_shared<options>();
     line.add("save", "Save what a segment holds to a file that checks itself, while its writer works")
-        .positional("SEGMENT", chosen->segment, "the segment, of any kind of container")
+        .positional("SEGMENT", chosen->segment, "the segment, of any kind")
         .positional("FILE", chosen->file, "the file, replaced at once when it is whole; - is standard output")
         .flag("--json", chosen->json, "print what was done as a JSON object")
         .flag("-q,--quiet", chosen->quiet, "print nothing but errors")
         .details(
             "Contents are saved, not memory: the file can be restored on another machine and by later versions.\n"
             "A damaged segment is not saved (exit code 4): holdfast verify shows where, holdfast dump takes out\n"
-            "what can be read.")
+            "what can be read. A raw segment (without a container) is saved byte by byte, and a warning says when\n"
+            "it changed meanwhile.")
         .run([chosen] { return save(*chosen); });
 }
 

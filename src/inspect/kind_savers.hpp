@@ -29,6 +29,11 @@ namespace holdfast::inspect {
 [[nodiscard]] saved_writer save_counters(const std::shared_ptr<const segment>& s, const saved_writer::sink& out);
 [[nodiscard]] segment restore_counters(saved_reader& file, std::string_view uri, const restore_options& options);
 
+/// `still`: whether no byte changed meanwhile.
+[[nodiscard]] saved_writer save_raw(const std::shared_ptr<const segment>& s, const saved_writer::sink& out,
+                                    const save_progress& progress, bool& still);
+[[nodiscard]] segment restore_raw(saved_reader& file, std::string_view uri, const restore_options& options);
+
 [[nodiscard]] saved_writer save_latencies(const std::shared_ptr<const segment>& s, const saved_writer::sink& out);
 [[nodiscard]] segment restore_latencies(saved_reader& file, std::string_view uri, const restore_options& options);
 

@@ -230,6 +230,7 @@ void fill_map_of_many(saved_reader& file, std::string_view uri, const restore_op
 
 segment restore_segment(saved_reader& file, std::string_view uri, const restore_options& options) {
     switch (static_cast<container_kind>(file.header().kind)) {
+        case container_kind::raw: return restore_raw(file, uri, options);
         case container_kind::array: return restore_array(file, uri, options);
         case container_kind::hash_table: return restore_table(file, uri, options);
         case container_kind::hash_map: return restore_map(file, uri, options);

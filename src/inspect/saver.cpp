@@ -6,7 +6,8 @@
 //                 writer); its items: saved_map_entry
 //   snapshot      0 slots, 1 slot_bytes, 2 payload format, 3 bytes of the object + 1 (0: none), 4-15 payload's words
 //   sorted_index  0-3 shape of the keys, 4 bytes of the image
-// Queues and broadcasts: message_saver.cpp. Block stores: block_saver.cpp. Metrics: metrics_saver.cpp.
+// Queues and broadcasts: message_saver.cpp. Block stores: block_saver.cpp. Metrics: metrics_saver.cpp. What has no
+// container: raw_saver.cpp.
 #include "inspect/saver.hpp"
 
 #include <algorithm>
@@ -139,8 +140,10 @@ save_report save(std::string_view uri, const saved_writer::sink& out, const save
 save_report save(const std::shared_ptr<const segment>& s, const saved_writer::sink& out,
                  const save_progress& progress) {
     require_sound(s);
+    bool still = true;
     const auto contents = [&]() -> saved_writer {
         switch (s->info().kind) {
+            case container_kind::raw: return save_raw(s, out, progress, still);
             case container_kind::array: return save_array(s, out, progress);
             case container_kind::hash_table: return save_table(s, out, progress);
             case container_kind::hash_map: return save_map(s, out, progress);
@@ -152,14 +155,16 @@ save_report save(const std::shared_ptr<const segment>& s, const saved_writer::si
             case container_kind::counter_set: return save_counters(s, out);
             case container_kind::latency_histogram: return save_latencies(s, out);
             default:
-                throw error(errc::unsupported, s->uri(),
-                            detail::concat("this program cannot save a ", kind_name(s->info().kind)));
+                throw error(
+                    errc::unsupported, s->uri(),
+                    detail::concat("a container of kind ", static_cast<std::uint32_t>(s->info().kind),
+                                   ", which this program does not know; save it with the program that made it"));
         }
     };
     saved_writer file = contents();
     require_whole(*s);
     file.finish();
-    return {.uri = s->uri(), .kind = s->info().kind, .items = file.items(), .bytes = file.bytes()};
+    return {.uri = s->uri(), .kind = s->info().kind, .items = file.items(), .bytes = file.bytes(), .still = still};
 }
 
 save_report restore(const std::string& path, std::string_view uri, const restore_options& options) {
@@ -173,8 +178,9 @@ void append_json(json_out& out, const save_report& report) {
         .member("uri", report.uri)
         .member("kind", kind_name(report.kind))
         .member("items", report.items)
-        .member("bytes", report.bytes)
-        .end_object();
+        .member("bytes", report.bytes);
+    if (report.kind == container_kind::raw) out.member("still", report.still);
+    out.end_object();
 }
 
 }  // namespace holdfast::inspect

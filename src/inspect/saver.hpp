@@ -4,7 +4,8 @@
 // What is saved: of an array every element, neighbours of 4 KiB as they were at one moment; of a hash table every entry
 // that was there from the beginning of the save to its end, whole, and whatever else the scan met
 // (hash_table/scan.hpp); of a snapshot the current object; of a sorted index all of it; of a queue what waits; of a
-// broadcast the newest messages without a gap; of a block store every value that stays; of metrics each word as it is.
+// broadcast the newest messages without a gap; of a block store every value that stays; of metrics each word as it is;
+// of a segment without a container (raw) each word as it is, and whether all of them lay there at one moment.
 // (I1) A segment is restored whole or not at all: nothing appears under its name before all of the file was read and
 //      every checksum in it was right.
 #pragma once
@@ -24,15 +25,18 @@ namespace holdfast::inspect {
 struct save_report {
     std::string uri;
     container_kind kind = container_kind::raw;
-    std::uint64_t items = 0;  ///< entries or records; of a snapshot 1, or 0 where nothing was published
+    std::uint64_t items = 0;  ///< entries or records; of a snapshot 1, or 0 where nothing was published; of raw, bytes
     std::uint64_t bytes = 0;  ///< save: of the file; restore: of the segment
+    /// False where a raw segment changed while it was saved: its words are of several moments. Containers see to
+    /// themselves.
+    bool still = true;
 };
 
 using save_progress = std::function<void(std::uint64_t items)>;
 
 /// Writes the contents of a segment to `out`. Throws: as segment::attach; corrupt where it is damaged (holdfast verify
-/// says where); contended where its writer left no quiet moment; unsupported for a kind that cannot be saved; what out
-/// throws.
+/// says where); contended where its writer left no quiet moment; unsupported for a kind that this program does not
+/// know; what out throws.
 save_report save(std::string_view uri, const saved_writer::sink& out, const save_progress& progress = {});
 /// The same of what is attached already: what was checked is what is saved. Throws also not_found where another segment
 /// took its name.

@@ -351,11 +351,22 @@ void make_histogram(const std::string& uri) {
     latency_recorder recorder = histogram.make_recorder();
     for (u64 n = 1; n < 60; ++n) recorder.record(n * n * n);
 }
-constexpr saved_kind saved_kinds[] = {
-    {"array", make_array},       {"sorted index", make_index},  {"published index", make_published_index},
-    {"counters", make_counters}, {"histogram", make_histogram}, {"ring", make_ring},
-    {"queue", make_queue},       {"hash map", make_map},        {"snapshot", make_snapshot},
-    {"block store", make_blocks}};
+void make_raw(const std::string& uri) {
+    segment_spec spec;
+    spec.body_bytes = 3000;
+    (void)segment::create(uri, spec, {}, [](std::span<std::byte> body) { std::memset(body.data(), 7, body.size()); });
+}
+constexpr saved_kind saved_kinds[] = {{"array", make_array},
+                                      {"sorted index", make_index},
+                                      {"published index", make_published_index},
+                                      {"counters", make_counters},
+                                      {"histogram", make_histogram},
+                                      {"ring", make_ring},
+                                      {"queue", make_queue},
+                                      {"hash map", make_map},
+                                      {"snapshot", make_snapshot},
+                                      {"block store", make_blocks},
+                                      {"raw", make_raw}};
 
 class KindFaults : public ProgramFaults {
  protected:

@@ -30,6 +30,16 @@ class SaveAndRestore(WithTables):
         self.assertIn(b"standard input: ", cut.stderr)
         self.expect(ABSENT, "stat", self.name("cut"))
 
+    def test_a_segment_without_a_container_goes_there_and_back(self):
+        name, copy, path = self.folder / "raw", self.folder / "copy", str(self.folder / "saved")
+        owner = self.owner("raw", f"file:{name}", 100_000)
+        self.assertEqual(owner("put", 99_990, "the end"), "ok")
+        done = self.json("save", f"file:{name}", path)
+        self.assertEqual((done["kind"], done["items"], done["still"]), ("raw", 100_000, True))
+        self.assertEqual(self.json("restore", path, f"file:{copy}")["items"], 100_000)
+        self.assertEqual(*(file.read_bytes()[4096:] for file in (name, copy)))
+        self.assertEqual(copy.read_bytes()[4096 + 99_990:][:7], b"the end")
+
     def test_what_is_no_saved_file(self):
         self.assertIn("holdfast save", self.expect(UNUSABLE, "restore", self.file("x" * 1000), self.name()).stderr)
         self.expect(UNUSABLE, "restore", self.file(""), self.name())

@@ -14,8 +14,10 @@
 //   segment_subject map NAME CAPACITY              put KEY TEXT                  (a hash map of texts)
 //   segment_subject users NAME CAPACITY            put NUMBER TEXT               (a hash map whose keys are numbers)
 //   segment_subject shared_map NAME CAPACITY       put KEY TEXT                  (a hash map of many writers)
+//   segment_subject raw NAME BYTES                put OFFSET TEXT              (no container)
 //   segment_subject any NAME 0                     nothing: holds the lease of whatever is there
 // A NAME that is there already is attached to: BYTES and the like are then not looked at.
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -213,6 +215,19 @@ void own_array(const std::string& name, std::uint64_t size) {
     });
 }
 
+void own_raw(const std::string& name, std::uint64_t bytes) {
+    segment_spec spec;
+    spec.body_bytes = bytes;
+    segment held = segment::create(name, spec, {}, [](std::span<std::byte>) {});
+    talk([&](const std::string&, std::istringstream& words) {
+        const auto offset = next<std::uint64_t>(words);
+        const std::string text = rest_of(words);
+        if (offset > bytes || text.size() > bytes - offset) return std::string("none");
+        std::copy_n(bytes_of(text).begin(), text.size(), held.body().begin() + static_cast<std::ptrdiff_t>(offset));
+        return std::string("ok");
+    });
+}
+
 template <class Key, class Word, writers Policy = writers::one>
 void own_map(const std::string& name, std::uint64_t capacity) {
     using map_type = hash_map<Key, Policy>;
@@ -243,6 +258,7 @@ int main(int argc, char** argv) {
         if (what == "array") own_array(words[1], size);
         if (what == "map") own_map<std::string_view, std::string>(words[1], size);
         if (what == "shared_map") own_map<std::string_view, std::string, writers::many>(words[1], size);
+        if (what == "raw") own_raw(words[1], size);
         if (what == "any") own_any(words[1]);
         if (what == "users") own_map<std::uint32_t, std::uint32_t>(words[1], size);
         return 0;

@@ -36,7 +36,6 @@ struct golden_subject {
     void (*make)(const std::string& uri);
     std::string (*describe)(const std::string& uri);
     void (*go_on)(const std::string& uri);
-    bool can_be_saved = true;
 };
 
 namespace golden {
@@ -690,7 +689,7 @@ inline void counter_set_goes_on(const std::string& uri) {
 }  // namespace golden
 
 inline constexpr golden_subject golden_subjects[] = {
-    {"raw", golden::make_raw, golden::describe_raw, golden::raw_goes_on, false},
+    {"raw", golden::make_raw, golden::describe_raw, golden::raw_goes_on},
     {"hash_table", golden::make_hash_table, golden::describe_hash_table, golden::hash_table_goes_on},
     {"hash_table_narrow", golden::make_hash_table_narrow, golden::describe_hash_table_narrow,
      golden::hash_table_narrow_goes_on},
