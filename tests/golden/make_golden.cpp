@@ -51,6 +51,16 @@ void store_for_ever(const std::string& uri) {
         writer.store_range(n % 39, some);
     }
 }
+void change_keys_for_ever(const std::string& uri) {
+    golden::small_sessions table = golden::small_sessions::attach(uri);
+    for (std::uint32_t n = 0;; ++n) {
+        (void)table.insert_or_assign(800 + n % 3, golden::session_of(n));
+        (void)table.erase(800 + n % 3);
+    }
+}
+bool keys_are_being_changed(const std::string& uri) {
+    return golden::small_sessions::attach(uri).recovery().change_ended;
+}
 bool store_is_finished(const std::string& uri) { return array<golden::session>::attach(uri).recovery().store_finished; }
 void replace_for_ever(const std::string& uri) {
     block_store store = block_store::attach(uri);
@@ -206,6 +216,7 @@ constexpr killed_subject killed_subjects[] = {
     {"hash_map", set_for_ever, map_is_open},
     {"hash_table_many", update_as_one_of_many, update_of_many_is_replayed},
     {"hash_map_many", set_as_one_of_many, set_of_many_is_finished},
+    {"small_table", change_keys_for_ever, keys_are_being_changed},
 };
 
 golden_image made_now(const golden_subject& subject) {

@@ -414,6 +414,42 @@ inline void array_narrow_goes_on(const std::string& uri) {
     writer.fetch_add(2, 3);
 }
 
+// ---- small_table -------------------------------------------------------------------------------------------------
+
+using small_sessions = small_table<std::uint32_t, session>;
+
+inline void make_small_table(const std::string& uri) {
+    small_sessions table = small_sessions::create(uri, {.capacity = 30});
+    for (std::uint32_t n = 0; n < 25; ++n) require(table.try_insert(n * n, session_of(n)) == outcome::ok, "an insert");
+    for (std::uint32_t n = 0; n < 25; n += 4)
+        require(table.update(n * n, session_of(n + 100)) == outcome::ok, "an update");
+    for (std::uint32_t n = 3; n < 25; n += 7) require(table.erase(n * n) == outcome::ok, "an erase");
+    require(table.try_insert(700, session_of(700)) == outcome::ok, "an insert");  // where the last one went
+}
+inline std::string describe_small_table(const std::string& uri) {
+    report out;
+    auto table = small_table_reader<std::uint32_t, session>::attach(uri);
+    describe_header(out, table.segment());
+    for (std::uint32_t key = 0; key < 800; ++key)  // each by its hash
+        if (const auto v = table.find(key))
+            out.line("key ", key, ": ", v->user, " ", v->score, " ", v->visits, " ", v->flags);
+    std::uint64_t visited = 0;
+    (void)table.visit([&](std::uint32_t, const session&) { ++visited; });
+    out.line("visited ", visited, " of ", table.capacity());
+    const auto seen = table.verify([&](const small_table_finding& f) {
+        out.line("  ", describe(f.what), " in element ", f.place);
+        return true;
+    });
+    out.line("verify: ", seen.entries, " entries, ", seen.findings, " findings, open ", seen.change_open);
+    return out.text();
+}
+inline void small_table_goes_on(const std::string& uri) {
+    small_sessions table = small_sessions::attach(uri);
+    require(table.insert_or_assign(150, session_of(150)) == outcome::ok, "an insert");
+    require(table.update(16, session_of(9)) == outcome::ok, "an update");
+    require(table.erase(25) == outcome::ok, "an erase");
+}
+
 // ---- block_store -------------------------------------------------------------------------------------------------
 
 // Value n: now and then one of many units.
@@ -711,6 +747,7 @@ inline constexpr golden_subject golden_subjects[] = {
     {"block_store_many", golden::make_block_store_many, golden::describe_block_store, golden::block_store_many_goes_on},
     {"hash_table_many", golden::make_hash_table_many, golden::describe_hash_table, golden::hash_table_many_goes_on},
     {"hash_map_many", golden::make_hash_map_many, golden::describe_hash_map, golden::hash_map_many_goes_on},
+    {"small_table", golden::make_small_table, golden::describe_small_table, golden::small_table_goes_on},
 };
 
 /// The moment at which all golden images were made, and the seed of their random bytes.

@@ -139,6 +139,30 @@ inline std::unique_ptr<held_reader> open_array(const std::string& uri) {
         });
 }
 
+struct wide_item {
+    std::uint64_t id;
+    std::uint64_t rest[119];
+};
+inline constexpr std::uint64_t keys = 1000;
+
+inline void make_small_table(const std::string& uri) {
+    auto table = small_table<std::uint64_t, wide_item>::create(uri, {.capacity = keys});
+    for (std::uint64_t n = 0; n < keys; ++n) {
+        wide_item value{};
+        for (std::uint64_t& word : value.rest) word = value.id = n * n + 1;
+        require(table.try_insert(n, value) == outcome::ok);
+    }
+}
+inline std::unique_ptr<held_reader> open_small_table(const std::string& uri) {
+    return hold(
+        uri, [](const std::string& at) { return small_table_reader<std::uint64_t, wide_item>::attach(at); },
+        [](auto& table, told_digest& told) {
+            for (std::uint64_t n = 0; n < keys + 10; n += 3)
+                if (const auto found = table.find(n)) told.add(found->id), told.add(found->rest[n % 119]);
+            (void)table.visit([&](std::uint64_t key, const wide_item& value) { told.add(key), told.add(value.id); });
+        });
+}
+
 // ---- values of any size
 
 inline constexpr std::uint64_t values = 1500;
@@ -352,6 +376,7 @@ inline std::unique_ptr<held_reader> open_histogram(const std::string& uri) {
 inline constexpr held_subject held_subjects[] = {
     {"hash_table", held::make_table, held::open_table},
     {"array", held::make_array, held::open_array},
+    {"small_table", held::make_small_table, held::open_small_table},
     {"block_store", held::make_blocks, held::open_blocks},
     {"hash_map", held::make_map, held::open_map},
     {"hash_map_registered", held::make_map, held::open_map_registered},
