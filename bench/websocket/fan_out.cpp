@@ -110,7 +110,7 @@ class fan_out {
             if (plan_.rate_hz == 0) window_end_ = began_ns_ + in_ns(plan_.duration);
         }
         // A window in which nothing arrived would say nothing: on a machine that stands still it lasts longer.
-        if (began_ && !ended_ && now >= window_end_ && outcome_.deliveries > 0) {
+        if (began_ && !ended_ && now >= window_end_ && outcome_.deliveries > 0 && timed_ > 0) {
             ended_ = true;
             outcome_.seconds = static_cast<double>(now_ns() - began_ns_) * 1e-9;
             outcome_.cpu_ns = time_of(CLOCK_THREAD_CPUTIME_ID) - outcome_.cpu_ns;
@@ -194,7 +194,10 @@ class fan_out {
         ++s.next;
         progress_ns_ = now;
         if (began_ && !ended_) ++outcome_.deliveries;
-        if (began_ && m.due_ns >= window_begin_) outcome_.latency_ns.record(now - std::min(now, m.due_ns));
+        if (began_ && m.due_ns >= window_begin_) {
+            outcome_.latency_ns.record(now - std::min(now, m.due_ns));
+            ++timed_;
+        }
         if (++m.delivered == subscribers_.size()) ++complete_;  // each gets them in order, so they end in order
     }
 
@@ -210,6 +213,7 @@ class fan_out {
     std::uint32_t made_ = 0;
     std::uint64_t sent_ = 0, complete_ = 0;
     std::uint64_t window_begin_ = 0, window_end_ = 0, began_ns_ = 0, until_ns_ = 0;
+    std::uint64_t timed_ = 0;        // deliveries in latency_ns
     std::uint64_t progress_ns_ = 0;  // when a message last arrived, or one began to be under way
     bool began_ = false, ended_ = false;
 };

@@ -269,7 +269,7 @@ class suite_run {
                                       .held_up = {}};
         in_turn(one, quick_ ? 3 : fan_out_rounds, [&](std::size_t who, fan_out_plan plan) {
             plan.rate_hz = rate_hz / static_cast<double>(one.subscribers);
-            const double seconds = std::min(8 / plan.rate_hz, quick_ ? 0.1 : 3.0);
+            const double seconds = std::max(2 / plan.rate_hz, std::min(8 / plan.rate_hz, quick_ ? 0.1 : 3.0));
             plan.duration = std::max(plan.duration, std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)));
             const turn_found turn = take_turn(*all_[who], plan);
             latency.p50_us[who].push_back(http::percentile_of(turn.outcome.latency_ns, 0.50) * 1e-3);
