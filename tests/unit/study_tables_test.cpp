@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "../../studies/bucket_shape/shaped_table.hpp"
 #include "../../studies/flat_buckets/yard_table.hpp"
 #include "../../studies/multilevel_hash/level_table.hpp"
 #include "../../studies/two_choice_hash/bucket_table.hpp"
@@ -75,6 +76,31 @@ void agrees_with_a_map(Table& table, u64 keys, int steps, seeded_random& random)
         ASSERT_EQ(value, wanted->second) << key;
     });
     EXPECT_EQ(visited, model.size());
+}
+
+template <class Shaped>
+void shaped_agrees_with_a_map(seeded_random& random) {
+    for (const u64 slots : {u64{60}, u64{1000}}) {
+        Shaped table(slots, random());
+        agrees_with_a_map(table, table.slots() + 20, 20'000, random);
+        u64 wanted = 0;
+        std::vector<u64> keys;
+        table.visit([&](u64 key, u64 value) {
+            keys.push_back(key);
+            wanted += value;
+        });
+        keys.insert(keys.end(), {u64{1} << 60, u64{1} << 61});
+        EXPECT_EQ(table.find_all(keys), wanted);
+    }
+}
+
+TEST(StudyShapedTable, AgreesWithAMapWhateverItsShape) {
+    seeded_random random;
+    shaped_agrees_with_a_map<study::shape_26_of_16>(random);
+    shaped_agrees_with_a_map<study::shape_28_of_16>(random);
+    shaped_agrees_with_a_map<study::shape_12_of_16>(random);
+    shaped_agrees_with_a_map<study::shape_58_of_16>(random);
+    shaped_agrees_with_a_map<study::shape_52_of_8>(random);
 }
 
 TEST(StudyLevelTable, AgreesWithAMap) {
