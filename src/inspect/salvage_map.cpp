@@ -8,6 +8,8 @@
 
 #include "holdfast/detail/concat.hpp"
 #include "holdfast/hash_map.hpp"
+#include "holdfast/hash_map/many_view.hpp"
+#include "holdfast/hash_table/many_mutate.hpp"
 #include "inspect/salvage.hpp"
 #include "inspect/salvage_blocks.hpp"
 
@@ -17,31 +19,46 @@ namespace {
 
 using map_bytes = detail::map_view<std::byte>;
 
-/// What the old table and the old record say of handles.
+/// What the old table and the old records say of handles: one record, or one of each writer slot.
 class old_index {
  public:
-    explicit old_index(const map_bytes& old) : state_(old.look()) {
+    explicit old_index(const map_bytes& old) {
         const detail::table_view<std::byte, detail::map_node>& table = old.table;
-        (void)detail::recover(table);
+        if (table.has_many_writers()) {
+            const detail::map_slots<std::byte> slots(old);
+            for (std::uint32_t writer = 0; writer < table.writers; ++writer) {
+                states_.push_back(slots.look(writer));
+                (void)detail::recover_writer(table, writer);
+            }
+        } else {
+            states_.push_back(old.look());
+            (void)detail::recover(table);
+        }
         sound_ = detail::verify(table.as_const(), [](const hash_table_finding&) { return false; }).findings == 0;
         for (std::uint64_t bucket = 0; bucket < table.buckets; ++bucket)
-            for (unsigned place = 0; place < layout::tags_per_line; ++place)
-                if (detail::is_key_tag(detail::tag_at(table.line(bucket), place)))
-                    handles_.push_back(
-                        detail::load_acquire<std::uint64_t>(table.node_at(bucket, place) + table.value_offset));
+            for (unsigned place = 0; place < layout::tags_per_line; ++place) {
+                // A tag that is not its node's may be damage in the place of none: the handle may be of an entry let
+                // go.
+                const std::byte* const node = table.node_at(bucket, place);
+                if (detail::tag_at(table.line(bucket), place) == table.hash(node).tag())
+                    handles_.push_back(detail::load_acquire<std::uint64_t>(node + table.value_offset));
+            }
         std::ranges::sort(handles_);
     }
     [[nodiscard]] bool leads_to(std::uint64_t handle) const { return std::ranges::binary_search(handles_, handle); }
     /// Whether an entry to which no key leads is one that an operation brought in vain, or let go.
     [[nodiscard]] bool let_go(std::uint64_t handle) const {
-        return sound_ || (state_.sound && state_.is_open() && state_.record.names(handle));
+        return sound_ || std::ranges::any_of(states_, [&](const detail::map_state& state) {
+                   return state.sound && state.is_open() && state.record.names(handle);
+               });
     }
+    /// Of a map of one writer.
     [[nodiscard]] std::uint64_t changes() const {
-        return state_.sound ? state_.record.word[detail::map_record::change] : 0;
+        return states_[0].sound ? states_[0].record.word[detail::map_record::change] : 0;
     }
 
  private:
-    detail::map_state state_;
+    std::vector<detail::map_state> states_;
     bool sound_ = false;
     std::vector<std::uint64_t> handles_;
 };
@@ -92,16 +109,15 @@ void copy_service_words(const map_bytes& from, const map_bytes& to) {
 void salvage_map(const damaged_segment& from, std::span<std::byte> to, salvage_log& log) {
     layout::hash_map_geometry g;
     require_geometry(from, layout::read_hash_map_geometry(from.spec().geometry, to.size(), g));
-    if (g.writer_slots() != 0)
-        throw error(
-            errc::unsupported, from.uri(),
-            "maps of many writers are not repaired; read what can be read (holdfast dump) and put it into a new "
-            "one");
+    const bool many = g.writer_slots() != 0;
+    if (many != (from.spec().policy == writers::many) ||
+        many != (from.spec().container_version == layout::hash_map_many_version))
+        require_geometry(from, "policy, version and writer slots contradict each other");
     const map_bytes old(from.body(), g), made(to, g);
     const auto store_at = static_cast<std::ptrdiff_t>(g.store_offset());
     std::copy(from.body().begin() + store_at, from.body().end(), to.begin() + store_at);
     const old_index index(old);
-    copy_service_words(old, made);
+    if (!many) copy_service_words(old, made);
     block_mender store(made.store, log);
     store.run();
     map_maker maker(made, store, log);
@@ -112,6 +128,7 @@ void salvage_map(const damaged_segment& from, std::span<std::byte> to, salvage_l
     for (const std::uint64_t handle : standing)
         if (!index.leads_to(handle)) index.let_go(handle) ? maker.let_go(handle) : maker.enter(handle);
     store.finish();
+    if (many) return;  // zeroed journals: nobody is in an operation
     detail::map_counts counts{0, index.changes()};
     detail::forget_operation(made, counts);
 }

@@ -338,11 +338,6 @@ TEST(InspectHashMapOfMany, WhatIsNotDoneWithItSaysWhatToDo) {
                                  layout::map_record_bytes;  // of the first operation
     const_cast<std::byte*>(mine->segment().bytes().data())[record + 8] ^= std::byte{1};
     mine.reset();
-    repair_options to_other;
-    to_other.to = other.uri();
-    EXPECT_THAT(refused_as(errc::unsupported, [&] { (void)repair(name.uri(), to_other); }),
-                AllOf(HasSubstr("maps of many writers are not repaired"), HasSubstr("holdfast dump")));
-    EXPECT_EQ(test::refusal_of([&] { (void)segment::attach(other.uri(), access::read_only); }), errc::not_found);
     using alone = hash_map<std::string_view>;
     EXPECT_THAT(refused_as(errc::geometry_mismatch, [&] { (void)alone::attach(name.uri()); }),
                 HasSubstr("attach with hash_map<K, writers::many>, or read-only"));
