@@ -251,6 +251,7 @@ void change(const std::string& uri) {
             (void)table.insert_or_assign(key, value);
             (void)table.modify(key, value, [&] { return !codec.change_value("visits=1", value); });
         }
+        (void)table.erase_if(key, value, [&] { return !value.empty() && value[0] == std::byte{1}; });
         (void)table.erase(key);
     });
     for (const char* const text : {"5,7007,0.875,7,1\n151,1,2,3,4\n", "5,7\n151,1\n"}) {

@@ -27,26 +27,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "holdfast/hash_table/changes.hpp"
 #include "holdfast/hash_table/queries.hpp"
 #include "holdfast/hash_table/result.hpp"
 
 namespace holdfast {
-
-namespace detail {
-
-/// What modify() is to a table that nobody else writes: a find, the change, an update. `finder`: the table's own.
-template <class Table, class Finder, class Change>
-hash_table_result modify_entry(
-    Table& table, const Finder& finder, const typename Table::key_type& key,
-    Change&& change) noexcept(noexcept(change(std::declval<typename Table::mapped_type&>()))) {
-    std::optional<typename Table::mapped_type> value = table.find(key);
-    if (!value && (table.segment().fault() || finder.damage_hides(bytes_of(key)))) return {outcome::corrupt};
-    if (!value) return {outcome::not_found};
-    std::forward<Change>(change)(*value);
-    return table.update(key, *value);
-}
-
-}  // namespace detail
 
 /// Reads a table. V may be an earlier version of the stored value: the same fields without the last ones.
 template <record_key K, record V>
@@ -88,7 +73,8 @@ class hash_table_reader : public detail::hash_table_queries<hash_table_reader<K,
 /// Writes a table, and reads it. Holds the segment's lease. Move-only. The policy is chosen when a table is made, and
 /// every handle must name it: writers::many is hash_table/many.hpp.
 template <record_key K, record V, writers Policy = writers::one>
-class hash_table : public detail::hash_table_queries<hash_table<K, V>, K, V> {
+class hash_table : public detail::hash_table_queries<hash_table<K, V>, K, V>,
+                   public detail::hash_table_changes<hash_table<K, V>, K, V> {
     static_assert(Policy == writers::one, "include holdfast/hash_table/many.hpp for a table of many writers");
     static_assert(!std::is_array_v<K> && !std::is_array_v<V>, "wrap the array in a struct, or use std::array");
 
@@ -131,12 +117,6 @@ class hash_table : public detail::hash_table_queries<hash_table<K, V>, K, V> {
     result update(const K& key, const V& value) noexcept {
         return mutate([&] { return mutator_.update(detail::bytes_of(key), detail::bytes_of(value)); });
     }
-    /// Changes the value of a key by change(V&), for instance `[](V& v) { ++v.count; }`. Readers see the old or the new
-    /// value. Returns: ok, not_found, read_only or corrupt.
-    template <class Change>
-    result modify(const K& key, Change&& change) noexcept(noexcept(change(std::declval<V&>()))) {
-        return detail::modify_entry(*this, finder_for_queries(), key, std::forward<Change>(change));
-    }
     /// Removes the key's entry. Returns: ok, not_found, read_only or corrupt.
     result erase(const K& key) noexcept {
         return mutate([&] { return mutator_.erase(detail::bytes_of(key)); });
@@ -158,6 +138,7 @@ class hash_table : public detail::hash_table_queries<hash_table<K, V>, K, V> {
     using node = detail::fixed_node<K, V>;
     using mutator = detail::hash_table_mutator<node>;
     friend detail::hash_table_queries<hash_table, K, V>;
+    friend detail::hash_table_changes<hash_table, K, V>;
     friend detail::table_growth<hash_table>;
     [[nodiscard]] const auto& finder_for_queries() const noexcept { return mutator_.finder(); }
 
@@ -174,6 +155,10 @@ class hash_table : public detail::hash_table_queries<hash_table<K, V>, K, V> {
     result mutate(Operation&& operation) noexcept {
         if (!segment_->writable()) return {outcome::read_only};
         return detail::result_of(operation());
+    }
+    template <class Decide>
+    result change_by(const K& key, Decide&& decide) noexcept(noexcept(decide(std::declval<V&>()))) {
+        return detail::change_entry(*this, finder_for_queries(), key, std::forward<Decide>(decide));
     }
 
     std::shared_ptr<holdfast::segment> segment_;

@@ -73,7 +73,7 @@ std::vector<u64> speak(Table& table, u64 seed) {
         const u64 random = test::random_at(seed, 1, i), key = (random >> 8) % 380;
         const reading value = made(random);
         status answer;
-        switch (random % 5) {
+        switch (random % 7) {
             case 0:
                 answer = table.try_insert(key, value);
                 if (answer == status::inserted) model.emplace(key, value);
@@ -90,6 +90,22 @@ std::vector<u64> speak(Table& table, u64 seed) {
                 answer = table.modify(key, [](reading& what) { ++what.number; });
                 if (answer == status::updated) ++model.at(key).number;
                 break;
+            case 4: {
+                const bool there = model.contains(key), right = i % 2 == 0;
+                const reading seen = there && right ? model.at(key) : made(random + 1);
+                answer = table.compare_and_set(key, seen, value);
+                EXPECT_EQ(answer, !there ? status::not_found : right ? status::updated : status::stale);
+                if (there && right) model.at(key) = value;
+                break;
+            }
+            case 5: {
+                const bool there = model.contains(key), right = i % 2 == 0;
+                const reading seen = there && right ? model.at(key) : made(random + 1);
+                answer = table.compare_and_erase(key, seen);
+                EXPECT_EQ(answer, !there ? status::not_found : right ? status::erased : status::stale);
+                if (there && right) model.erase(key);
+                break;
+            }
             default:
                 answer = table.erase(key);
                 EXPECT_EQ(answer, model.erase(key) == 1 ? status::erased : status::not_found);
@@ -109,6 +125,46 @@ std::vector<u64> speak(Table& table, u64 seed) {
     EXPECT_EQ(table.fault(), std::nullopt);
     EXPECT_TRUE(table.verify([](const hash_table_finding&) { return true; }).intact());
     return answers;
+}
+
+// Many inserts at once do what they would one by one: those that are there, or twice among them, are refused.
+template <class Table>
+void insert_many_into(Table& table) {
+    std::vector<u64> keys;
+    std::vector<reading> values;
+    for (u64 i = 0; i < 3000; ++i) {
+        keys.push_back(i % 2500 * 3);
+        values.push_back(made(i));
+    }
+    ASSERT_TRUE(table.try_insert(30, made(9)));
+    std::vector<hash_table_result> results(keys.size());
+    const std::span<const u64> all(keys);
+    EXPECT_EQ(table.try_insert_many({}, {}), 0U);
+    EXPECT_EQ(table.try_insert_many(all.first(5), std::span(values).first(5), results), 5U);
+    EXPECT_EQ(table.try_insert_many(all.subspan(5), std::span(values).subspan(5), std::span(results).subspan(5)),
+              2494U);
+    for (u64 i = 0; i < keys.size(); ++i) {
+        EXPECT_EQ(status(results[i]), i == 10 || i >= 2500 ? status::exists : status::inserted) << i;
+        EXPECT_EQ(results[i].slot, table.slot_of(keys[i]));
+        EXPECT_EQ(table.find(keys[i]), i % 2500 == 10 ? made(9) : made(i % 2500)) << i;
+    }
+    EXPECT_EQ(table.size(), 2500U);
+    // A table that gets full refuses the rest, and tells of each.
+    u64 refused = 0;
+    for (u64 i = 0; i < keys.size(); ++i) keys[i] = 100'000 + i;
+    const u64 inserted = table.try_insert_many(keys, values, results);
+    for (const hash_table_result& r : results) refused += r.status == outcome::full ? 1 : 0;
+    EXPECT_EQ(inserted + refused, keys.size());
+    EXPECT_EQ(table.size(), 2500 + inserted);
+    EXPECT_TRUE(table.verify([](const hash_table_finding&) { return true; }).intact());
+}
+
+TEST_P(HashTableOnEveryKind, ManyAreInsertedAtOnce) {
+    table_type one = table_type::create(place.uri(), {.capacity = 4000});
+    insert_many_into(one);
+    test::memory_place other{GetParam()};
+    auto many = hash_table<u64, reading, writers::many>::create(other.uri(), {.capacity = 4000});
+    insert_many_into(many);
 }
 
 TEST_P(HashTableOnEveryKind, BothPoliciesSpeakAlike) {

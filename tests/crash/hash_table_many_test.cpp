@@ -458,9 +458,20 @@ TEST_P(HashTableManyOrder, IsLinearizable) {
                     for (u64 i = 0; me.go_on(); ++i) {
                         const u64 key = me.below(keys), stamp = (role << 56) + (me.life() << 24) + i + 2;
                         if (grows && !writer.growing() && me.below(32) == 0) begin_growth(writer, me.below(60 * keys));
-                        const u64 what = me.below(8);
+                        const u64 what = me.below(10);
                         table_answer status;
-                        if (what < 3) {
+                        if (what >= 8) {  // only as long as it has the value that was seen
+                            const auto seen = writer.find(key);
+                            if (!seen) continue;
+                            const auto expected = stamp_in_whole(*seen);
+                            if (!expected) return "a torn value was to be taken out";
+                            me.log().call(table_key_model::take, key, 0, *expected);
+                            status = writer.compare_and_erase(key, *seen);
+                            if (status == table_answer::stale) {
+                                me.log().done(status.number());
+                                continue;
+                            }
+                        } else if (what < 3) {
                             me.log().call(kind(table_operation::insert_or_assign), key, stamp);
                             status = writer.insert_or_assign(key, whole(stamp));
                         } else if (what < 4) {

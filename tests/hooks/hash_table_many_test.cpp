@@ -24,7 +24,7 @@ constexpr auto insert = static_cast<std::uint32_t>(table_operation::try_insert),
                assign = static_cast<std::uint32_t>(table_operation::insert_or_assign),
                update = static_cast<std::uint32_t>(table_operation::update),
                erase = static_cast<std::uint32_t>(table_operation::erase);
-constexpr std::uint32_t look = table_key_model::look, swap = table_key_model::swap;
+constexpr std::uint32_t look = table_key_model::look, swap = table_key_model::swap, take = table_key_model::take;
 
 TEST(StoreDeaths, ManyWritersOfAHashTableOfValuesInOneWord) {
     die_at_every_store<table_subject<narrow_shape, last_table_writer<narrow_shape>>>("hash_table, many, narrow",
@@ -43,6 +43,18 @@ TEST(Interleavings, ManyWritersOfOneKey) {
     wide values({{{{{update, wide::near}, {look, wide::near}}}, {{{swap, wide::near}, {erase, wide::near}}}}},
                 {true, false, false, false});
     interleave("hash_table, many, wide: update, find | swap, erase", values);
+}
+
+// An entry is taken out only as long as it has the value that was seen: never one that another gave it meanwhile.
+TEST(Interleavings, ManyWritersWhoTakeOutWhatTheyExpect) {
+    narrow same({{{{{take, narrow::near, narrow::first_stamp}, {insert, narrow::near}}},
+                  {{{assign, narrow::near}, {take, narrow::near, narrow::stamp_of_step(1, 0)}}}}},
+                {true, false, false, false});
+    interleave("hash_table, many, narrow: take, insert | assign, take", same);
+    wide both({{{{{take, wide::far, wide::first_stamp}, {insert, wide::far}}},
+                {{{take, wide::far, wide::first_stamp}, {update, wide::far}}}}},
+              {false, true, false, false});
+    interleave("hash_table, many, wide: take, insert | take, update", both);
 }
 
 TEST(Interleavings, ManyWritersOfTwoStripes) {

@@ -25,7 +25,13 @@ class table_many_interleaving final : public interleaving {
     struct step {
         std::uint32_t kind;  // table_key_model, or check
         key_name key;
+        std::uint64_t expected = 0;  // take's
     };
+    static constexpr std::uint64_t first_stamp = 5;  // of those that are there
+    /// What an operation gives its key.
+    [[nodiscard]] static constexpr std::uint64_t stamp_of_step(unsigned process, unsigned number) {
+        return 10 + 2 * process + number;
+    }
 
     table_many_interleaving(std::array<std::array<step, 2>, 2> steps, std::array<bool, 4> there)
         : steps_(steps),
@@ -55,7 +61,8 @@ class table_many_interleaving final : public interleaving {
         op.called = ++clock_;
         op.kind = what.kind;
         op.key = keys_[what.key];
-        op.given = 10 + 2 * process + number;
+        op.given = stamp_of_step(process, number);
+        op.expected = what.expected;
         op.killed = true;
         std::string wrong = perform(writers_[process], op);
         op.returned = ++clock_;
@@ -101,8 +108,6 @@ class table_many_interleaving final : public interleaving {
     }
 
  private:
-    static constexpr std::uint64_t first_stamp = 5;
-
     std::string perform(many_writer<Shape>& writer, operation& op) {
         if (op.kind == table_key_model::look) {
             const std::optional<std::uint64_t> stamp = stamp_in<Shape>(writer.reader(), op.key);
@@ -118,6 +123,9 @@ class table_many_interleaving final : public interleaving {
                 status == table_answer::updated ? stamp_of<Shape>(op.key, before) : std::optional<std::uint64_t>(0);
             if (!stamp) return "a torn value was to be changed";
             op.answer = *stamp;
+        } else if (op.kind == table_key_model::take) {
+            status = writer.take(nth_key<Shape>(op.key), stamped_value<Shape>(op.key, op.expected));
+            op.answer = status.number();
         } else {
             status = apply<Shape>(writer, static_cast<table_operation>(op.kind), op.key, op.given);
             op.answer = status.number();

@@ -61,10 +61,17 @@ class many_writer {
     table_answer swap(const K& key, const V& value, V& before) {
         V room{};
         std::byte* bytes = reinterpret_cast<std::byte*>(&room);
-        return writer_.modify(as_bytes(key), bytes, [&] {
+        return writer_.decide(as_bytes(key), bytes, false, [&](bool) {
             before = room;
             room = value;
-            return true;
+            return holdfast::detail::table_change::store;
+        });
+    }
+    /// Takes the entry out if it has that value.
+    table_answer take(const K& key, const V& expected) {
+        V room{};
+        return writer_.decide(as_bytes(key), reinterpret_cast<std::byte*>(&room), false, [&](bool) {
+            return room == expected ? holdfast::detail::table_change::erase : holdfast::detail::table_change::none;
         });
     }
     [[nodiscard]] const finder& reader() const { return writer_.finder(); }
@@ -255,7 +262,7 @@ template <class View, class Key>
 
 /// One key of a table, for linearizability.hpp: kind is a table_operation or `look`, the answer a status or a stamp.
 struct table_key_model {
-    static constexpr std::uint32_t look = 9, swap = 10;
+    static constexpr std::uint32_t look = 9, swap = 10, take = 11;
     using state = std::uint64_t;  // stamp; 0: no entry
 
     static bool apply(state& s, const operation& op) {
@@ -278,6 +285,11 @@ struct table_key_model {
                 const bool right = op.killed || op.answer == s;
                 if (there) s = op.given;
                 return right;
+            }
+            case take: {  // if it has the stamp `expected`
+                const bool wanted = there && s == op.expected;
+                if (wanted) s = 0;
+                return answers(wanted ? table_answer::erased : there ? table_answer::stale : table_answer::not_found);
             }
             default: return op.killed || op.answer == s;
         }

@@ -146,7 +146,14 @@ TEST_F(HashTableGrow, OperationsGoOnDuringGrowthAndShrinking) {
             case 3:
                 ASSERT_EQ(t.modify(key, [&](u64& v) { v = i; }), there ? status::updated : status::not_found);
                 break;
-            default: ASSERT_EQ(t.erase(key), there ? status::erased : status::not_found);
+            default:
+                if (i % 2 == 0) {
+                    ASSERT_EQ(t.erase(key), there ? status::erased : status::not_found);
+                } else {
+                    ASSERT_EQ(t.compare_and_erase(key, ~u64{0}), there ? status::stale : status::not_found);
+                    ASSERT_EQ(t.compare_and_erase(key, there ? model[key] : 0),
+                              there ? status::erased : status::not_found);
+                }
         }
         if (random % 5 == 4)
             model.erase(key);

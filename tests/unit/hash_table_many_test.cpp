@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -19,6 +20,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "holdfast/hash_table/dynamic.hpp"
@@ -110,6 +112,54 @@ TEST_F(HashTableMany, CompareAndSetChangesOnlyWhatWasExpected) {
     EXPECT_EQ(c.find(1), 5U);
     EXPECT_EQ(c.compare_and_set(1, 5, 6), status::updated);
     EXPECT_EQ(c.find(1), 6U);
+}
+
+TEST_F(HashTableMany, CompareAndEraseTakesOutOnlyWhatWasExpected) {
+    counts c = counts::create(uri(), {.capacity = 10});
+    counts other = counts::attach(uri());
+    EXPECT_EQ(c.compare_and_erase(1, 0), status::not_found);
+    (void)c.try_insert(1, 5);
+    EXPECT_EQ(c.compare_and_erase(1, 4), status::stale);
+    (void)other.update(1, 6);
+    EXPECT_EQ(c.compare_and_erase(1, 5), status::stale);
+    EXPECT_EQ(c.find(1), 6U);
+    EXPECT_EQ(c.compare_and_erase(1, 6), status::erased);
+    EXPECT_EQ(other.compare_and_erase(1, 6), status::not_found);
+    (void)c.try_insert(2, 7);
+    EXPECT_EQ(c.erase_if(2, [](const u64& value) { return value > 7; }), status::stale);
+    status inner;
+    EXPECT_EQ(c.erase_if(2, [&](const u64&) { return (inner = c.erase(2)) == status::contended; }), status::erased);
+    EXPECT_EQ(inner, status::contended);
+    (void)c.try_insert(3, 8);
+    EXPECT_THROW((void)c.erase_if(3, [](const u64&) -> bool { throw 1; }), int);
+    EXPECT_EQ(other.compare_and_erase(3, 8), status::erased) << "nothing is held";
+    EXPECT_TRUE(c.empty());
+    EXPECT_EQ(damage_of(c), "");
+}
+
+// Of several that take out the same entry one does; each counts what it has taken.
+TEST_F(HashTableMany, WhatManyTakeOutIsTakenOnce) {
+    constexpr u64 keys = 200, rounds = 10;
+    counts c = counts::create(uri(), {.capacity = keys});
+    for (u64 n = 0; n < keys; ++n) (void)c.try_insert(n, 0);
+    std::atomic<u64> taken = 0;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 2; ++t)
+        threads.emplace_back([&, mine = std::make_shared<counts>(counts::attach(uri()))] {
+            for (u64 i = 0; i < rounds * keys; ++i) {
+                // Who takes one puts in its place one that is one higher.
+                const auto seen = mine->find(i % keys);
+                if (!seen || !mine->compare_and_erase(i % keys, *seen)) continue;
+                taken.fetch_add(1, std::memory_order_relaxed);  // a count
+                (void)mine->insert_or_assign(i % keys, *seen + 1);
+            }
+        });
+    for (std::thread& t : threads) t.join();
+    u64 sum = 0;
+    for (u64 n = 0; n < keys; ++n) sum += c.find(n).value_or(0);
+    EXPECT_EQ(sum, taken.load());
+    EXPECT_EQ(c.size(), keys);
+    EXPECT_EQ(damage_of(c), "");
 }
 
 TEST_F(HashTableMany, HandlesShareOneTableAndCountTogether) {
@@ -304,6 +354,10 @@ TEST_F(HashTableMany, ADynamicHandleIsOneOfTheWriters) {
     EXPECT_EQ(d.modify(raw(5), room, [&] { return ++value == 7; }), status::updated);
     EXPECT_EQ(d.modify(raw(5), room, [&] { return ++value == 7; }), status::stale);
     EXPECT_EQ(d.modify(raw(8), room, [] { return true; }), status::not_found);
+    EXPECT_EQ(d.erase_if(raw(6), room, [&] { return value != 6; }), status::stale);
+    EXPECT_EQ(d.erase_if(raw(6), room, [&] { return value == 6; }), status::erased);
+    EXPECT_EQ(d.erase_if(raw(6), room, [] { return true; }), status::not_found);
+    EXPECT_EQ(c.try_insert(6, 6), status::inserted);
     EXPECT_EQ(c.find(5), 7U);
     EXPECT_EQ(d.size(), 898U);
     EXPECT_EQ(damage_of(d), "");

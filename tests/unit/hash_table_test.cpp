@@ -79,6 +79,29 @@ TEST(HashTable, OperationsReportStatusAndSlot) {
     EXPECT_EQ(table.fault(), std::nullopt);
 }
 
+TEST(HashTable, ChangesAndTakesOutAnEntryOnlyAsItWasExpected) {
+    auto table = hash_table<u64, u64>::create("heap:", {.capacity = 100});
+    EXPECT_EQ(table.compare_and_set(1, 1, 2), status::not_found);
+    EXPECT_EQ(table.compare_and_erase(1, 1), status::not_found);
+    const hash_table_result inserted = table.try_insert(1, 1);
+    EXPECT_EQ(table.compare_and_set(1, 2, 3), status::stale);
+    EXPECT_EQ(table.compare_and_set(1, 2, 3).slot, inserted.slot);
+    EXPECT_EQ(table.compare_and_set(1, 1, 2), status::updated);
+    EXPECT_EQ(table.compare_and_erase(1, 1), status::stale);
+    EXPECT_EQ(table.compare_and_erase(1, 1).slot, inserted.slot);
+    EXPECT_EQ(table.find(1), 2U);
+    EXPECT_EQ(table.compare_and_erase(1, 2), status::erased);
+    EXPECT_FALSE(table.contains(1));
+    (void)table.try_insert(2, 2);
+    EXPECT_EQ(table.erase_if(2, [](const u64& value) { return value == 1; }), status::stale);
+    EXPECT_THROW((void)table.erase_if(2, [](const u64&) -> bool { throw 1; }), int);
+    EXPECT_TRUE(table.contains(2));
+    EXPECT_EQ(table.erase_if(2, [](const u64& value) { return value == 2; }), status::erased);
+    EXPECT_EQ(table.erase_if(2, [](const u64&) { return true; }), status::not_found);
+    EXPECT_TRUE(table.empty());
+    static_assert(noexcept(table.erase_if(2, [](const u64&) noexcept { return true; })));
+}
+
 TEST(HashTable, SlotHandleLeadsToItsEntryWhileThatLives) {
     sessions table = sessions::create("heap:", {.capacity = 100});
     const auto slot = table.try_insert(7, made(7)).slot;

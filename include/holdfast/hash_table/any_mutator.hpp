@@ -44,16 +44,16 @@ class any_hash_table_mutator {
     hash_table_result erase(const std::byte* key) noexcept {
         return visit([&](auto& writer) { return writer.erase(key); });
     }
-    /// As hash_table_many_mutator::modify.
+    /// Copies the key's value to `value`, calls change() -> bool and, if it says so, gives the key what `value` is
+    /// then; nobody comes in between. Returns: ok, not_found, stale (the change was not wanted), ...
     template <class Change>
     hash_table_result modify(const std::byte* key, std::byte* value, Change&& change) {
-        if (one_of_many* const shared = many())
-            return result_of(shared->run([&](auto& writer) { return writer.modify(key, value, change); }));
-        the_one& alone = std::get<the_one>(writer_);
-        if (alone.finder().find(key, value) == no_slot)
-            return {alone.finder().damage_hides(key) ? outcome::corrupt : outcome::not_found};
-        if (!change()) return {outcome::stale};
-        return result_of(alone.update(key, value));
+        return decide(key, value, [&] { return change() ? table_change::store : table_change::none; });
+    }
+    /// The same, but removes the key's entry if wanted() -> bool says so.
+    template <class Wanted>
+    hash_table_result erase_if(const std::byte* key, std::byte* value, Wanted&& wanted) {
+        return decide(key, value, [&] { return wanted() ? table_change::erase : table_change::none; });
     }
     /// Throws: what recount_alone() throws.
     std::uint64_t recount() {
@@ -73,6 +73,22 @@ class any_hash_table_mutator {
 
  private:
     using the_one = hash_table_mutator<node>;
+
+    template <class Decide>
+    hash_table_result decide(const std::byte* key, std::byte* value, Decide&& what) {
+        if (one_of_many* const shared = many())
+            return result_of(shared->run(
+                [&](auto& writer) { return writer.decide(key, value, false, [&](bool) { return what(); }); }));
+        the_one& alone = std::get<the_one>(writer_);
+        const std::uint64_t slot = alone.finder().find(key, value);
+        if (slot == no_slot) return {alone.finder().damage_hides(key) ? outcome::corrupt : outcome::not_found};
+        switch (what()) {
+            case table_change::none: break;
+            case table_change::store: return result_of(alone.update(key, value));
+            case table_change::erase: return result_of(alone.erase(key));
+        }
+        return {outcome::stale, entry_change::none, static_cast<hash_table_slot>(slot)};
+    }
 
     template <class Operation>
     hash_table_result visit(Operation&& operation) noexcept {

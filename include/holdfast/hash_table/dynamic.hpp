@@ -261,6 +261,16 @@ class dynamic_hash_table : public detail::dynamic_hash_table_queries<dynamic_has
         if (!newest()->writable()) return {outcome::read_only};
         return mutator_.modify(key.data(), value.data(), std::forward<Change>(change));
     }
+    /// Copies the key's value to `value`, calls wanted() -> bool and, if it says so, removes the key's entry; what
+    /// holds for change() of modify() holds for it. Returns: ok, stale (wanted() said no), not_found, read_only or
+    /// corrupt.
+    template <class Wanted>
+    hash_table_result erase_if(std::span<const std::byte> key, std::span<std::byte> value, Wanted&& wanted) {
+        check(key.size(), key_bytes(), "key");
+        check(value.size(), value_bytes(), "value");
+        if (!newest()->writable()) return {outcome::read_only};
+        return mutator_.erase_if(key.data(), value.data(), std::forward<Wanted>(wanted));
+    }
     /// Makes all overflow counters exact; see recount() of hash_table<K, V> and of hash_table<K, V, writers::many>.
     std::uint64_t recount() {
         if (!newest()->writable())

@@ -203,7 +203,8 @@ class growing_hash_table_reader {
 
 /// Writes a table, reads it, and changes its capacity. Holds the segment's lease. Move-only.
 template <record_key K, record V>
-class growing_hash_table : public detail::hash_table_queries<growing_hash_table<K, V>, K, V> {
+class growing_hash_table : public detail::hash_table_queries<growing_hash_table<K, V>, K, V>,
+                           public detail::hash_table_changes<growing_hash_table<K, V>, K, V> {
  public:
     using table = hash_table<K, V>;
     using result = hash_table_result;
@@ -258,10 +259,6 @@ class growing_hash_table : public detail::hash_table_queries<growing_hash_table<
         return stored(key, value, table_.insert_or_assign(key, value));
     }
     result update(const K& key, const V& value) noexcept { return stored(key, value, table_.update(key, value)); }
-    template <class Change>
-    result modify(const K& key, Change&& change) noexcept(noexcept(change(std::declval<V&>()))) {
-        return detail::modify_entry(*this, finder_for_queries(), key, std::forward<Change>(change));
-    }
     result erase(const K& key) noexcept {
         if (!growth_) [[likely]]
             return table_.erase(key);
@@ -295,10 +292,15 @@ class growing_hash_table : public detail::hash_table_queries<growing_hash_table<
  private:
     using growth = detail::table_growth<table>;
     friend detail::hash_table_queries<growing_hash_table, K, V>;
+    friend detail::hash_table_changes<growing_hash_table, K, V>;
     [[nodiscard]] const auto& finder_for_queries() const noexcept { return growth::finder_of(table_); }
 
     growing_hash_table(table first, const memory::page_policy& pages) : table_(std::move(first)), pages_(pages) {}
 
+    template <class Decide>
+    result change_by(const K& key, Decide&& decide) noexcept(noexcept(decide(std::declval<V&>()))) {
+        return detail::change_entry(*this, finder_for_queries(), key, std::forward<Decide>(decide));
+    }
     result stored(const K& key, const V& value, result done) noexcept {
         if (!growth_) [[likely]]
             return done;

@@ -34,7 +34,8 @@ namespace holdfast {
 
 /// One of many writers of a table. Reads it, too. Move-only.
 template <record_key K, record V>
-class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_table<K, V, writers::many>, K, V> {
+class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_table<K, V, writers::many>, K, V>,
+                                        public detail::hash_table_changes<hash_table<K, V, writers::many>, K, V> {
     static_assert(!std::is_array_v<K> && !std::is_array_v<V>, "wrap the array in a struct, or use std::array");
 
  public:
@@ -86,16 +87,6 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
     result update(const K& key, const V& value) noexcept {
         return mutate([&](mutator& to) { return to.update(detail::bytes_of(key), detail::bytes_of(value)); });
     }
-    /// Changes the value of a key by change(V&) while no other writer can. Readers see the old or the new value.
-    /// change() must be short: others may wait for it; and it must leave the table alone: `contended` is all it gets.
-    /// Returns: ok, not_found, contended, read_only or corrupt. Throws: what change throws; nothing is changed.
-    template <class Change>
-    result modify(const K& key, Change&& change) noexcept(noexcept(change(std::declval<V&>()))) {
-        return modify_if(key, [&](V& value) {
-            std::forward<Change>(change)(value);
-            return true;
-        });
-    }
     /// Adds to a value, or to a member of it: `fetch_add(key, &hits::seen, 1)`. Unsigned numbers wrap.
     /// Returns: the number before; nothing where the key is not there or the operation failed. `*done` says which.
     template <class Number>
@@ -108,15 +99,6 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
     std::optional<Number> fetch_add(const K& key, Number Class::* member, std::type_identity_t<Number> amount,
                                     result* done = nullptr) noexcept {
         return add(key, [member](V& value) -> Number& { return value.*member; }, amount, done);
-    }
-    /// Gives the key the value `desired` if it has, byte for byte, the value `expected`. Returns: ok, stale (it has
-    /// another value), not_found, contended, read_only or corrupt.
-    result compare_and_set(const K& key, const V& expected, const V& desired) noexcept {
-        return modify_if(key, [&](V& value) {
-            if (std::memcmp(detail::bytes_of(value), detail::bytes_of(expected), sizeof(V)) != 0) return false;
-            std::memcpy(&value, &desired, sizeof(V));
-            return true;
-        });
     }
     /// Removes the key's entry. Returns: ok, not_found, contended, read_only or corrupt.
     result erase(const K& key) noexcept {
@@ -185,6 +167,7 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
     using node = detail::fixed_node<K, V>;
     using mutator = typename detail::many_table<node>::mutator;
     friend detail::hash_table_queries<hash_table, K, V>;
+    friend detail::hash_table_changes<hash_table, K, V>;
     [[nodiscard]] const auto& finder_for_queries() const noexcept { return table_.current().finder(); }
 
     hash_table(std::shared_ptr<holdfast::segment> mapping, const attach_options& options) {
@@ -199,28 +182,28 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
         if (!segment().writable()) return {outcome::read_only};
         return detail::result_of(table_.run(operation));
     }
-    template <class Change>
-    result modify_if(const K& key, Change&& change) {
+    template <class Decide>
+    result change_by(const K& key, Decide&& decide) noexcept(noexcept(decide(std::declval<V&>()))) {
         return mutate([&](mutator& to) {
             detail::raw_record<V> bytes;
-            return to.modify(detail::bytes_of(key), bytes.data(), [&] {
+            return to.decide(detail::bytes_of(key), bytes.data(), false, [&](bool) {
                 V value = bytes.get();
-                if (!change(value)) return false;
-                std::memcpy(bytes.data(), &value, sizeof(V));
-                return true;
+                const detail::table_change what = decide(value);
+                if (what == detail::table_change::store) std::memcpy(bytes.data(), &value, sizeof(V));
+                return what;
             });
         });
     }
     template <class Choose, class Number>
     std::optional<Number> add(const K& key, Choose&& choose, Number amount, result* done) noexcept {
         std::optional<Number> before;
-        const result r = modify_if(key, [&](V& value) {
+        const result r = change_by(key, [&](V& value) noexcept {
             Number& number = choose(value);
             before = number;
             using wrapping = std::make_unsigned_t<Number>;
             number = static_cast<Number>(
                 static_cast<wrapping>(static_cast<wrapping>(number) + static_cast<wrapping>(amount)));
-            return true;
+            return detail::table_change::store;
         });
         if (done != nullptr) *done = r;
         return r ? before : std::nullopt;

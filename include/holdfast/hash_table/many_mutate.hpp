@@ -170,9 +170,6 @@ hash_table_recovery recover_as(const table_view<std::byte, Node>& view, std::uin
     return done;
 }
 
-/// What is to be done with an entry.
-enum class table_change : std::uint8_t { none, store, erase };
-
 /// Locks is how this writer learns of the others:
 ///   static constexpr unsigned looks      at a stripe, before anything else is asked
 ///   bool take(std::uint32_t writer)      the slot's lock, if no living process has it
@@ -216,23 +213,12 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
     result erase(const std::byte* key) noexcept {
         return at_key(key, false, [&](const location& at, hash_parts h) { return base::template erase_at<0>(at, h); });
     }
-    /// Copies the value to `value`, calls change() -> bool and, if it says so, stores what `value` is then; all while
-    /// nobody else can change the entry. Returns: ok, not_found, stale (the change was not wanted), ...
-    template <class Change>
-    result modify(const std::byte* key, std::byte* value, Change&& change) noexcept(noexcept(change())) {
-        return at_key(key, false, [&](const location& at, hash_parts) -> result {
-            copy_from_words(value, view_.node_at(at.bucket, at.place), view_.value_offset, view_.node.value_bytes());
-            if (!change()) return {outcome::stale, entry_change::none, at.slot};
-            return base::template assign<0>(at, key, value);
-        });
-    }
-
     /// Copies the value to `value` if the key is there, calls decide(whether it is) -> table_change and does what that
     /// says: gives the key what `value` is then, takes its entry out, or leaves all as it is; all while nobody else can
     /// change the entry. Unless `adds` it is not asked about a key that is not there. Returns: ok, not_found, full,
     /// stale (nothing was to be changed), ...
     template <class Decide>
-    result decide(const std::byte* key, std::byte* value, bool adds, Decide&& decide) noexcept {
+    result decide(const std::byte* key, std::byte* value, bool adds, Decide&& decide) noexcept(noexcept(decide(true))) {
         return at_key(key, adds, [&](const location& at, hash_parts h) -> result {
             if (at.found)
                 copy_from_words(value, view_.node_at(at.bucket, at.place), view_.value_offset,
@@ -339,7 +325,7 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
     }
 
     [[nodiscard]] std::uint32_t writer() const noexcept { return writer_; }
-    /// Whether a change() of modify() is running.
+    /// Whether a decide() is running.
     [[nodiscard]] bool is_changing() const noexcept { return inside_; }
     [[nodiscard]] Locks& locks() noexcept { return locks_; }
     /// Whose stripe the last operation that answered `contended` waited for; nothing where it was never the same for

@@ -74,6 +74,9 @@ inline void copy_value_words(const table_view<std::byte, Node>& view, std::byte*
         store_release<std::uint64_t>(node + 8 * i, load_relaxed<std::uint64_t>(image + 8 * i));  // relaxed: our own
 }
 
+/// What is to be done with an entry.
+enum class table_change : std::uint8_t { none, store, erase };
+
 /// Whether a table has one writer, or the caller is one of many and holds the stripes of what it changes.
 enum class sharing : std::uint8_t { none, by_stripes };
 
