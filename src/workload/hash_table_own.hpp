@@ -44,6 +44,9 @@ class own_table {
         return reader_.find_many(keys, out);
     }
     bool insert(std::uint64_t key, const Value& v) { return static_cast<bool>(table_.try_insert(key, v)); }
+    std::uint64_t insert_many(std::span<const std::uint64_t> keys, std::span<const Value> values) {
+        return table_.try_insert_many(keys, values);
+    }
     bool update(std::uint64_t key, const Value& v) { return static_cast<bool>(table_.update(key, v)); }
     bool erase(std::uint64_t key) { return static_cast<bool>(table_.erase(key)); }
     [[nodiscard]] std::uint64_t size() const { return reader_.size(); }

@@ -9,10 +9,10 @@
 //   insert  adds a key that is not there; false: the table is full
 //   update  replaces the value of a key that is there
 //   erase   removes a key that is there
-// An adapter may offer more, and is then used by it: find_many for batches; reading()/writing() to bracket a run of
-// operations (a transaction); clear(); load() to fill fast when the filling is not timed; concurrent_readers if find
-// may run beside a writer without a lock. Everything else is asked for under a std::shared_mutex when a writer is
-// about.
+// An adapter may offer more, and is then used by it: find_many for batches; insert_many for many inserts at once;
+// reading()/writing() to bracket a run of operations (a transaction); clear(); load() to fill fast when the filling is
+// not timed; concurrent_readers if find may run beside a writer without a lock. Everything else is asked for under a
+// std::shared_mutex when a writer is about.
 #pragma once
 
 #include <array>
@@ -75,7 +75,13 @@ concept finds_many =
         { a.find_many(keys, out) } -> std::convertible_to<std::uint64_t>;
     };
 
+template <class A>
+concept inserts_many = requires(A& a, std::span<const std::uint64_t> keys, std::span<const typename A::value> values) {
+    { a.insert_many(keys, values) } -> std::convertible_to<std::uint64_t>;
+};
+
 inline constexpr std::size_t batch_keys = 16;
+inline constexpr std::size_t batch_inserts = 64;
 
 /// A table with its loops. Every loop returns on how many keys the operation did what its name says.
 class hash_table_subject {
@@ -91,6 +97,7 @@ class hash_table_subject {
     virtual std::uint64_t find_batched(keys) = 0;  ///< sixteen at a time if it can, else as find
     virtual std::uint64_t find_shared(keys) = 0;   ///< as find, while change_shared runs in another thread
     virtual std::uint64_t insert(keys) = 0;
+    virtual std::uint64_t insert_batched(keys) = 0;  ///< sixty-four at a time if it can, else as insert
     virtual std::uint64_t update(keys) = 0;
     virtual std::uint64_t erase(keys) = 0;
     /// For each i: erases old_keys[i], inserts new_keys[i]. Returns how many inserts were refused.
@@ -107,6 +114,7 @@ class hash_table_subject {
     [[nodiscard]] virtual std::uint64_t size() const = 0;
     [[nodiscard]] virtual memory_use memory() const = 0;
     [[nodiscard]] virtual bool batches() const = 0;
+    [[nodiscard]] virtual bool batches_inserts() const = 0;
     [[nodiscard]] virtual bool lock_free_readers() const = 0;
 };
 
@@ -234,6 +242,22 @@ class hash_table_loops final : public hash_table_subject {
         return done;
     }
 
+    std::uint64_t insert_batched(keys wanted) override {
+        if constexpr (inserts_many<A>) {
+            const table_loops::write_section section(table_);
+            std::array<value, batch_inserts> values;
+            std::uint64_t done = 0;
+            for (std::size_t at = 0; at < wanted.size(); at += batch_inserts) {
+                const std::size_t n = wanted.size() - at < batch_inserts ? wanted.size() - at : batch_inserts;
+                for (std::size_t i = 0; i < n; ++i) values[i] = value_of<value>(wanted[at + i]);
+                done += table_.insert_many(wanted.subspan(at, n), std::span(values).first(n));
+            }
+            return done;
+        } else {
+            return insert(wanted);
+        }
+    }
+
     std::uint64_t update(keys wanted) override {
         const table_loops::write_section section(table_);
         std::uint64_t done = 0;
@@ -300,6 +324,7 @@ class hash_table_loops final : public hash_table_subject {
     [[nodiscard]] std::uint64_t size() const override { return table_.size(); }
     [[nodiscard]] memory_use memory() const override { return table_.memory(); }
     [[nodiscard]] bool batches() const override { return finds_many<A>; }
+    [[nodiscard]] bool batches_inserts() const override { return inserts_many<A>; }
     [[nodiscard]] bool lock_free_readers() const override { return table_loops::reads_without_lock<A>(); }
 
  private:

@@ -10,6 +10,7 @@
 
 #include "holdfast/memory/page_policy.hpp"
 #include "workload/background_writer.hpp"
+#include "workload/hash_table_growth.hpp"
 #include "workload/hash_table_targets.hpp"
 #include "workload/hash_table_writers.hpp"
 #include "workload/keys.hpp"
@@ -42,6 +43,7 @@ constexpr set_size sizes[] = {
 constexpr std::size_t quick_sizes = 2;
 
 constexpr std::uint64_t fits_in_cache = 100'000;         // warmed by a piece of the walk before each batch
+constexpr std::uint64_t grows_from = 1'000'000;          // a smaller table's growth is over in some hundred operations
 constexpr std::uint64_t fits_in_last_cache = 2'000'000;  // a batch is a quarter of the walk, after another quarter
 
 constexpr const char* published_source =
@@ -82,6 +84,13 @@ class data_set {
     void fill();
     void check();
     void note_pages();
+    /// A way to fill a table; that of ours one by one is the first.
+    struct filling {
+        std::string name;
+        hash_table_subject* table;
+        slice_loop insert;
+    };
+    [[nodiscard]] std::vector<filling> fillings() const;
     void measure_fill(const std::string& title);
     void time_fills(const std::string& title, std::size_t rounds);
     void measure_find(const char* what, bool hit, slice_loop loop);
@@ -254,18 +263,27 @@ void data_set::measure_chain() {
     targets_.note_chain(e.name, run_sampled(to_, e));
 }
 
+std::vector<data_set::filling> data_set::fillings() const {
+    std::vector<filling> all;
+    for (const contender& c : contenders_) all.push_back({c.name, c.table.get(), &hash_table_subject::insert});
+    for (const contender& c : contenders_)
+        if (c.table->batches_inserts())
+            all.push_back({c.name + ", " + std::to_string(batch_inserts) + " at a time", c.table.get(),
+                           &hash_table_subject::insert_batched});
+    return all;
+}
+
 void data_set::measure_fill(const std::string& title) {
     experiment e;
     e.name = title;
-    for (const contender& c : contenders_) {
+    for (const filling& f : fillings()) {
         perf_test::subject s;
-        s.name = c.name;
+        s.name = f.name;
         s.batch = size_.entries;
-        hash_table_subject* const table = c.table.get();
-        s.prepare = [table, all = present()] { table->clear(all); };
-        s.run = [table, all = present(), name = c.name](std::uint64_t operations) {
-            if (table->insert(all.first(operations)) != operations)
-                throw std::runtime_error(name + " refused an insert before it held what it was made for");
+        s.prepare = [f, all = present()] { f.table->clear(all); };
+        s.run = [f, all = present()](std::uint64_t operations) {
+            if ((f.table->*f.insert)(all.first(operations)) != operations)
+                throw std::runtime_error(f.name + " refused an insert before it held what it was made for");
         };
         e.subjects.push_back(std::move(s));
     }
@@ -274,18 +292,17 @@ void data_set::measure_fill(const std::string& title) {
 
 void data_set::time_fills(const std::string& title, std::size_t rounds) {
     sampled found;
-    for (const contender& c : contenders_) found.names.push_back(c.name);
-    found.samples.resize(contenders_.size());
+    const std::vector<filling> all = fillings();
+    for (const filling& f : all) found.names.push_back(f.name);
+    found.samples.resize(all.size());
     for (std::size_t round = 0; round < rounds; ++round) {
-        for (std::size_t i = 0; i < contenders_.size(); ++i) {
-            hash_table_subject& table = *contenders_[i].table;
-            if (round > 0) table.clear(present());
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            if (all[i].table->size() != 0) all[i].table->clear(present());
             const auto start = std::chrono::steady_clock::now();
-            const std::uint64_t done = table.insert(present());
+            const std::uint64_t done = (all[i].table->*all[i].insert)(present());
             const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
             if (done != size_.entries)
-                throw std::runtime_error(contenders_[i].name +
-                                         " refused an insert before it held what it was made for");
+                throw std::runtime_error(all[i].name + " refused an insert before it held what it was made for");
             found.samples[i].push_back(took.count() / static_cast<double>(done));
         }
     }
@@ -429,7 +446,9 @@ suite hash_table_suite(std::vector<hash_table_kind> kinds) {
         const std::size_t count = to.options().quick ? quick_sizes : std::size(sizes);
         for (std::size_t i = 0; i < count; ++i) {
             data_set(kinds, sizes[i], to).run();
-            if (sizes[i].entry_bytes == 16) measure_two_writers(sizes[i].entries, sizes[i].pages, sizes[i].text(), to);
+            if (sizes[i].entry_bytes != 16) continue;
+            measure_two_writers(sizes[i].entries, sizes[i].pages, sizes[i].text(), to);
+            if (sizes[i].entries >= grows_from) measure_growth(sizes[i].entries, sizes[i].pages, sizes[i].text(), to);
         }
     };
     return s;

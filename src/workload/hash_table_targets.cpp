@@ -41,6 +41,11 @@ void hash_table_targets::note_chain(const std::string& name, const sampled& foun
 void hash_table_targets::note_insert(const std::string& name, const sampled& found) const {
     note_if_any(to_, at_least_text(name, found, fastest_private, 1));
     note_ahead(name, found);
+    // Ours in another way, behind all others.
+    const auto peer = found.find(fastest_private);
+    if (!peer || found.names.back() == fastest_private || !found.names.back().starts_with(found.names[0] + ",")) return;
+    const sampled other{{found.names.back(), fastest_private}, {found.samples.back(), found.samples[*peer]}};
+    note_if_any(to_, at_least_text(name + found.names.back().substr(found.names[0].size()), other, fastest_private, 1));
 }
 
 void hash_table_targets::note_beside_writer(const std::string& name, const sampled& found) const {

@@ -69,6 +69,12 @@ TEST_P(HashTableKinds, LoadFillsAsInsertDoes) {
     table->check(present, absent);
 }
 
+TEST_P(HashTableKinds, InsertsManyAtOnceAsOneByOne) {
+    EXPECT_EQ(table->insert_batched(present), entries);
+    table->check(present, absent);
+    EXPECT_EQ(table->insert_batched(present), 0U) << "a key that is there is not inserted again";
+}
+
 TEST_P(HashTableKinds, EraseAndUpdateTouchOnlyTheirKeys) {
     table->load(present);
     const std::span<const std::uint64_t> all(present);
