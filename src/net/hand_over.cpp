@@ -28,7 +28,7 @@ constexpr std::uint32_t version = 1;
 constexpr std::size_t listeners_a_part = 128;  // the kernel takes 253 descriptors in a message
 constexpr std::size_t head_bytes = 32;
 constexpr std::size_t control_bytes = CMSG_SPACE(sizeof(int) * 253);
-constexpr const char* subject = "handing over listeners";
+constexpr const char* handing_over = "handing over listeners";
 
 static_assert(std::endian::native == std::endian::little);
 
@@ -54,9 +54,9 @@ void require_same_user(int socket) {
     ucred who{};
     socklen_t size = sizeof who;
     if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0)
-        throw error(errc::io, subject, std::string("getsockopt: ") + std::strerror(errno));
+        throw error(errc::io, handing_over, std::string("getsockopt: ") + std::strerror(errno));
     if (who.uid != ::geteuid())
-        throw error(errc::no_permission, subject,
+        throw error(errc::no_permission, handing_over,
                     "the other process is of user " + std::to_string(who.uid) + "; run both as the same user");
 }
 
@@ -67,9 +67,9 @@ void wait_for(int socket, short events, clock::time_point deadline) {
         pollfd one{socket, events, 0};
         const int ready = ::poll(&one, 1, static_cast<int>(std::clamp<long long>(left, 0, 1'000'000)));
         if (ready > 0) return;
-        if (ready < 0 && errno != EINTR) throw error(errc::io, subject, std::string("poll: ") + std::strerror(errno));
+        if (ready < 0 && errno != EINTR) throw error(errc::io, handing_over, std::string("poll: ") + std::strerror(errno));
         if (ready == 0 && left <= 0)
-            throw error(errc::io, subject, "the other process said nothing in time; look whether it is stopped");
+            throw error(errc::io, handing_over, "the other process said nothing in time; look whether it is stopped");
     }
 }
 
@@ -111,21 +111,21 @@ arrived receive_message(int socket, clock::time_point deadline) {
         }
         // ECONNRESET, once: the sender closed before it had read all of ours. What it sent before is still there.
         if (n < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
-        if (n < 0) throw error(errc::io, subject, std::string("recvmsg: ") + std::strerror(errno));
+        if (n < 0) throw error(errc::io, handing_over, std::string("recvmsg: ") + std::strerror(errno));
         take_descriptors(message, result.descriptors);
         if (n == 0)
-            throw error(errc::not_found, subject,
+            throw error(errc::not_found, handing_over,
                         "the other process went away before it had handed over all; start it again");
         result.bytes.resize(static_cast<std::size_t>(n));
         if ((message.msg_flags & MSG_CTRUNC) != 0)
-            throw error(errc::no_space, subject, "out of file descriptors; raise the limit (ulimit -n)");
+            throw error(errc::no_space, handing_over, "out of file descriptors; raise the limit (ulimit -n)");
         result.cut = (message.msg_flags & MSG_TRUNC) != 0;
         return result;
     }
 }
 
 [[noreturn]] void refuse(const std::string& why) {
-    throw error(errc::corrupt, subject, why + "; let the same program run at both ends");
+    throw error(errc::corrupt, handing_over, why + "; let the same program run at both ends");
 }
 
 int option_of(int fd, int option) noexcept {
@@ -151,7 +151,7 @@ part_head checked(const arrived& message, std::uint32_t part, const std::optiona
     std::memcpy(&head, message.bytes.data(), head_bytes);
     if (std::string_view(head.magic.data(), head.magic.size()) != magic) refuse("this is no message about listeners");
     if (head.version != version)
-        throw error(errc::version_mismatch, subject,
+        throw error(errc::version_mismatch, handing_over,
                     "the other process speaks version " + std::to_string(head.version) + " and this one " +
                         std::to_string(version) + "; stop it and start this one anew");
     if (head.listeners > handed_listeners_max || head.parts != parts_of(head.listeners) || head.part != part ||
@@ -188,7 +188,7 @@ void send_message(int socket, const part_head& head, std::string_view note, std:
         if (errno == EAGAIN)
             wait_for(socket, POLLOUT, deadline);
         else if (errno != EINTR)
-            throw error(errc::io, subject, std::string("sendmsg: ") + std::strerror(errno));
+            throw error(errc::io, handing_over, std::string("sendmsg: ") + std::strerror(errno));
     }
 }
 
@@ -212,7 +212,7 @@ std::vector<int> listener_parcel::take() noexcept { return std::exchange(listene
 void send_listeners(int socket, std::span<const int> listeners, std::string_view note,
                     std::chrono::milliseconds patience) {
     if (listeners.size() > handed_listeners_max || note.size() > handed_note_bytes_max)
-        throw error(errc::invalid_argument, subject,
+        throw error(errc::invalid_argument, handing_over,
                     "at most " + std::to_string(handed_listeners_max) + " listeners and a note of " +
                         std::to_string(handed_note_bytes_max) + " bytes go at once; send them in several calls");
     require_same_user(socket);
