@@ -382,7 +382,12 @@ class Followers(RestartCase):
             while not lines.readline().startswith(b"id: "):
                 pass
             server.restart()
-            self.assertRegex(lines.read(), rb"\nretry: \d+\n")
+            text = b""
+            while not text.endswith(b"\r\n0\r\n\r\n"):  # the connection stays for one more request
+                text += lines.readline() or self.fail(text)
+            self.assertRegex(text, rb"\nretry: \d+\n")
+            link.sendall(f"GET {self.path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            self.assertIn(b"Connection: close\r\n", lines.read())
         answer = waiting.getresponse()
         self.assertEqual((answer.status, json.loads(answer.read())["messages"]), (200, []))
         waiting.close()
