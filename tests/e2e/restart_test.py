@@ -28,6 +28,7 @@ except ImportError:
 
 RANGES = [("6.0.0.0", "8.21.142.255", "US")]
 SANITIZED = bool(os.environ.get("HOLDFAST_SANITIZED"))
+PATIENT = [f"--limit={name}-ms=120000" for name in ("drain-timeout", "header-timeout")]  # however long this machine stands still
 TAKE_OVER, ACCEPTED, BUSY, READY, YOURS, STOPPING, REFUSED = range(1, 8)
 
 
@@ -289,7 +290,7 @@ class UnderLoad(RestartCase):
 
 class Followers(RestartCase):
     def test_an_idle_connection_has_its_next_answer_and_is_told_to_close(self):
-        server = self.serve(workers=1)
+        server = self.serve(*PATIENT, workers=1)
         idle = server.connect()
         idle.request("GET", self.path)
         self.assertEqual(idle.getresponse().read()[:1], b"{")
@@ -374,7 +375,7 @@ class Followers(RestartCase):
     def test_events_are_told_when_to_come_back_and_waiting_requests_are_answered(self):
         ring, target = self.ring()
         ring("put", "x")
-        server = self.serve(workers=1)
+        server = self.serve(*PATIENT, workers=1)
         waiting = server.connect()
         waiting.request("GET", target + "?from=2&wait=30")
         with socket.create_connection((server.host, server.port), timeout=20) as link, link.makefile("rb") as lines:
@@ -426,7 +427,7 @@ class WhoFails(RestartCase):
             serve_support.PROGRAM = before
 
     def test_what_has_been_accepted_is_answered_whichever_supervisor_is_killed_afterwards(self):
-        server = self.serve(workers=1)
+        server = self.serve(*PATIENT, workers=1)
 
         def begin():
             link = socket.create_connection((server.host, server.port), timeout=20)

@@ -265,97 +265,112 @@ TEST(HandOver, RefusesDescriptorsThatAreNoListeners) {
 
 // --- the server
 
-std::string shared_get(const std::string& fields = {}) { return get("/", fields); }
-
-/// Two servers of one queue, the second of which has not begun yet.
-struct two_servers {
+/// Two servers of one queue, each in a thread of its own once it is started.
+class two_servers {
+ public:
     explicit two_servers(net::server_options options = {})
-        : queue(net::listen_tcp("127.0.0.1:0")), port(net::bound_port(queue)) {
+        : queue_(net::listen_tcp("127.0.0.1:0")), port_(net::bound_port(queue_)) {
         options.engine = test::engine_of_tests::choice();
-        first =
-            std::make_unique<net::server>(std::vector<int>{::fcntl(queue, F_DUPFD_CLOEXEC, 0)}, options, test::echo);
-        second = std::make_unique<net::server>(std::vector<int>{queue}, options, test::echo);
+        for (int i = 0; i < 2; ++i)
+            servers_[i] = std::make_unique<net::server>(
+                std::vector<int>{i == 0 ? ::fcntl(queue_, F_DUPFD_CLOEXEC, 0) : queue_}, options, test::echo);
     }
-    int queue;  // the second one's
-    std::uint16_t port;
-    std::unique_ptr<net::server> first, second;
+    ~two_servers() {
+        for (int i = 0; i < 2; ++i) stop(i);
+    }
+    two_servers(const two_servers&) = delete;
+    two_servers& operator=(const two_servers&) = delete;
+
+    [[nodiscard]] std::uint16_t port() const { return port_; }
+    [[nodiscard]] net::server& first() { return *servers_[0]; }
+    [[nodiscard]] net::server& second() { return *servers_[1]; }
+    void start(int i) {
+        threads_[i] = std::thread([this, i] { servers_[i]->run(); });
+    }
+    void join(int i) {
+        if (threads_[i].joinable()) threads_[i].join();
+    }
+    void stop(int i) {
+        servers_[i]->stop();
+        join(i);
+    }
+
+ private:
+    int queue_;  // the second one's
+    std::uint16_t port_;
+    std::unique_ptr<net::server> servers_[2];
+    std::thread threads_[2];
 };
 
 TEST(ServerHandOver, LeavesNobodyInTheQueue) {
     two_servers both;
-    http_client waiting(both.port);
-    waiting.send(shared_get());
-    both.first->hand_over();
-    std::thread first([&] { both.first->run(); });
-    std::thread second([&] { both.second->run(); });
+    http_client waiting(both.port());
+    waiting.send(get("/"));
+    both.first().hand_over();
+    both.start(0);
+    both.start(1);
     EXPECT_EQ(waiting.reply().status, 200);
     waiting.close();
-    first.join();
-    http_client later(both.port);
-    EXPECT_EQ(later.ask(shared_get()).status, 200);
-    both.second->stop();
-    second.join();
-    if (both.first->engine() == "epoll") {
-        EXPECT_EQ(both.first->counters().accepted, 0U);
+    both.join(0);
+    http_client later(both.port());
+    EXPECT_EQ(later.ask(get("/")).status, 200);
+    both.stop(1);
+    if (both.first().engine() == "epoll") {
+        EXPECT_EQ(both.first().counters().accepted, 0U);
     }
-    EXPECT_EQ(both.first->counters().accepted + both.second->counters().accepted, 2U);
+    EXPECT_EQ(both.first().counters().accepted + both.second().counters().accepted, 2U);
 }
 
 // An arrival wakes one ring of those that wait for the same queue: not one that is just leaving it.
 TEST(ServerHandOver, LosesNoArrivalWhileOneOfTwoLeaves) {
     for (int i = 0; i < 200; ++i) {
         two_servers both;
-        std::thread first([&] { both.first->run(); });
-        std::thread second([&] { both.second->run(); });
-        http_client early(both.port);
-        EXPECT_EQ(early.ask(shared_get()).status, 200);
-        std::thread leaving([&] { both.first->hand_over(); });
-        http_client during(both.port);
-        EXPECT_EQ(during.ask(shared_get()).status, 200) << i;
-        leaving.join();
+        both.start(0);
+        both.start(1);
+        http_client early(both.port());
+        EXPECT_EQ(early.ask(get("/")).status, 200);
+        both.first().hand_over();
+        http_client during(both.port());
+        ASSERT_EQ(during.ask(get("/")).status, 200) << i;
         early.close();
         during.close();
-        first.join();
-        both.second->stop();
-        second.join();
+        both.join(0);
     }
 }
 
 TEST(ServerHandOver, KeepsIdleConnectionsForOneMoreRequest) {
     net::server_options options;
     options.limits.drain_idle_ms = 1;
+    options.limits.drain_timeout_ms = 600'000;  // however long this machine stands still
     two_servers both(options);
-    std::thread first([&] { both.first->run(); });
-    http_client idle(both.port);
-    EXPECT_EQ(idle.ask(shared_get()).status, 200);
-    both.first->hand_over();
-    std::thread second([&] { both.second->run(); });
-    http_client next(both.port);
-    EXPECT_EQ(next.ask(shared_get()).status, 200);
+    both.start(0);
+    http_client idle(both.port());
+    EXPECT_EQ(idle.ask(get("/")).status, 200);
+    both.first().hand_over();
+    both.start(1);
+    http_client next(both.port());
+    EXPECT_EQ(next.ask(get("/")).status, 200);
     for (bool last = false; !last;) {  // the loop may answer one before it looks at what it was asked
-        const auto reply = idle.ask(shared_get());
+        const auto reply = idle.ask(get("/"));
         EXPECT_EQ(reply.status, 200);
         last = reply.field("Connection") == "close";
     }
     EXPECT_TRUE(idle.ended());
     idle.close();
-    next.close();
-    // The client above may have been accepted by either; a first one has none left now, and ends.
-    first.join();
-    both.second->stop();
-    second.join();
+    next.close();  // either may have accepted it; the first one has none left now
+    both.join(0);
 }
 
 TEST(ServerHandOver, EndsIdleConnectionsInTheEnd) {
     net::server_options options;
     options.limits.drain_timeout_ms = 40;
     two_servers both(options);
-    std::thread first([&] { both.first->run(); });
-    http_client idle(both.port);
-    EXPECT_EQ(idle.ask(shared_get()).status, 200);
-    both.first->hand_over();
+    both.start(0);
+    http_client idle(both.port());
+    EXPECT_EQ(idle.ask(get("/")).status, 200);
+    both.first().hand_over();
     EXPECT_TRUE(idle.gone());
-    first.join();
+    both.join(0);
 }
 
 TEST(BoundAddress, IsWrittenAsItIsRead) {
