@@ -14,6 +14,8 @@
 
 #include <algorithm>
 #include <mutex>
+#include <string_view>
+#include <vector>
 
 #include "tls_openssl.hpp"
 #include "tls_ticket_keys.hpp"
@@ -25,7 +27,7 @@ namespace {
 /// What the files said when they were last read. Sessions keep the one they began with.
 struct tls_generation : openssl_context {
     tls_generation() : openssl_context(TLS_server_method()) {}
-    tls_ticket_keys tickets;
+    mutable tls_ticket_keys tickets;  // has a lock of its own
 };
 
 std::int64_t seconds_now() noexcept {
@@ -34,17 +36,65 @@ std::int64_t seconds_now() noexcept {
     return now.tv_sec;
 }
 
+// The host of a client's hello; nothing where it names none. What is no such extension OpenSSL refuses by itself.
+//   list bytes (2), type (1, 0: a host), name bytes (2), name. Source: RFC 6066 section 3.
+std::string_view host_of_hello(SSL* ssl) noexcept {
+    const unsigned char* at = nullptr;
+    std::size_t bytes = 0;
+    if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &at, &bytes) != 1 || bytes < 5 || at[2] != 0) return {};
+    const std::size_t name_bytes = static_cast<std::size_t>(at[3]) << 8U | at[4];
+    if (name_bytes != bytes - 5) return {};
+    return {reinterpret_cast<const char*>(at + 5), name_bytes};
+}
+
+/// Keeps what each of its certificates said when the connection began, and shows one of them.
+class server_session final : public openssl_session {
+ public:
+    explicit server_session(std::vector<std::shared_ptr<const tls_generation>> choice)
+        : openssl_session(choice.front(), side::accepts), choice_(std::move(choice)), chosen_(choice_.front().get()) {
+        if (*this) SSL_set_app_data(ssl(), this);
+    }
+
+    /// Returns: false when the handshake must fail.
+    [[nodiscard]] bool choose(std::string_view host) noexcept {
+        if (host.empty() || choice_.size() == 1) return true;
+        constexpr unsigned names_alone = X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS;
+        for (const unsigned how : {names_alone | X509_CHECK_FLAG_NO_WILDCARDS, names_alone})
+            for (const auto& each : choice_) {
+                X509* const shown = SSL_CTX_get0_certificate(each->ssl.get());
+                if (X509_check_host(shown, host.data(), host.size(), how, nullptr) != 1) continue;
+                chosen_ = each.get();
+                return SSL_set_SSL_CTX(ssl(), each->ssl.get()) != nullptr;
+            }
+        return true;
+    }
+    /// The keys go with the certificate: a ticket for one host opens nothing at another.
+    [[nodiscard]] tls_ticket_keys& tickets() const noexcept { return chosen_->tickets; }
+
+ private:
+    std::vector<std::shared_ptr<const tls_generation>> choice_;
+    const tls_generation* chosen_;
+};
+
+// Before OpenSSL has looked at anything in the hello, tickets included.
+int on_hello(SSL* ssl, int* alert, void* /*unused*/) {
+    if (static_cast<server_session*>(SSL_get_app_data(ssl))->choose(host_of_hello(ssl)))
+        return SSL_CLIENT_HELLO_SUCCESS;
+    *alert = SSL_AD_INTERNAL_ERROR;
+    return SSL_CLIENT_HELLO_ERROR;
+}
+
 // Returns what OpenSSL asks for: 1 go on, 2 go on and give a new ticket, 0 no ticket of ours, -1 an error.
 int on_ticket(SSL* ssl, unsigned char* name, unsigned char* iv, EVP_CIPHER_CTX* cipher, EVP_MAC_CTX* mac, int sealing) {
-    auto* const generation = static_cast<tls_generation*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
+    tls_ticket_keys& keys = static_cast<server_session*>(SSL_get_app_data(ssl))->tickets();
     tls_ticket_keys::found key;
     if (sealing != 0) {
-        const auto current = generation->tickets.to_seal(seconds_now());
+        const auto current = keys.to_seal(seconds_now());
         if (!current || RAND_bytes(iv, 16) != 1) return -1;
         key.with = *current;
         std::ranges::copy(key.with.name, name);
     } else {
-        const auto known = generation->tickets.to_open(std::span<const unsigned char, 16>(name, 16), seconds_now());
+        const auto known = keys.to_open(std::span<const unsigned char, 16>(name, 16), seconds_now());
         if (!known) return 0;
         key = *known;
     }
@@ -77,12 +127,12 @@ int on_protocols(SSL* /*ssl*/, const unsigned char** chosen, unsigned char* size
 std::shared_ptr<const tls_generation> read_files(const tls_files& files) {
     auto fresh = std::make_shared<tls_generation>();
     SSL_CTX* const context = fresh->ssl.get();
-    SSL_CTX_set_app_data(context, fresh.get());
     SSL_CTX_set_options(context, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
     // Tickets are the only memory of sessions: a cache here would be memory that clients decide about.
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_timeout(context, tls_ticket_keys::rotation_s);
     SSL_CTX_set_alpn_select_cb(context, on_protocols, nullptr);
+    SSL_CTX_set_client_hello_cb(context, on_hello, nullptr);
     if (SSL_CTX_set_tlsext_ticket_key_evp_cb(context, on_ticket) != 1)
         throw error(errc::io, "TLS", "OpenSSL cannot begin: " + openssl_last_words());
     use_tls_files(context, files);
@@ -108,13 +158,16 @@ void tls_credentials::reload() const {
     store_->generation.swap(fresh);
 }
 
-std::unique_ptr<tls_session> tls_session::begin(const tls_credentials& credentials) {
-    std::shared_ptr<const tls_generation> generation;
-    {
-        const std::lock_guard held(credentials.store_->lock);
-        generation = credentials.store_->generation;
-    }
-    auto session = std::make_unique<openssl_session>(std::move(generation), openssl_session::side::accepts);
+std::unique_ptr<tls_session> tls_session::begin(const tls_listener& listener) {
+    std::vector<std::shared_ptr<const tls_generation>> choice;
+    choice.reserve(1 + listener.by_name.size());
+    const auto add = [&choice](tls_store& store) {
+        const std::lock_guard held(store.lock);
+        choice.push_back(store.generation);
+    };
+    add(*listener.credentials.store_);
+    for (const tls_credentials& each : listener.by_name) add(*each.store_);
+    auto session = std::make_unique<server_session>(std::move(choice));
     if (!*session) return nullptr;
     return session;
 }
@@ -135,7 +188,7 @@ tls_credentials::tls_credentials(tls_files files) {
 
 void tls_credentials::reload() const {}  // there are none
 
-std::unique_ptr<tls_session> tls_session::begin(const tls_credentials& /*credentials*/) { return nullptr; }
+std::unique_ptr<tls_session> tls_session::begin(const tls_listener& /*listener*/) { return nullptr; }
 
 }  // namespace holdfast::net
 

@@ -42,12 +42,12 @@ class tls_engine final : public engine, private engine_sink {
     void wake() noexcept override { below_->wake(); }
     [[nodiscard]] peer peer_of(const accepted& arrival) const override { return below_->peer_of(arrival); }
 
-    [[nodiscard]] bool secures(int listener) const noexcept override { return credentials_of(listener) != nullptr; }
+    [[nodiscard]] bool secures(int listener) const noexcept override { return secured_by(listener) != nullptr; }
 
     [[nodiscard]] int take(const accepted& arrival, connection_token connection) override {
-        const tls_credentials* const credentials = credentials_of(arrival.listener);
+        const tls_listener* const listener = secured_by(arrival.listener);
         if (connection.index >= links_.size()) links_.resize(connection.index + std::size_t{1});
-        auto fresh = credentials != nullptr ? std::make_unique<link>(*credentials, connection) : nullptr;
+        auto fresh = listener != nullptr ? std::make_unique<link>(*listener, connection) : nullptr;
         const int code = below_->take(arrival, connection);
         if (code == 0) links_[connection.index] = std::move(fresh);
         return code;
@@ -127,9 +127,9 @@ class tls_engine final : public engine, private engine_sink {
     };
 
     struct link {
-        link(const tls_credentials& of, connection_token named) : credentials(&of), token(named) {}
+        link(const tls_listener& of, connection_token named) : listener(&of), token(named) {}
 
-        const tls_credentials* credentials;
+        const tls_listener* listener;
         connection_token token;
         stage state = stage::silent;
         bool secured = false;  // the handshake has been made, and that reported
@@ -155,9 +155,9 @@ class tls_engine final : public engine, private engine_sink {
         link* const l = links_[connection.index].get();
         return l != nullptr && l->token.generation == connection.generation ? l : nullptr;
     }
-    [[nodiscard]] const tls_credentials* credentials_of(int listener) const noexcept {
+    [[nodiscard]] const tls_listener* secured_by(int listener) const noexcept {
         const auto found = std::ranges::find(listeners_, listener, &tls_listener::listener);
-        return found != listeners_.end() ? &found->credentials : nullptr;
+        return found != listeners_.end() ? &*found : nullptr;
     }
 
     // Of the connection that is being read from, what leaves behind the report; else a place for the time of a send.
@@ -258,7 +258,7 @@ class tls_engine final : public engine, private engine_sink {
                 l.held.append(input.data(), input.size());
                 return false;
             }
-            l.session = tls_session::begin(*l.credentials);
+            l.session = tls_session::begin(*l.listener);
         }
         if (!l.session) {
             l.state = stage::over;

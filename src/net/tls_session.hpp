@@ -50,7 +50,7 @@ class tls_session {
     };
 
     /// A server's side of a new connection. Returns: nothing where memory lacks.
-    [[nodiscard]] static std::unique_ptr<tls_session> begin(const tls_credentials& credentials);
+    [[nodiscard]] static std::unique_ptr<tls_session> begin(const tls_listener& listener);
     /// A client's side, towards `host`, a name or a literal address, which the certificate has to be for. `memory` is
     /// of remember() or none. Returns: nothing where memory lacks.
     [[nodiscard]] static std::unique_ptr<tls_session> connect(const tls_trust& trust, const std::string& host,

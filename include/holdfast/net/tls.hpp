@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace holdfast::net {
 
@@ -39,8 +40,11 @@ class tls_credentials {
 
 /// A listener of a server whose connections speak TLS.
 struct tls_listener {
-    int listener = -1;  ///< a descriptor that the server is given, too
-    tls_credentials credentials;
+    int listener = -1;            ///< a descriptor that the server is given, too
+    tls_credentials credentials;  ///< for who names no host, or one that no certificate here is for
+    /// More of them, by the host that a client names (SNI): whose certificate says that very name is shown, or, where
+    /// none does, one with a wildcard for it; of several the first, `credentials` before these.
+    std::vector<tls_credentials> by_name{};
 };
 
 }  // namespace holdfast::net
