@@ -67,7 +67,8 @@ void wait_for(int socket, short events, clock::time_point deadline) {
         pollfd one{socket, events, 0};
         const int ready = ::poll(&one, 1, static_cast<int>(std::clamp<long long>(left, 0, 1'000'000)));
         if (ready > 0) return;
-        if (ready < 0 && errno != EINTR) throw error(errc::io, handing_over, std::string("poll: ") + std::strerror(errno));
+        if (ready < 0 && errno != EINTR)
+            throw error(errc::io, handing_over, std::string("poll: ") + std::strerror(errno));
         if (ready == 0 && left <= 0)
             throw error(errc::io, handing_over, "the other process said nothing in time; look whether it is stopped");
     }
