@@ -34,7 +34,7 @@ case $way in
         fi
         grep -q "compatible with requested version" "$folder.log" || { cat "$folder.log"; exit 1; }
         ;;
-    add_subdirectory | fetch_content) app -DTREE="$tree" ;;
+    add_subdirectory | fetch_content) app -DTREE="$tree" -DHOLDFAST_UNITY=ON ;;
     pkg_config)
         PKG_CONFIG_PATH=$(find "$prefix" -name pkgconfig -type d)
         export PKG_CONFIG_PATH
@@ -58,11 +58,11 @@ case $way in
         PKG_CONFIG_PATH=$(find "$prefix" -name pkgconfig -type d)
         export PKG_CONFIG_PATH
         compiler=("${CMAKE_CXX_COMPILER_LAUNCHER:-env}" "$CXX" -std=c++20 -isystem "$sources/include")
-        "${compiler[@]}" -O1 -I"$sources" -c "$sources/src/gtest-all.cc" -o "$folder/gtest.o"
-        "${compiler[@]}" -O1 -c "$sources/src/gtest_main.cc" -o "$folder/gtest_main.o"
+        "${compiler[@]}" -I"$sources" -c "$sources/src/gtest-all.cc" -o "$folder/gtest.o"
+        "${compiler[@]}" -c "$sources/src/gtest_main.cc" -o "$folder/gtest_main.o"
         for source in "$here/app/perf.cpp" "$tree"/examples/perf_tests/*.cpp; do
             # shellcheck disable=SC2046
-            "${compiler[@]}" -O1 -Wall -Wextra -Wpedantic -Werror -Wno-deprecated-declarations $(pkg-config --cflags holdfast-perf_test) \
+            "${compiler[@]}" -Wall -Wextra -Wpedantic -Werror -Wno-deprecated-declarations $(pkg-config --cflags holdfast-perf_test) \
                 -c "$source" -o "$folder/$(basename "$(dirname "$source")")-$(basename "$source" .cpp).o"
         done
         # shellcheck disable=SC2046

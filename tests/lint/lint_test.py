@@ -103,6 +103,8 @@ CASES = {
         ({"tests/unit/a_test.cpp": "", "tests/unit/b_test.cpp": "", "build/compile_commands.json": ["tests/unit/a_test.cpp"]}, 1),
         ({"fuzz/a_fuzz.cpp": "", "build/compile_commands.json": []}, 1),
         ({"src/net/a.cpp": "", "build/compile_commands.json": ["src/net/a.cpp"], "tests/consumer/app/main.cpp": ""}, 0),
+        ({"src/net/a.cpp": "", "src/net/b.cpp": "", "build/net.dir/Unity/unity_0_cxx.cxx": '#include "ROOT/src/net/a.cpp"\n',
+          "build/compile_commands.json": ["build/net.dir/Unity/unity_0_cxx.cxx"]}, 1),
     ],
     "python_tests_run": [
         ({"tests/other/a_test.py": ""}, 1),
@@ -173,7 +175,7 @@ class EveryRule(unittest.TestCase):
                 (root / path).parent.mkdir(parents=True, exist_ok=True)
                 if isinstance(text, list):  # a compilation database that names these files
                     text = json.dumps([{"directory": folder, "file": f} for f in text])
-                (root / path).write_text(text)
+                (root / path).write_text(text.replace("ROOT/", f"{folder}/"))
             if rule == "format":
                 (root / ".clang-format").write_text((ROOT / ".clang-format").read_text())
                 (root / "build").mkdir(exist_ok=True)

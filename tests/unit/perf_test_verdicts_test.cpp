@@ -213,7 +213,10 @@ TEST_F(InASession, WhatWasTimedInTurnIsThere) {
     const std::vector<json_value> all = end();
     ASSERT_EQ(all.size(), 6U);
     EXPECT_EQ(all[0].text("subject"), "few against many");
-    EXPECT_EQ(all[0].text("verdict"), "faster");
+    // On a machine that stands still for a while, rounds resemble each other, and few of them are worth much.
+    const bool certain = *all[0].number("p_value") < *all[0].number("alpha");
+    EXPECT_EQ(all[0].text("verdict"), certain ? "faster" : "too_noisy");
+    EXPECT_LT(*all[0].number("ratio"), 0.5);
     EXPECT_DOUBLE_EQ(*all[0].number("limit"), 1.05);
     EXPECT_DOUBLE_EQ(*all[0].number("alpha"), 0.0005) << "the first of a family";
     EXPECT_EQ(all[1].text("verdict"), "slower");
