@@ -338,11 +338,11 @@ TEST(HashTableManyConcurrency, WritersAddExactlyAndReadersSeeNothingTornOrOlder)
             const auto key = nth_key<wide_shape>(n);
             wide_shape::value value{};
             auto* const room = reinterpret_cast<std::byte*>(&value);
-            const auto added = writer.core().modify(reinterpret_cast<const std::byte*>(&key), room, [&] {
+            const auto added = writer.core().decide(reinterpret_cast<const std::byte*>(&key), room, false, [&](bool) {
                 const auto stamp = stamp_of<wide_shape>(n, value);
                 if (!stamp) failure.set("a writer found a torn value");
                 value = stamped_value<wide_shape>(n, stamp.value_or(0) + 1);
-                return true;
+                return detail::table_change::store;
             });
             if (added != status::updated) failure.set("an addition was refused");
             if (apply<wide_shape>(writer, table_operation::insert_or_assign, stage.far[process], i + 1).refused())
