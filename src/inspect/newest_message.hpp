@@ -2,6 +2,7 @@
 // newest_message.hpp - where a look at messages ends that is not to run after their writer.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 
@@ -11,12 +12,14 @@
 namespace holdfast::inspect {
 
 /// The number of a ring's newest message now; 0: there is none yet. Throws: corrupt; contended where its writer outran
-/// every look.
+/// every look for a second.
 [[nodiscard]] inline std::uint64_t newest_message(const std::shared_ptr<const segment>& of) {
-    const broadcast_reader latest(of, broadcast_start::latest());
-    if (latest.joined().status == outcome::lapped)
-        throw error(errc::contended, of->uri(), "its writer left no quiet moment; try again when it rests");
-    return latest.sequence() - 1;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    do {
+        const broadcast_reader latest(of, broadcast_start::latest());
+        if (latest.joined().status != outcome::lapped) return latest.sequence() - 1;
+    } while (std::chrono::steady_clock::now() < end);
+    throw error(errc::contended, of->uri(), "its writer left no quiet moment; try again when it rests");
 }
 
 /// The number of a queue's newest message now, or a greater one where that cannot be told: of a producer that died, the
