@@ -329,14 +329,17 @@ TEST(BroadcastConcurrency, NoRaiseSlipsBetweenRegistrationAndScan) {
 TEST(BroadcastConcurrency, TakeoversAreReportedAndNothingIsLostByThem) {
     broadcast_bench bench(1 << 20);
     tally totals;
-    std::atomic<bool> stop{false};
+    std::atomic<bool> joined{false}, stop{false};
     std::uint64_t end = 0;
     std::thread reader([&] {
         checking_reader checked(bench.reader(), totals);
+        (void)checked.step([]() noexcept {});
+        joined.store(true, std::memory_order_release);
         while (!stop.load(std::memory_order_acquire)) checked.step([]() noexcept {});
         while (checked.step([]() noexcept {})) continue;
         end = checked.next();
     });
+    while (!joined.load(std::memory_order_acquire)) std::this_thread::yield();
     std::uint64_t published = 0;
     for (std::uint64_t round = 0; round < scaled(2000); ++round) {
         auto writer = bench.writer();

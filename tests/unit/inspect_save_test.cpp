@@ -320,14 +320,4 @@ TEST_F(Save, BesideAWorkingWriterTheEntriesThatStayAreAllThere) {
     writer.join();
 }
 
-TEST_F(Save, AKindThatCannotBeSavedSaysSo) {
-    (void)segment::create(folder.file_uri("c"), pattern_spec(1), {}, [](std::span<std::byte>) {});
-    try {
-        (void)save(folder.file_uri("c"));
-        FAIL() << "saved";
-    } catch (const error& e) {
-        EXPECT_EQ(e.reason(), errc::unsupported) << e.what();
-    }
-}
-
 }  // namespace
