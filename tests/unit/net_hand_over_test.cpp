@@ -18,6 +18,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -161,6 +162,8 @@ TEST(HandOver, WithoutRoomForDescriptorsSaysSoAndKeepsNone) {
     rlimit few = before;
     few.rlim_cur = static_cast<rlim_t>(next) + 3;
     const std::size_t open_before = open_descriptors();
+    // The sanitizer of vptrs opens a pipe to look at one that it has not met; then it has.
+    EXPECT_EQ(reason_of([] { throw error(errc::no_space, "a", "full; make room"); }), errc::no_space);
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
     const errc reason = reason_of([&] { (void)net::receive_listeners(ends.fresh()); });
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
