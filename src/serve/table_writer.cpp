@@ -117,6 +117,12 @@ void table_writer::require(const hash_table_result& result, int denied) const {
     }
 }
 
+// RFC 9110 section 13.1.1: nothing that is not there matches.
+void table_writer::require_match(const hash_table_result& result, const conditions& asked) const {
+    if (asked.of_value() && result.status == outcome::not_found)
+        throw failure{412, table_.segment().uri() + " has no such entry to match"};
+}
+
 table_writer::written table_writer::put(std::string_view key, std::string_view body, const conditions& asked) {
     read_key(key);
     read_value(body);
@@ -129,9 +135,7 @@ table_writer::written table_writer::put(std::string_view key, std::string_view b
         });
     else
         result = asked.only_new() ? table_.try_insert(key_, wanted_) : table_.insert_or_assign(key_, wanted_);
-    // RFC 9110 section 13.1.1: nothing that is not there matches.
-    if (asked.of_value() && result.status == outcome::not_found)
-        throw failure{412, table_.segment().uri() + " has no such entry to match"};
+    require_match(result, asked);
     require(result);
     return {result.what, key_, wanted_};
 }
@@ -139,16 +143,9 @@ table_writer::written table_writer::put(std::string_view key, std::string_view b
 table_writer::written table_writer::erase(std::string_view key, const conditions& asked) {
     if (asked.only_new()) throw failure{400, "If-None-Match: * means nothing for what is taken out"};
     read_key(key);
-    if (asked.of_value()) {
-        if (is_one_of_many())
-            throw failure{501, table_.segment().uri() +
-                                   ": a table of many writers cannot compare and erase at once; leave If-Match out"};
-        // Nobody else writes while the lease is ours (I1).
-        const bool found = table_.find(key_, value_);
-        if (found && !asked.allow(value_)) require({outcome::stale});
-        if (!found && broken()) require({outcome::corrupt});
-    }
-    const hash_table_result result = table_.erase(key_);
+    const hash_table_result result =
+        asked.of_value() ? table_.erase_if(key_, value_, [&] { return asked.allow(value_); }) : table_.erase(key_);
+    require_match(result, asked);
     require(result);
     return {entry_change::erased, key_, {}};
 }

@@ -53,6 +53,8 @@ class table_writer {
     const field& counted_field(std::string_view body, std::int64_t& by) const;
     /// Throws: failure for whatever is no success; `denied` is why the change said no.
     void require(const hash_table_result& result, int denied = 412) const;
+    /// Throws: failure 412 for an entry that is to match and is not there.
+    void require_match(const hash_table_result& result, const conditions& asked) const;
     [[noreturn]] void refuse_contended() const;
 
     dynamic_hash_table table_;

@@ -544,11 +544,12 @@ class Writes(WriteCase):
             self.problem(increment(If_Match='"x"'), 412)
             self.assertEqual(increment(If_Match=tag)[0], 200)
             tag = server.ask(target)[1]["ETag"]
-            if table == self.many:
-                self.problem(self.by_path(server, target, "DELETE", If_Match=tag), 501)
-            else:
-                self.problem(self.by_path(server, target, "DELETE", If_Match='"x"'), 412)
-                self.assertEqual(self.by_path(server, target, "DELETE", If_Match=tag)[0], 204)
+            self.problem(self.by_path(server, target, "DELETE", If_Match='"x"'), 412)
+            self.assertEqual(server.ask(target)[1]["ETag"], tag, "it is still there")
+            self.assertEqual(self.by_path(server, target, "DELETE", If_Match=tag)[0], 204)
+            self.problem(server.ask(target), 404)
+            self.problem(self.by_path(server, target, "DELETE", If_Match=tag), 412)
+            self.problem(self.by_path(server, target, "DELETE", If_Match="*"), 412)
             for headers in ({"If_None_Match": '"x"'}, {"If_None_Match": "*", "If_Match": "*"}, {"If_Match": ""}):
                 self.problem(put(3, **headers), 400)
 
