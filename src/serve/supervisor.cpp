@@ -39,6 +39,8 @@ std::pair<memory::descriptor, memory::descriptor> make_pipe() {
 }
 
 memory::descriptor watch_signals() {
+    // Whoever reads our output may be gone by the time we say something: that must not end what serves.
+    ::signal(SIGPIPE, SIG_IGN);
     sigset_t wanted;
     ::sigemptyset(&wanted);
     for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR2, SIGCHLD}) ::sigaddset(&wanted, signal);
@@ -49,6 +51,7 @@ memory::descriptor watch_signals() {
 }
 
 /// In the child: gives the worker its descriptors and no blocked signals, and becomes it. Only async-signal-safe calls.
+/// SIGPIPE stays ignored, as a worker has it: one that cannot say why it does not start must not look like a crash.
 [[noreturn]] void become(char* const* words, std::span<const int> inherited) noexcept {
     sigset_t none;
     ::sigemptyset(&none);

@@ -88,6 +88,7 @@ void supervisor::start_successor() {
         sigset_t none;
         ::sigemptyset(&none);
         ::sigprocmask(SIG_SETMASK, &none, nullptr);
+        ::signal(SIGPIPE, SIG_DFL);             // as programs expect it; it may be a script by now
         ::execvp(words.front(), words.data());  // one thread here: what it may allocate is no danger
         ::_exit(127);
     }

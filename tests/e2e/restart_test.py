@@ -404,7 +404,7 @@ class WhoFails(RestartCase):
         with self.program(program):
             server = self.serve(workers=1)
         with load(self, (server.host, server.port), self.path, "3 programs that fail and 1 that does not"):
-            for text, said in (("#!/bin/sh\nexit 3\n", "ended with code 3"), ("no program", "could not be run"), (None, "could not be run")):
+            for text, said in (("#!/bin/sh\ngrep SigIgn /proc/self/status >&2\nexit 3\n", "ended with code 3"), ("no program", "could not be run"), (None, "could not be run")):
                 program.unlink()
                 if text is not None:
                     program.write_text(text)
@@ -417,6 +417,8 @@ class WhoFails(RestartCase):
             program.symlink_to(PROGRAM)
             server.restart()
         self.assertEqual(len(server.pids), 2)
+        ignored = int(re.search(r"SigIgn:\s*(\w+)", server.error_text())[1], 16)
+        self.assertFalse(ignored & 1 << signal.SIGPIPE - 1, "a program begins with SIGPIPE as it expects it")
 
     @contextlib.contextmanager
     def program(self, path):
@@ -593,12 +595,37 @@ class WhoFails(RestartCase):
 
 
 class ServiceManager(RestartCase):
-    def test_is_told_of_readiness_and_of_the_new_main_process(self):
+    @contextlib.contextmanager
+    def manager(self):
         path = self.segments.directory / "notify"
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
             manager.bind(str(path))
             manager.settimeout(20)
             self.segments.environment["NOTIFY_SOCKET"] = str(path)
+            yield manager
+
+    def test_output_that_nobody_reads_any_more_ends_nobody(self):
+        with self.manager() as manager:
+            server = self.serve(workers=1, errors=subprocess.PIPE)
+            self.assertEqual(manager.recv(100), b"READY=1")
+            server.process.stdout.close()
+            server.process.stderr.close()
+            for _ in range(2):  # the second by one that has never had a reader
+                os.kill(server.pid, signal.SIGUSR2)
+                said = {manager.recv(100), manager.recv(100)}  # READY=1 comes behind the line on standard output
+                self.assertIn(b"READY=1", said)
+                server.pids += [int(text.removeprefix(b"MAINPID=")) for text in said if text.startswith(b"MAINPID=")]
+                self.assert_serves(server)
+            self.assertEqual(len(set(server.pids)), 3)
+            server.wait_for_the_old()
+            (worker,) = server.workers()
+            os.kill(worker, signal.SIGKILL)  # told on standard error
+            wait_until("it is dead", lambda: not alive(worker))
+            self.assert_serves(server)
+            server.stop_last()
+
+    def test_is_told_of_readiness_and_of_the_new_main_process(self):
+        with self.manager() as manager:
             server = self.serve(workers=1)
             self.assertEqual(manager.recv(100), b"READY=1")
             server.restart()

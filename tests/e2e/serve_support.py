@@ -93,13 +93,13 @@ class Segments:
 class Server:
     """A running `holdfast serve`."""
 
-    def __init__(self, segments, *options, workers=2, listen="127.0.0.1:0", private=True):
+    def __init__(self, segments, *options, workers=2, listen="127.0.0.1:0", private=True, errors=None):
         self.segments = segments
         self.log = open(segments.directory / f"server-{uuid.uuid4().hex[:6]}.log", "w+b")
         options = (*(["--private"] if private else []), *options)
         self.process = subprocess.Popen(
             [PROGRAM, "serve", "--listen", listen, "--workers", str(workers), "--counters", segments.name("counts"), *map(str, options)],
-            env=segments.environment, stdout=subprocess.PIPE, stderr=self.log, text=True)
+            env=segments.environment, stdout=subprocess.PIPE, stderr=errors or self.log, text=True)
         self.first_line = self.process.stdout.readline()
         found = re.search(r"https?://([\d.]+):(\d+)", self.first_line)
         if not found:
