@@ -165,7 +165,7 @@ void supervisor::start(std::size_t index) {
     }
     worker_arguments arguments;
     arguments.index = static_cast<unsigned>(index);
-    for (const memory::descriptor& each : it.listeners) arguments.listeners.push_back(each.get());
+    arguments.listeners = it.listeners;
     if (index == 0) arguments.unix_listener = unix_listener_.get();
     arguments.lifeline = lifeline_read_.get();
     arguments.ready = ready_write_.get();
@@ -261,6 +261,7 @@ void supervisor::begin_stop(int exit_code, bool others_accept) {
     door_.reset();
     // Our copies first: a worker that drains must be the last one of this server to hold its listener.
     for (worker& each : workers_) each.listeners.clear();
+    queues_.clear();
     remove_unix_path();
     unix_listener_.reset();
     predecessor_.close();  // it serves on

@@ -3,7 +3,8 @@
 //
 // (I1) The listeners are the supervisor's and stay open while a worker is down: connections that arrive then wait in
 //      the kernel's queue for the next worker instead of being refused. None is closed before the end, nor when a
-//      successor takes over, which has them then: a queue that nobody holds is lost.
+//      successor takes over, which has them then: a queue that nobody holds is lost. For the same reason a successor
+//      makes none: what came to its own would be lost should it not become the owner.
 // (I2) A worker lives no longer than the supervisor: it holds the read end of a pipe whose only write end is here.
 // (I3) A dead worker is started again at once. Only one that keeps dying (more than restarts_at_once times in
 //      restart_window_ns) waits, so that a fault in every start does not eat the machine.
@@ -51,7 +52,7 @@ class supervisor {
 
  private:
     struct worker {
-        std::vector<memory::descriptor> listeners;
+        std::vector<int> listeners;  // of queues_
         pid_t pid = -1;
         bool answered = false;  // since it was started
         bool ever_answered = false;
@@ -64,6 +65,7 @@ class supervisor {
     // supervisor_sockets.cpp
     void make_listeners();
     void take_listeners();
+    void share_queues();
     void make_unix_listener();
     void remember_unix_file();
     void remove_unix_path() const;
@@ -111,6 +113,7 @@ class supervisor {
     std::uint64_t descriptors_ = 0;      // that each worker may have open
     std::string engine_;                 // what the workers will have, and why where that is not plain
     std::uint16_t port_ = 0;
+    std::vector<memory::descriptor> queues_;  // of the address
     std::vector<worker> workers_;
     memory::descriptor unix_listener_;  // the first worker's
     std::uint64_t unix_inode_ = 0;      // of its file; 0: not ours to remove

@@ -4,6 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -41,43 +42,48 @@ void supervisor::make_listeners() {
     const bool any_port =
         digits < options_.listen.size() && options_.listen.find_first_not_of('0', digits) == std::string::npos;
     if (!any_port) require_free_port(options_.listen);
-    for (worker& each : workers_) {
-        each.listeners.emplace_back(net::listen_tcp(options_.listen, shared_port));
-        port_ = net::bound_port(each.listeners.front().get());
+    while (queues_.size() < workers_.size()) {
+        queues_.emplace_back(net::listen_tcp(options_.listen, shared_port));
+        port_ = net::bound_port(queues_.front().get());
         // The others join the port that the first one got, and its number is what is announced.
         options_.listen.replace(digits, std::string::npos, std::to_string(port_));
     }
-    address_ = net::bound_address(workers_.front().listeners.front().get());
+    address_ = net::bound_address(queues_.front().get());
+    share_queues();
 }
 
 // With fewer workers than queues some workers take from several: a queue that is closed resets who waits in it, and the
-// kernel goes on filling each that is open. With more workers the others get queues of their own.
+// kernel goes on filling each that is open. With more workers some take from the same: the kernel would begin to fill
+// another queue with its listen(2), at a time when all that is ours may still come to nothing (I1).
+void supervisor::share_queues() {
+    for (std::size_t i = 0; i < std::max(workers_.size(), queues_.size()); ++i)
+        workers_[i % workers_.size()].listeners.push_back(queues_[i % queues_.size()].get());
+}
+
 void supervisor::take_listeners() {
     caller found = ask_to_take_over(address_);
     predecessor_ = std::move(found.link);
     predecessor_pid_ = found.process;
     owner_ = false;
     net::listener_parcel parcel = net::receive_listeners(predecessor_.fd());
-    std::size_t taken = 0;
     for (const int fd : parcel.take()) {
         memory::descriptor listener(fd);
         const std::string where = net::bound_address(fd);
         if (is_door(fd))
             door_ = std::move(listener);
         else if (where == address_)
-            workers_[taken++ % workers_.size()].listeners.push_back(std::move(listener));
+            queues_.push_back(std::move(listener));
         else if (!options_.unix_path.empty() && where == options_.unix_path)
             unix_listener_ = std::move(listener);
         // Else: a unix socket that is not to be served any more. Its owner drains it.
     }
-    if (taken == 0)
+    if (queues_.empty())
         throw error(errc::not_found, address_,
                     "the server there handed over no listener; stop it, then start this one");
     unix_taken_ = static_cast<bool>(unix_listener_);
-    for (worker& each : workers_)
-        if (each.listeners.empty()) each.listeners.emplace_back(net::listen_tcp(address_, shared_port));
+    share_queues();
     options_.listen = address_;
-    port_ = net::bound_port(workers_.front().listeners.front().get());
+    port_ = net::bound_port(queues_.front().get());
 }
 
 // Anybody may connect: what a client may see and do is asked of each segment, and who is to be kept out altogether is

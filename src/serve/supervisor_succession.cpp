@@ -142,8 +142,7 @@ void supervisor::on_successor() {
 
 void supervisor::give_listeners() {
     std::vector<int> listeners;
-    for (const worker& each : workers_)
-        for (const memory::descriptor& one : each.listeners) listeners.push_back(one.get());
+    for (const memory::descriptor& each : queues_) listeners.push_back(each.get());
     if (unix_listener_) listeners.push_back(unix_listener_.get());
     listeners.push_back(door_.get());
     if (!successor_.link.say(take_over_word::accepted, static_cast<std::uint32_t>(::getpid())))

@@ -97,6 +97,12 @@ class Restartable(Server):
         super().close()
 
 
+def queues(port):
+    """How many sockets listen at a TCP port of IPv4."""
+    lines = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(words[1].endswith(f":{port:04X}") and words[3] == "0A" for words in lines)
+
+
 def alive(pid):
     """Whether it runs; one that has ended and that nobody has waited for does not."""
     try:
@@ -268,6 +274,7 @@ class UnderLoad(RestartCase):
             for workers, engine in ((1, "epoll"), (4, "auto"), (2, "epoll")):
                 line = server.take_over("--engine", engine, workers=workers)
                 self.assertIn(f"with {workers} worker", line)
+                self.assertEqual(queues(server.port), 3)  # none lost, and none that a successor which fails would lose
                 # Each queue is accepted from: the kernel spreads these connections over all of them.
                 for _ in range(16):
                     self.assert_serves(server)
