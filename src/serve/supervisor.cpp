@@ -344,6 +344,7 @@ void supervisor::on_death(std::size_t index, int status) {
         std::fprintf(stderr, "holdfast serve: worker %zu cannot start (%s)\n", index, describe_end(status).c_str());
         return begin_stop(1);
     }
+    if (gives_up(index, status)) return begin_stop(1);
     const std::uint64_t now = now_ns();
     it.deaths.push_back(now);
     while (now - it.deaths.front() > restart_window_ns) it.deaths.pop_front();

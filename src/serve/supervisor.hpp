@@ -7,7 +7,8 @@
 //      makes none: what came to its own would be lost should it not become the owner.
 // (I2) A worker lives no longer than the supervisor: it holds the read end of a pipe whose only write end is here.
 // (I3) A dead worker is started again at once. Only one that keeps dying (more than restarts_at_once times in
-//      restart_window_ns) waits, so that a fault in every start does not eat the machine.
+//      restart_window_ns) waits, so that a fault in every start does not eat the machine. A successor whose workers die
+//      before it is ready gives up: its predecessor serves, and turns every other one away until then.
 // (I4) Whatever a worker does, a stop ends: those that are still there a second after the drain's own limit are killed.
 // (I5) Of a supervisor and its successor one is the owner: of the gauges, of the unix socket's file and of the door. A
 //      supervisor gives that up once its successor's workers answer, and not before.
@@ -48,6 +49,7 @@ class supervisor {
     static constexpr std::size_t restarts_at_once = 20;
     static constexpr std::uint64_t restart_window_ns = 10'000'000'000;
     static constexpr std::uint64_t restart_delay_ns = 1'000'000'000;
+    static constexpr std::size_t deaths_before_ready_max = 5;           // of a successor's workers, all together
     static constexpr std::uint64_t caller_patience_ns = 5'000'000'000;  // from a connection to what it wants
 
  private:
@@ -81,6 +83,7 @@ class supervisor {
     // supervisor_succession.cpp
     void find_predecessor();
     void say_ready();
+    [[nodiscard]] bool gives_up(std::size_t index, int status);
     void on_predecessor();
     void become_owner();
     void start_successor();
@@ -132,6 +135,7 @@ class supervisor {
     bool owner_ = true;           // (I5)
     take_over_link predecessor_;  // while it has not said that all is ours
     bool said_ready_ = false;
+    std::size_t deaths_before_ready_ = 0;
     memory::descriptor door_;
     caller successor_;  // that asked to take over
     bool successor_has_listeners_ = false;

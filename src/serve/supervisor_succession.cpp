@@ -32,6 +32,17 @@ void supervisor::say_ready() {
     (void)predecessor_.say(take_over_word::ready, unix_taken_ ? 1 : 0);  // one that is away is heard to be
 }
 
+/// Not where the predecessor has died: then there is nobody else. Nor once it may have been told that all is ours.
+bool supervisor::gives_up(std::size_t index, int status) {
+    if (!predecessor_ || said_ready_ || ++deaths_before_ready_ < deaths_before_ready_max || !predecessor_.alive())
+        return false;
+    std::fprintf(stderr,
+                 "holdfast serve: worker %zu %s, and %zu died so before this server was ready; not taking over from "
+                 "the one at %s, which serves on; mend this program or its arguments, then start it again\n",
+                 index, describe_end(status).c_str(), deaths_before_ready_, address_.c_str());
+    return true;
+}
+
 void supervisor::on_predecessor() {
     take_over_message message;
     switch (predecessor_.hear(message)) {

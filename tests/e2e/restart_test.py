@@ -11,6 +11,7 @@ import socket
 import stat
 import struct
 import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -30,6 +31,22 @@ RANGES = [("6.0.0.0", "8.21.142.255", "US")]
 SANITIZED = bool(os.environ.get("HOLDFAST_SANITIZED"))
 PATIENT = [f"--limit={name}-ms=120000" for name in ("drain-timeout", "header-timeout")]  # however long this machine stands still
 TAKE_OVER, ACCEPTED, BUSY, READY, YOURS, STOPPING, REFUSED = range(1, 8)
+
+
+# Becomes the program behind it, in which who makes an epoll is killed by SIGSYS (seccomp(2)): the workers, before they answer.
+KILLER = """
+import ctypes, os, platform, resource, struct, sys
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+epoll_create1 = {"x86_64": 291, "aarch64": 20}[platform.machine()]
+code = struct.pack("<HBBIHBBIHBBIHBBI", 0x20, 0, 0, 0, 0x15, 0, 1, epoll_create1, 6, 0, 0, 0x80000000, 6, 0, 0, 0x7FFF0000)
+at = ctypes.create_string_buffer(code, len(code))
+filter = ctypes.create_string_buffer(struct.pack("@HP", 4, ctypes.addressof(at)))
+libc = ctypes.CDLL(None, use_errno=True)
+zero = ctypes.c_ulong(0)
+if libc.prctl(38, ctypes.c_ulong(1), zero, zero, zero) != 0 or libc.prctl(22, ctypes.c_ulong(2), filter, zero, zero) != 0:
+    sys.exit("no seccomp: " + os.strerror(ctypes.get_errno()))
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 def word(what, number=0, version=1):
@@ -58,15 +75,18 @@ class Restartable(Server):
         os.kill(self.pid, signal.SIGUSR2)
         return self.succeeded(self.process.stdout.readline())
 
-    def take_over(self, *options, workers=2, check=True):
-        """Another one takes over, started by hand."""
+    def take_over(self, *options, workers=2, check=True, by=()):
+        """Another one takes over, started by hand, or by a program that is given its command line."""
         log = open(self.log.name, "ab")
-        other = subprocess.Popen([PROGRAM, "serve", "--take-over", "--listen", f"{self.host}:{self.port}", "--workers", str(workers), "--private",
+        other = subprocess.Popen([*by, PROGRAM, "serve", "--take-over", "--listen", f"{self.host}:{self.port}", "--workers", str(workers), "--private",
                                   "--counters", self.segments.name("counts"), *map(str, options)],
                                  env=self.segments.environment, stdout=subprocess.PIPE, stderr=log, text=True)
         log.close()
         threading.Thread(target=other.wait, daemon=True).start()  # nobody is left a zombie
-        line = other.stdout.readline()
+        giving_up = threading.Timer(60, other.kill)
+        giving_up.start()
+        line = other.stdout.readline()  # or its end
+        giving_up.cancel()
         if not check:
             return other, line
         self.others.append(other)
@@ -465,6 +485,22 @@ class WhoFails(RestartCase):
         other.stdout.close()
         self.assert_serves(server)
         server.restart()
+
+    def test_a_successor_whose_workers_are_killed_at_their_start_gives_up_and_nothing_is_lost(self):
+        if os.uname().machine not in ("x86_64", "aarch64"):
+            self.skipTest("needs the number of epoll_create1 on this machine")
+        server = self.serve(workers=1)
+        with load(self, (server.host, server.port), self.path, "a successor of 4 workers that gives up and one that does not"):
+            other, line = server.take_over("--engine", "epoll", workers=4, check=False, by=(sys.executable, "-c", KILLER))
+            self.addCleanup(other.stdout.close)
+            code = other.wait(timeout=60)
+            if "no seccomp" in server.error_text():
+                self.skipTest("needs seccomp(2), which this system does not allow")
+            self.assertEqual((code, line), (1, ""), server.error_text())
+            self.assertIn(f"was killed by signal {signal.SIGSYS:d}, and 5 died so before this server was ready", server.error_text())
+            wait_until("the old one goes on", lambda: "; serving on" in server.error_text())
+            server.take_over(workers=4)
+        self.assertEqual(queues(server.port), 1)
 
     def test_nobody_to_take_over_from(self):
         with socket.socket() as free:
