@@ -54,6 +54,11 @@ void supervisor::on_predecessor() {
                              address_.c_str());
                 return begin_stop(1);
             }
+            if (message.word == take_over_word::refused) {
+                std::fprintf(stderr, "holdfast serve: the server at %s serves on by itself; not taking over from it\n",
+                             address_.c_str());
+                return begin_stop(1);
+            }
             [[fallthrough]];
         case heard::nonsense:
         case heard::otherwise:
@@ -170,6 +175,8 @@ void supervisor::give_listeners() {
 void supervisor::forget_successor(std::string_view why) {
     std::fprintf(stderr, "holdfast serve: process %llu, which was to take over, %.*s; serving on\n",
                  static_cast<unsigned long long>(successor_.process), static_cast<int>(why.size()), why.data());
+    // One that has the listeners would take an end without a word for our death.
+    if (successor_has_listeners_) (void)successor_.link.say(take_over_word::refused);
     successor_ = caller();
     successor_has_listeners_ = false;
     successor_deadline_ns_ = 0;

@@ -8,8 +8,8 @@
 //   starts its workers; once they answer
 //   ready                            --->
 //                                    <---  yours: its workers accept no more
-// At any time the predecessor may say `stopping`: it was told to end, and the successor is not to go on. Whoever closes
-// without a word was killed, or gave up.
+// At any time the predecessor may say `stopping`: it was told to end, and the successor is not to go on; or `refused`:
+// the same, and the predecessor goes on. Whoever closes without a word was killed, or is a successor that gave up.
 //
 // The door is a unix socket of packets under an abstract name made of the address: like the address it belongs to the
 // network namespace, nothing is left of it when its holders are gone, and it is handed over as the listeners are.
@@ -37,7 +37,7 @@ enum class take_over_word : std::uint32_t {
     ready = 4,      ///< "my workers answer"; the number: whether the unix socket is taken, too
     yours = 5,
     stopping = 6,
-    refused = 7,  ///< only to tell one's version
+    refused = 7,  ///< "not you": it did not make sense, or is of another version, and this tells ours
 };
 
 struct take_over_message {

@@ -558,6 +558,18 @@ class WhoFails(RestartCase):
             server.restart()
         server.wait_for_the_old()
 
+    def test_a_successor_that_is_forgotten_with_the_listeners_is_told_so(self):
+        server = self.serve(workers=1)
+        link = self.knock(server)
+        link.send(word(TAKE_OVER))
+        for fd in self.receive(link)[1]:
+            os.close(fd)
+        link.send(word(BUSY))
+        self.assertEqual(link.recv(100), word(REFUSED))  # an end alone would say that it has died
+        self.assertEqual(link.recv(100), b"")
+        self.assert_serves(server)
+        server.restart()
+
     def test_a_stop_while_a_successor_begins_is_told_to_it(self):
         server = self.serve(workers=1)
         link = self.knock(server)
@@ -624,14 +636,15 @@ class WhoFails(RestartCase):
         self.addCleanup(_.close)
         listener, door = self.predecessor()
         both = [listener.fileno(), door.fileno()]
-        for message, fds, reason in ((self.listeners(2), both, "was told to stop"), (self.listeners(2), both[:1], "1 descriptors came where 2"),
+        for message, fds, reason in ((self.listeners(2), both, "was told to stop"), (self.listeners(2), both, "serves on by itself"), (self.listeners(2), both[:1], "1 descriptors came where 2"),
                                      (self.listeners(2, version=7), both, "version 7"), (self.listeners(2)[:20], both, "length"),
                                      (self.listeners(1), [plain.fileno()], "not a listening socket"), (self.listeners(2000), both, "contradicts"),
                                      (self.listeners(1), [door.fileno()], "handed over no listener"), (word(YOURS), [], "length")):
             process, said = self.successor_of(listener)
             link = self.offer(door, message, fds)
-            if reason == "was told to stop":
-                link.send(word(STOPPING))
+            last = {"was told to stop": STOPPING, "serves on by itself": REFUSED}.get(reason)
+            if last:
+                link.send(word(last))
             self.assertNotEqual(process.wait(timeout=20), 0, (reason, said()))
             self.assertIn(reason, said())
             link.close()
