@@ -150,6 +150,9 @@ void supervisor::find_predecessor() {
         options_.listen = net::plain_address(told);
         options_.take_over = true;
         ::unsetenv(take_over_variable);
+        if (const char* const from = std::getenv(take_over_from_variable))
+            started_by_ = std::strtoull(from, nullptr, 10);
+        ::unsetenv(take_over_from_variable);
     }
     if (options_.take_over) address_ = net::plain_address(options_.listen);
 }

@@ -113,6 +113,7 @@ class supervisor {
     std::vector<std::string> command_;   // to be run again by start_successor()
     std::string address_;                // as the door is named
     std::uint64_t predecessor_pid_ = 0;  // of this server; 0: none
+    std::uint64_t started_by_ = 0;       // the server that is to be succeeded, and no other; 0: any
     std::uint64_t descriptors_ = 0;      // that each worker may have open
     std::string engine_;                 // what the workers will have, and why where that is not plain
     std::uint16_t port_ = 0;

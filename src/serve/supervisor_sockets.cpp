@@ -62,6 +62,12 @@ void supervisor::share_queues() {
 
 void supervisor::take_listeners() {
     caller found = ask_to_take_over(address_);
+    // Another one, started by hand with its own arguments, has been faster: ours are older.
+    if (started_by_ != 0 && found.process != started_by_)
+        throw error(errc::already_exists, address_,
+                    "process " + std::to_string(found.process) + " serves there by now, not " +
+                        std::to_string(started_by_) +
+                        ", which started this one to succeed it; send that one SIGUSR2, or use --take-over");
     predecessor_ = std::move(found.link);
     predecessor_pid_ = found.process;
     owner_ = false;

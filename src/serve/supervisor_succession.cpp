@@ -99,6 +99,7 @@ void supervisor::start_successor() {
     for (std::string& word : command_) words.push_back(word.data());
     words.push_back(nullptr);
     ::setenv(take_over_variable, address_.c_str(), 1);
+    ::setenv(take_over_from_variable, std::to_string(::getpid()).c_str(), 1);
     const pid_t pid = ::fork();
     if (pid == 0) {
         sigset_t none;
@@ -109,6 +110,7 @@ void supervisor::start_successor() {
         ::_exit(127);
     }
     ::unsetenv(take_over_variable);
+    ::unsetenv(take_over_from_variable);
     if (pid < 0)
         std::fprintf(stderr, "holdfast serve: no successor: fork: %s\n", std::strerror(errno));
     else

@@ -105,7 +105,8 @@ struct caller {
 /// Who stands before the door; nothing where nobody does, or where it is another user's process, which is sent away.
 [[nodiscard]] std::optional<caller> answer_door(int door) noexcept;
 
-/// Tells a successor that its predecessor started whom to succeed: the address.
+/// Tell a successor that its predecessor started whom to succeed: the address, and which process.
 inline constexpr const char* take_over_variable = "HOLDFAST_TAKE_OVER";
+inline constexpr const char* take_over_from_variable = "HOLDFAST_TAKE_OVER_FROM";
 
 }  // namespace holdfast::serve

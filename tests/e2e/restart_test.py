@@ -593,12 +593,12 @@ class WhoFails(RestartCase):
         door.listen(1)
         return listener, door
 
-    def successor_of(self, listener):
+    def successor_of(self, listener, **environment):
         log = open(self.segments.directory / "successor.log", "w+b")
         self.addCleanup(log.close)
         process = subprocess.Popen([PROGRAM, "serve", "--take-over", "--listen", f"127.0.0.1:{listener.getsockname()[1]}", "--workers", "1", "--private",
                                     "--counters", self.segments.name("counts")],
-                                   env=self.segments.environment, stdout=subprocess.PIPE, stderr=log, text=True)
+                                   env=self.segments.environment | environment, stdout=subprocess.PIPE, stderr=log, text=True)
         self.addCleanup(process.stdout.close)
         self.addCleanup(lambda: process.poll() is None and (process.kill(), process.wait()))
         return process, lambda: pathlib.Path(log.name).read_text()
@@ -629,6 +629,18 @@ class WhoFails(RestartCase):
             pass
         process.terminate()
         self.assertEqual(process.wait(timeout=20), 0)
+
+    def test_who_was_started_to_succeed_one_server_does_not_succeed_another(self):
+        listener, door = self.predecessor()
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        process, said = self.successor_of(listener, HOLDFAST_TAKE_OVER=address, HOLDFAST_TAKE_OVER_FROM="1")
+        link, _ = door.accept()
+        self.addCleanup(link.close)
+        self.assertEqual(link.recv(100), word(TAKE_OVER))
+        link.send(word(ACCEPTED, os.getpid()))
+        self.assertNotEqual(process.wait(timeout=20), 0)
+        self.assertEqual(process.stdout.read(), "")
+        self.assertIn(f"process {os.getpid()} serves there by now, not 1", said())
 
     def test_a_predecessor_that_stops_or_lies_is_not_succeeded(self):
         plain, _ = socket.socketpair()
