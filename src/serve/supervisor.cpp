@@ -215,7 +215,7 @@ void supervisor::wait_for_events() {
     std::vector<struct pollfd> events{{signals_.get(), POLLIN, 0}, {ready_read_.get(), POLLIN, 0}};
     if (!stopping_)
         // A descriptor of -1 is passed over.
-        for (const int fd : {predecessor_.fd(), owner_ ? door_.get() : -1, successor_.link.fd()})
+        for (const int fd : {predecessor_.fd(), owner_ && door_again_ns_ == 0 ? door_.get() : -1, successor_.link.fd()})
             events.push_back({fd, POLLIN, 0});
     if (::poll(events.data(), events.size(), wait_ms()) < 0 && errno != EINTR)
         memory::throw_errno(errno, "supervisor", "poll");
@@ -369,11 +369,12 @@ void supervisor::start_those_waiting() {
 
 int supervisor::wait_ms() const {
     std::uint64_t soonest = stopping_ ? kill_at_ns_ : 0;
-    for (const worker& each : workers_)
-        if (!stopping_ && each.start_again_ns != 0 && (soonest == 0 || each.start_again_ns < soonest))
-            soonest = each.start_again_ns;
-    if (!stopping_ && successor_deadline_ns_ != 0 && (soonest == 0 || successor_deadline_ns_ < soonest))
-        soonest = successor_deadline_ns_;
+    const auto wake_at = [&](std::uint64_t when_ns) {
+        if (!stopping_ && when_ns != 0 && (soonest == 0 || when_ns < soonest)) soonest = when_ns;
+    };
+    for (const worker& each : workers_) wake_at(each.start_again_ns);
+    wake_at(successor_deadline_ns_);
+    wake_at(door_again_ns_);
     if (soonest == 0) return -1;
     const std::uint64_t now = now_ns();
     if (soonest <= now) return stopping_ ? 100 : 0;  // killed already: their end comes as SIGCHLD

@@ -138,7 +138,8 @@ class supervisor {
     bool said_ready_ = false;
     std::size_t deaths_before_ready_ = 0;
     memory::descriptor door_;
-    caller successor_;  // that asked to take over
+    std::uint64_t door_again_ns_ = 0;  // monotonic: it is left alone until then; 0: it is not
+    caller successor_;                 // that asked to take over
     bool successor_has_listeners_ = false;
     std::uint64_t successor_deadline_ns_ = 0;  // by when it has to say what it wants; 0: it has
     pid_t successor_child_ = -1;               // that start_successor() made

@@ -125,8 +125,14 @@ void supervisor::on_successor_death(int status) {
 }
 
 void supervisor::on_door() {
+    if (now_ns() < door_again_ns_) return;
+    door_again_ns_ = 0;
     auto came = answer_door(door_.get());
-    if (!came) return;
+    if (!came) {
+        // Out of descriptors: poll(2) would come back for it at once, and again.
+        if (errno != EAGAIN && errno != EACCES) door_again_ns_ = now_ns() + restart_delay_ns;
+        return;
+    }
     if (successor_.link || !announced_) {
         (void)came->link.say(take_over_word::busy);
         return;

@@ -172,7 +172,11 @@ std::optional<caller> answer_door(int door) noexcept {
     memory::descriptor socket(::accept4(door, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) return std::nullopt;
     const auto who = user_of(socket.get());
-    if (!who || who->uid != ::geteuid()) return std::nullopt;
+    if (!who || who->uid != ::geteuid()) {
+        socket.reset();
+        errno = EACCES;
+        return std::nullopt;
+    }
     return caller{take_over_link(std::move(socket)), static_cast<std::uint64_t>(who->pid)};
 }
 

@@ -102,7 +102,8 @@ struct caller {
 /// Whether a listener is a door, not one for clients.
 [[nodiscard]] bool is_door(int listener) noexcept;
 
-/// Who stands before the door; nothing where nobody does, or where it is another user's process, which is sent away.
+/// Who stands before the door. Returns: nothing, with errno EAGAIN where nobody does, EACCES where it was another
+/// user's process, which is sent away, and otherwise why one that stands there goes on standing there.
 [[nodiscard]] std::optional<caller> answer_door(int door) noexcept;
 
 /// Tell a successor that its predecessor started whom to succeed: the address, and which process.

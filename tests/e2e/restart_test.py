@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import signal
 import socket
 import stat
@@ -569,6 +570,25 @@ class WhoFails(RestartCase):
         self.assertEqual(link.recv(100), b"")
         self.assert_serves(server)
         server.restart()
+
+    def test_out_of_descriptors_the_door_waits_and_the_supervisor_sleeps(self):
+        server = self.serve(workers=1)
+
+        def sleeps():
+            """How often it has gone to sleep, where it does just now."""
+            text = pathlib.Path(f"/proc/{server.pid}/status").read_text()
+            return "\nState:\tS" in text and int(re.search(r"\nvoluntary_ctxt_switches:\s*(\d+)", text)[1])
+        limits = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
+        before = wait_until("it sleeps", sleeps)
+        used = {int(entry.name) for entry in pathlib.Path(f"/proc/{server.pid}/fd").iterdir()}
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (next(fd for fd in range(len(used) + 1) if fd not in used), limits[1]))
+        link = self.knock(server)
+        link.send(word(TAKE_OVER))
+        # Twice: it may have been asleep for something else. One that spins never goes to sleep.
+        wait_until("it has looked, and sleeps again", lambda: sleeps() >= before + 2)
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, limits)
+        for fd in self.receive(link)[1]:
+            os.close(fd)
 
     def test_a_stop_while_a_successor_begins_is_told_to_it(self):
         server = self.serve(workers=1)

@@ -3,9 +3,11 @@
 #include "serve/take_over.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -117,6 +119,25 @@ TEST(TakeOver, ADoorStandsOnceForAnAddress) {
     EXPECT_TRUE(serve::is_door(server.door()));
     EXPECT_FALSE(serve::is_door(server.listener()));
     EXPECT_FALSE(serve::answer_door(server.door())) << "nobody stands there";
+}
+
+TEST(TakeOver, WhoCannotBeTakenOffTheDoorIsToldApartFromNobody) {
+    const played_server server;
+    const bool nobody = !serve::answer_door(server.door());
+    const int why_nobody = errno;
+    EXPECT_TRUE(nobody);
+    EXPECT_EQ(why_nobody, EAGAIN);
+    const take_over_link to = take_over_link::to(server.address());
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    const bool came = serve::answer_door(server.door()).has_value();
+    const int why = errno;
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_FALSE(came);
+    EXPECT_EQ(why, EMFILE);
+    EXPECT_TRUE(serve::answer_door(server.door())) << "it still stands there";
 }
 
 TEST(TakeOverLink, TellsWhatItHears) {
