@@ -181,7 +181,8 @@ class uring_listeners {
     queue_left accept_from(std::uint32_t number) {
         const std::uint32_t use = places_[number].use;
         const queue_left left = acceptor_.accept(places_[number].fd, accepts_max);
-        if (places_[number].use == use) places_[number].polling = acceptor_.used_reserve();
+        // One that is armed stays what it was armed as (look_again()): by that its cancel finds it.
+        if (listening& l = places_[number]; l.use == use && !l.armed) l.polling = acceptor_.used_reserve();
         return left;
     }
 

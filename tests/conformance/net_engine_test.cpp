@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -846,6 +848,54 @@ TEST_P(NetEngine, TheLimitOfDescriptorsIsThatOfTheMoment) {
         for (int i = 0; i < 8; ++i) peers.emplace_back(small.port());
         if (!small.until([&] { return small.taken + small.refused >= 16; }) || small.taken != 11)
             return std::to_string(small.taken).append(" taken with the usual limit");
+        return small.violations();
+    });
+    EXPECT_TRUE(child.success()) << child.text();
+}
+
+/// As long as it lives, this process gets no descriptor more.
+class descriptor_lack {
+ public:
+    descriptor_lack() {
+        const int next = ::dup(0);  // the lowest free one
+        if (next < 0 || ::close(next) != 0 || ::getrlimit(RLIMIT_NOFILE, &usual_) != 0)
+            throw std::system_error(errno, std::generic_category(), "getrlimit");
+        rlimit none = usual_;
+        none.rlim_cur = static_cast<rlim_t>(next);
+        if (::setrlimit(RLIMIT_NOFILE, &none) != 0)
+            throw std::system_error(errno, std::generic_category(), "setrlimit");
+    }
+    ~descriptor_lack() { (void)::setrlimit(RLIMIT_NOFILE, &usual_); }
+    descriptor_lack(const descriptor_lack&) = delete;
+    descriptor_lack& operator=(const descriptor_lack&) = delete;
+
+ private:
+    rlimit usual_{};
+};
+
+std::time_t second_of_turns() {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return now.tv_sec;
+}
+
+// A ring looks at its queue once in each second of the clock, by a call that fails for lack of descriptors also where
+// nobody waits, while its accept is under way all the same.
+TEST_P(NetEngine, AnAcceptThatLackedDescriptorsCanBeStopped) {
+    const auto child = test::in_child([name = GetParam()]() -> std::string {
+        engine_rig(name).turn(0);  // as above
+        engine_rig small(name);
+        small.turn(0);
+        {
+            const descriptor_lack lack;
+            for (const std::time_t begin = second_of_turns(); second_of_turns() == begin;) small.turn(20);
+            small.turn(0);
+        }
+        small.engine().drain(small.listener());
+        for (int turns = 0; small.drained == 0; ++turns) {
+            if (turns == 1000) return "the drain has no end";
+            small.turn(5);
+        }
         return small.violations();
     });
     EXPECT_TRUE(child.success()) << child.text();
