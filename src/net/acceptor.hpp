@@ -28,6 +28,9 @@ inline constexpr int unread_max = 64;  // pieces of 4 KiB that are read of a con
 
 enum class queue_left : std::uint8_t { empty, perhaps_more, out_of_room };
 
+/// What becomes of who waits while there is no descriptor.
+enum class without_descriptor : std::uint8_t { is_refused, stays_in_queue };
+
 /// What one connection's accept came to.
 enum class accept_failure : std::uint8_t { nobody_waits, of_that_connection, out_of_descriptors, out_of_room };
 
@@ -66,7 +69,7 @@ class acceptor {
     }
 
     /// Accepts from a listener that does not block, `most` connections at most.
-    queue_left accept(int listener, int most) {
+    queue_left accept(int listener, int most, without_descriptor next = without_descriptor::is_refused) {
         used_reserve_ = false;
         for (int i = 0; i < most; ++i) {
             const int fd = accept_one(listener);
@@ -77,7 +80,9 @@ class acceptor {
             switch (accept_failure_of(errno)) {
                 case accept_failure::nobody_waits: return queue_left::empty;
                 case accept_failure::of_that_connection: break;
-                case accept_failure::out_of_descriptors: return accept_by_reserve(listener);
+                case accept_failure::out_of_descriptors:
+                    if (next == without_descriptor::stays_in_queue) return queue_left::out_of_room;
+                    return accept_by_reserve(listener);
                 case accept_failure::out_of_room: return queue_left::out_of_room;
             }
         }

@@ -8,9 +8,9 @@
 // (L3) An accept keeps the limit of descriptors under which it was armed. So each that it brings is held to that of the
 //      moment; one that ends for the old limit is followed by calls, and then armed under the new one.
 // (L4) A connection that arrives wakes one of the rings that accept from its listener. When that one is just stopping,
-// or
-//      its process is killed, the others sleep on. So who leaves a listener to others accepts by calls until nobody
-//      waits who may have come before, and who stays looks once a second, so far as it is awake.
+//      or its process is killed, the others sleep on. So who leaves a listener to others accepts by calls until nobody
+//      waits who may have come before, or there is no descriptor to take them with, and who stays looks once a second,
+//      so far as it is awake.
 #pragma once
 
 #include <linux/io_uring.h>
@@ -180,7 +180,9 @@ class uring_listeners {
 
     queue_left accept_from(std::uint32_t number) {
         const std::uint32_t use = places_[number].use;
-        const queue_left left = acceptor_.accept(places_[number].fd, accepts_max);
+        // (L4) To whom the others give an answer, one who leaves need not give a refusal.
+        const auto next = places_[number].leaving ? without_descriptor::stays_in_queue : without_descriptor::is_refused;
+        const queue_left left = acceptor_.accept(places_[number].fd, accepts_max, next);
         // One that is armed stays what it was armed as (look_again()): by that its cancel finds it.
         if (listening& l = places_[number]; l.use == use && !l.armed) l.polling = acceptor_.used_reserve();
         return left;

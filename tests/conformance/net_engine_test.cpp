@@ -901,6 +901,27 @@ TEST_P(NetEngine, AnAcceptThatLackedDescriptorsCanBeStopped) {
     EXPECT_TRUE(child.success()) << child.text();
 }
 
+// Who leaves a listener to others leaves them also those whom it has no descriptor for.
+TEST_P(NetEngine, LeavingWithoutDescriptorsRefusesNobody) {
+    const auto child = test::in_child([name = GetParam()]() -> std::string {
+        engine_rig(name).turn(0);  // as above
+        engine_rig old(name);
+        std::deque<peer> peers;
+        for (int i = 0; i < 8; ++i) peers.emplace_back(old.port());
+        {
+            const descriptor_lack lack;
+            old.engine().leave(old.listener());
+            if (!old.until([&] { return old.drained != 0; })) return "it does not leave";
+        }
+        if (old.taken + old.refused != 0)
+            return std::to_string(old.taken).append(" taken, refused ").append(std::to_string(old.refused));
+        engine_rig next(name, net::file_descriptor(::fcntl(old.listener(), F_DUPFD_CLOEXEC, 0)));
+        if (!next.until([&] { return next.taken == 8; })) return std::to_string(next.taken).append(" came over");
+        return old.violations() + next.violations();
+    });
+    EXPECT_TRUE(child.success()) << child.text();
+}
+
 // A ring that is too small for a turn costs time and nothing else, and that is counted.
 TEST_P(NetEngine, WhatARingLacksIsCounted) {
     std::vector<net::file_descriptor> events;
