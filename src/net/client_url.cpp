@@ -36,10 +36,11 @@ std::string_view judge_name(const std::string& name) {
     if (name.size() > name_bytes_max) return "the host of the URL is too long";
     for (const char c : name)
         if (!detail::is(c, detail::unreserved) || c == '~') return "the host of the URL is no name";
+    // DNS has no empty label, and who verifies a certificate takes a dot in front for any name below.
+    if (name.starts_with('.') || name.find("..") != std::string::npos) return "the host of the URL has an empty label";
     std::string_view last = name;
     if (last.ends_with('.')) last.remove_suffix(1);
     last.remove_prefix(last.rfind('.') + 1);  // npos + 1 is 0
-    if (last.empty()) return "the host of the URL is no name";
     if (is_numeric_label(last) && !is_address(AF_INET, name)) return "the host of the URL is half an IPv4 address";
     return {};
 }

@@ -83,6 +83,11 @@ TEST(ClientUrl, IsRefusedRatherThanRepaired) {
                                         "http://127.0.0.256/"sv,
                                         "http://127.0.0.1./"sv,
                                         "http://./"sv,
+                                        "http://../"sv,
+                                        "http://.example.org/"sv,
+                                        "https://.example.org/"sv,
+                                        "http://a..b/"sv,
+                                        "http://a../"sv,
                                         "http://a,b/"sv,
                                         " http://a/"sv,
                                         "http://a/ "sv})
