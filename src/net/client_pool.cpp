@@ -119,7 +119,10 @@ void client_core::leave_queue(client_exchange& x) {
 
 void client_core::dispatch() {
     dispatch_due_ = false;
-    for (auto at = crowded_.begin(); at != crowded_.end();) {
+    // Who is told of a failure may ask anew, this origin or another. Those behind the ones of now wait for the next
+    // round of settle(), and then for the next turn: else who fails at once would keep the loop for ever.
+    std::size_t origins = crowded_.size();
+    for (auto at = crowded_.begin(); origins != 0; --origins) {
         client_origin& o = **at;
         dispatch(o);
         if (o.waiting.empty()) {
@@ -139,7 +142,7 @@ void client_core::dispatch() {
 }
 
 void client_core::dispatch(client_origin& o) {
-    while (!o.waiting.empty()) {
+    for (std::size_t left = o.waiting.size(); left != 0 && !o.waiting.empty(); --left) {
         client_exchange& x = *o.waiting.front();
         if (client_connection* const kept = x.fresh ? nullptr : take_idle(o)) {
             leave_queue(x);

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -554,6 +555,28 @@ TEST(Client, TriesEachAddressOfAName) {
     const auto refused = client.get("http://several.test:" + std::to_string(port) + "/");
     EXPECT_EQ(refused.error, client_error::not_connected);
     EXPECT_FALSE(refused.sent);
+}
+
+// Who is told of a failure asks again at once, the same server or another one.
+TEST(Client, WhatFailsAtOnceKeepsNoTurnToItself) {
+    constexpr int most = 200;
+    const test::unique_directory folder;
+    for (const int servers : {1, 2}) {
+        driven_client client;
+        int ended = 0;
+        std::function<void()> ask = [&] {
+            const std::string path = folder.path() + test::numbered(ended % servers);
+            (void)client.get().start({.url = "http://inside.test/", .unix_socket = path},
+                                     {.on_done = [&](net::client_result&& r) {
+                                         EXPECT_EQ(r.error, client_error::not_connected) << name_of(r);
+                                         if (++ended < most) ask();
+                                     }});
+        };
+        ask();
+        client.get().turn();
+        EXPECT_LT(ended, 20) << "in one turn";
+        client.turn_until([&] { return ended == most; });
+    }
 }
 
 TEST(Client, SpeaksOverUnixSocketsAndIpv6) {
