@@ -36,7 +36,11 @@ enum class tls_status : std::uint8_t {
 class tls_memory {
  public:
     static constexpr std::size_t kept_max = 4;
-    static constexpr std::int64_t kept_s = 24 * 3600;  ///< a certificate is looked at again at least so often
+    /// A certificate is looked at again at least so often: a ticket counts from the handshake that showed one, however
+    /// many were resumed since.
+    static constexpr std::int64_t kept_s = 24 * 3600;
+
+    using clock = std::int64_t (*)();  ///< seconds
 
     virtual ~tls_memory() = default;
     [[nodiscard]] virtual std::size_t size() const noexcept = 0;
@@ -55,8 +59,8 @@ class tls_session {
     /// of remember() or none. Returns: nothing where memory lacks.
     [[nodiscard]] static std::unique_ptr<tls_session> connect(const tls_trust& trust, const std::string& host,
                                                               std::shared_ptr<tls_memory> memory);
-    /// Returns: nothing in a build without TLS.
-    [[nodiscard]] static std::shared_ptr<tls_memory> remember();
+    /// `now_s` tells the time for kept_s; none: the time of day. Returns: nothing in a build without TLS.
+    [[nodiscard]] static std::shared_ptr<tls_memory> remember(tls_memory::clock now_s = nullptr);
     virtual ~tls_session() = default;
 
     /// Goes on with the handshake.

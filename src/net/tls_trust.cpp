@@ -39,32 +39,47 @@ constexpr std::string_view http_protocol = "http/1.1";
 
 // --- tickets
 
+std::int64_t time_of_day_s() noexcept { return static_cast<std::int64_t>(::time(nullptr)); }
+
+/// What a handshake may resume, and when the certificate was last shown and verified that it goes back to.
+struct known_session {
+    openssl_ptr<SSL_SESSION> session;
+    std::int64_t verified_s = 0;
+};
+
 class openssl_memory final : public tls_memory {
  public:
-    [[nodiscard]] std::size_t size() const noexcept override { return kept_.size(); }
+    explicit openssl_memory(clock by) noexcept : now_s_(by) {}
 
-    void keep(openssl_ptr<SSL_SESSION> fresh) {
+    [[nodiscard]] std::size_t size() const noexcept override { return kept_.size(); }
+    [[nodiscard]] std::int64_t now_s() const { return now_s_(); }
+
+    void keep(known_session fresh) {
         if (kept_.size() == kept_max) kept_.erase(kept_.begin());
         kept_.push_back(std::move(fresh));
     }
-    [[nodiscard]] openssl_ptr<SSL_SESSION> take() {
-        const long now_s = static_cast<long>(::time(nullptr));
-        std::erase_if(kept_, [now_s](const openssl_ptr<SSL_SESSION>& each) {
-            const auto age_s = static_cast<std::int64_t>(now_s) - SSL_SESSION_get_time(each.get());
-            return age_s < 0 || age_s >= std::min<std::int64_t>(kept_s, SSL_SESSION_get_timeout(each.get()));
+    [[nodiscard]] known_session take() {
+        std::erase_if(kept_, [now = now_s(), today = time_of_day_s()](const known_session& each) {
+            // OpenSSL dates each ticket, also those of resumed handshakes: that is its own age, not its certificate's.
+            const std::int64_t age_s = today - SSL_SESSION_get_time(each.session.get());
+            const std::int64_t unseen_s = now - each.verified_s;
+            return age_s < 0 || age_s >= SSL_SESSION_get_timeout(each.session.get()) || unseen_s < 0 ||
+                   unseen_s >= kept_s;
         });
-        if (kept_.empty()) return nullptr;
-        if (SSL_SESSION_get_protocol_version(kept_.back().get()) < TLS1_3_VERSION) {
-            (void)SSL_SESSION_up_ref(kept_.back().get());
-            return openssl_ptr<SSL_SESSION>(kept_.back().get());
+        if (kept_.empty()) return {};
+        known_session& newest = kept_.back();
+        if (SSL_SESSION_get_protocol_version(newest.session.get()) < TLS1_3_VERSION) {
+            (void)SSL_SESSION_up_ref(newest.session.get());
+            return {openssl_ptr<SSL_SESSION>(newest.session.get()), newest.verified_s};
         }
-        openssl_ptr<SSL_SESSION> newest = std::move(kept_.back());
+        known_session taken = std::move(newest);
         kept_.pop_back();
-        return newest;
+        return taken;
     }
 
  private:
-    std::vector<openssl_ptr<SSL_SESSION>> kept_;  // the newest last
+    clock now_s_;
+    std::vector<known_session> kept_;  // the newest last
 };
 
 // --- a session
@@ -100,8 +115,12 @@ class client_session final : public openssl_session {
         const bool set = literal ? X509_VERIFY_PARAM_set1_ip_asc(wanted, host_.c_str()) == 1
                                  : X509_VERIFY_PARAM_set1_host(wanted, host_.data(), host_.size()) == 1 &&
                                        SSL_set_tlsext_host_name(ssl(), host_.c_str()) == 1;  // RFC 6066: names alone
-        if (set && memory_)
-            if (const openssl_ptr<SSL_SESSION> known = memory_->take()) (void)SSL_set_session(ssl(), known.get());
+        if (set && memory_) {
+            begun_s_ = memory_->now_s();
+            const known_session known = memory_->take();
+            verified_s_ = known.verified_s;
+            if (known.session) (void)SSL_set_session(ssl(), known.session.get());
+        }
         ERR_clear_error();
         return set;
     }
@@ -149,7 +168,8 @@ class client_session final : public openssl_session {
 
     void remember(SSL_SESSION* given) {
         openssl_ptr<SSL_SESSION> fresh(given);
-        if (memory_ && SSL_SESSION_is_resumable(given) == 1) memory_->keep(std::move(fresh));
+        if (memory_ && SSL_SESSION_is_resumable(given) == 1)
+            memory_->keep({std::move(fresh), resumed() ? verified_s_ : begun_s_});
     }
 
  private:
@@ -230,7 +250,9 @@ class client_session final : public openssl_session {
     std::shared_ptr<const tls_trust_state> trust_;
     std::shared_ptr<openssl_memory> memory_;
     std::string host_;
-    openssl_ptr<X509> wrong_;  // that verify_error_ is about
+    openssl_ptr<X509> wrong_;      // that verify_error_ is about
+    std::int64_t begun_s_ = 0;     // this handshake,
+    std::int64_t verified_s_ = 0;  // and the last look at a certificate before it: what a resumed one goes back to
     unsigned long openssl_code_ = 0;
     int verify_error_ = X509_V_OK;
     int verify_depth_ = 0;
@@ -343,7 +365,9 @@ std::unique_ptr<tls_session> tls_session::connect(const tls_trust& trust, const 
     return session;
 }
 
-std::shared_ptr<tls_memory> tls_session::remember() { return std::make_shared<openssl_memory>(); }
+std::shared_ptr<tls_memory> tls_session::remember(tls_memory::clock now_s) {
+    return std::make_shared<openssl_memory>(now_s != nullptr ? now_s : time_of_day_s);
+}
 
 }  // namespace holdfast::net
 
@@ -364,7 +388,7 @@ std::unique_ptr<tls_session> tls_session::connect(const tls_trust& /*trust*/, co
     return nullptr;
 }
 
-std::shared_ptr<tls_memory> tls_session::remember() { return nullptr; }
+std::shared_ptr<tls_memory> tls_session::remember(tls_memory::clock /*now_s*/) { return nullptr; }
 
 }  // namespace holdfast::net
 

@@ -298,6 +298,34 @@ TEST_F(TlsTrust, TicketsAreUsedOnceAndBounded) {
     EXPECT_FALSE(anew.client->resumed());
 }
 
+// A resumed handshake shows no certificate, and gives new tickets all the same: by them alone a certificate that has
+// expired since would be believed for ever.
+TEST_F(TlsTrust, TicketsOfResumedHandshakesDoNotPutOffTheNextLook) {
+    constexpr std::int64_t day_s = net::tls_memory::kept_s;
+    static std::int64_t now_s;
+    const tls_trust trust({.issuers_file = issuers});
+    const auto pair = root.issue("a", {.alternatives = "DNS:a.test"});
+    for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+        const auto context = test::make_server_context(pair, {.version = version});
+        const auto other = test::make_server_context(pair, {.version = version});
+        const auto memory = tls_session::remember([] { return now_s; });
+        const auto resumed = [&](SSL_CTX* server, std::int64_t at_s) {
+            now_s = at_s;
+            const handshake one(trust, "a.test", server, memory);
+            EXPECT_EQ(one.verdict(), "good");
+            return one.client->resumed();
+        };
+        EXPECT_FALSE(resumed(context.get(), 1000));
+        EXPECT_TRUE(resumed(context.get(), 1000 + day_s / 2));
+        EXPECT_TRUE(resumed(context.get(), 1000 + day_s - 1));
+        EXPECT_FALSE(resumed(context.get(), 1000 + day_s)) << "a day without a look at the certificate";
+        EXPECT_TRUE(resumed(context.get(), 1000 + 2 * day_s - 1)) << "it was shown a day ago";
+        EXPECT_FALSE(resumed(other.get(), 1000 + 2 * day_s - 1)) << "a ticket that it does not know";
+        EXPECT_TRUE(resumed(other.get(), 1000 + 2 * day_s)) << "it was shown for want of one";
+        EXPECT_FALSE(resumed(other.get(), 0)) << "the clock was set back";
+    }
+}
+
 TEST_F(TlsTrust, NothingIsRememberedOfAServerThatIsNotBelieved) {
     const tls_authority stranger("stranger");
     const auto pair = stranger.issue("a", {.alternatives = "DNS:a.test"});
