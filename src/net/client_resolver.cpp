@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <exception>
@@ -20,6 +22,7 @@ namespace holdfast::net {
 namespace {
 
 constexpr std::size_t look_ups_max = 4;  // a name that hangs does not hold up the next ones
+constexpr std::chrono::milliseconds lack_pause{10};
 
 std::optional<socket_address> numeric_address(const std::string& text) {
     socket_address made;
@@ -87,21 +90,30 @@ struct client_resolver::shared {
     std::deque<job> jobs;     // under the lock
     std::size_t threads = 0;  // under the lock
     bool ended = false;       // under the lock
+    std::condition_variable ends;
 
+    // Works without the lock. Returns: false where memory lacked.
+    bool tell(const job& asked, std::unique_lock<std::mutex>& guard) {
+        guard.unlock();
+        bool told = true;
+        try {
+            resolved_name found = find ? ask_callers(find, asked.name) : ask_system(asked.name);
+            if (found.addresses.empty() && found.why.empty()) found.why = "the name has no address";
+            done(asked.ticket, asked.key, std::move(found));
+        } catch (...) {
+            told = false;
+        }
+        guard.lock();
+        return told;
+    }
+
+    // Nobody asks for a name again while it is asked for. So none is given up for lack of memory.
     void work() {
         std::unique_lock guard(lock);
         while (!ended && !jobs.empty()) {
             const job next = std::move(jobs.front());
             jobs.pop_front();
-            guard.unlock();
-            try {
-                resolved_name found = find ? ask_callers(find, next.name) : ask_system(next.name);
-                if (found.addresses.empty() && found.why.empty()) found.why = "the name has no address";
-                done(next.ticket, next.key, std::move(found));
-            } catch (...) {
-                // Out of memory: who waits for this name is told by the time-out.
-            }
-            guard.lock();
+            while (!ended && !tell(next, guard)) ends.wait_for(guard, lack_pause, [this] { return ended; });
         }
         --threads;
     }
@@ -115,6 +127,7 @@ client_resolver::client_resolver(look_up find, deliver done) : shared_(std::make
 client_resolver::~client_resolver() {
     const std::lock_guard guard(shared_->lock);
     shared_->ended = true;
+    shared_->ends.notify_all();
 }
 
 void client_resolver::ask(std::uint64_t ticket, std::string key, std::string name) {

@@ -31,7 +31,8 @@ class client_resolver {
     using look_up = std::function<std::vector<std::string>(const std::string& name)>;
     using deliver = std::function<void(std::uint64_t ticket, const std::string& key, resolved_name found)>;
 
-    /// `done` is called on the helper threads, once for each name that is asked for before this goes.
+    /// `done` is called on the helper threads, once for each name that is asked for before this goes, and again after a
+    /// moment where it throws, for lack of memory.
     client_resolver(look_up find, deliver done);
     ~client_resolver();
     client_resolver(const client_resolver&) = delete;

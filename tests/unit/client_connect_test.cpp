@@ -6,14 +6,21 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <future>
 #include <iterator>
+#include <memory>
+#include <new>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "holdfast/error.hpp"
+#include "net/client_resolver.hpp"
 #include "net/file_descriptor.hpp"
 #include "support/driven_client.hpp"
 #include "support/http_server.hpp"
@@ -147,6 +154,44 @@ TEST_F(ClientConnect, TriesFamiliesInTurn) {
     }
     six.stop();
     thread.join();
+}
+
+// While a name is looked up nobody asks for it anew: one that was given up would never be known again.
+TEST(ClientResolver, ANameIsToldAgainWhereMemoryLacked) {
+    struct notes {
+        std::atomic<int> calls{0};
+        std::promise<std::string> told;
+    };
+    const auto noted = std::make_shared<notes>();  // the thread's, too
+    net::client_resolver resolver(
+        [](const std::string&) { return std::vector<std::string>{"127.0.0.1"}; },
+        [noted](std::uint64_t ticket, const std::string& key, const net::resolved_name& found) {
+            if (++noted->calls < 3) throw std::bad_alloc();
+            noted->told.set_value(key + std::to_string(ticket) + " has " + std::to_string(found.addresses.size()));
+        });
+    auto told = noted->told.get_future();
+    resolver.ask(7, "key", "a.test");
+    ASSERT_EQ(told.wait_for(20s), std::future_status::ready);
+    EXPECT_EQ(told.get(), "key7 has 1");
+    EXPECT_EQ(noted->calls, 3);
+}
+
+TEST(ClientResolver, GoesBesideANameThatIsNeverTold) {
+    auto held = std::make_shared<std::atomic<int>>(0);
+    const std::weak_ptr<std::atomic<int>> seen = held;
+    {
+        net::client_resolver resolver([](const std::string&) { return std::vector<std::string>{}; },
+                                      [held](std::uint64_t, const std::string&, const net::resolved_name&) {
+                                          ++*held;
+                                          throw std::bad_alloc();
+                                      });
+        resolver.ask(1, "key", "a.test");
+        while (*held == 0) std::this_thread::yield();
+        held.reset();
+    }
+    const auto last = std::chrono::steady_clock::now() + 20s;
+    while (!seen.expired() && std::chrono::steady_clock::now() < last) std::this_thread::yield();
+    EXPECT_TRUE(seen.expired()) << "its thread goes on";
 }
 
 TEST(ClientOptions, ADelayOfNothingIsRefused) {
