@@ -407,6 +407,7 @@ TEST(ServerDescriptors, ExhaustionIsAnsweredAndPasses) {
     test::child_process child([](test::channel& talk) -> std::string {
         const int listener = net::listen_tcp("127.0.0.1:0");
         net::server_options options;
+        options.engine = test::engine_of_tests::choice();
         options.limits.linger_timeout_ms = 50;
         net::server server({listener}, std::move(options), echo);
         server.watch(talk.read_fd(), [&] { server.stop(); });
