@@ -36,6 +36,7 @@ class tls_engine final : public engine, private engine_sink {
     void listen(int listener) override { below_->listen(listener); }
     void unlisten(int listener) noexcept override { below_->unlisten(listener); }
     void drain(int listener) override { below_->drain(listener); }
+    void leave(int listener) override { below_->leave(listener); }
     void watch(int fd) override { below_->watch(fd); }
     void unwatch(int fd) noexcept override { below_->unwatch(fd); }
     void finish() noexcept override { below_->finish(); }

@@ -87,11 +87,14 @@ class scripted_engine final : public net::engine {
         bool reset = false;
     };
     std::vector<past> removed;
+    /// That it was asked to drain, and to leave.
+    std::vector<int> listeners_drained, listeners_left;
 
     [[nodiscard]] std::string_view name() const noexcept override { return "scripted"; }
     void listen(int) override {}
     void unlisten(int) noexcept override {}
-    void drain(int) override {}
+    void drain(int listener) override { listeners_drained.push_back(listener); }
+    void leave(int listener) override { listeners_left.push_back(listener); }
     void watch(int) override {}
     void unwatch(int) noexcept override {}
     void finish() noexcept override {}

@@ -232,6 +232,14 @@ TEST_F(TlsEngine, ARefusalIsAnAlertWhereTlsIsSpoken) {
               (std::vector<std::string>{"busy", std::string("\x15\x03\x03\x00\x02\x02\x50", 7)}));
 }
 
+TEST_F(TlsEngine, AListenerIsLeftToOthersAndNotDrained) {
+    server.engine().leave(with_tls);
+    server.engine().leave(without);
+    server.engine().drain(with_tls);
+    EXPECT_EQ(server.below->listeners_left, (std::vector<int>{with_tls, without}));
+    EXPECT_EQ(server.below->listeners_drained, (std::vector<int>{with_tls}));
+}
+
 TEST_F(TlsEngine, WhatATurnAnswersLeavesTogether) {
     shake();
     server.when_bytes = [&](connection_token token) { EXPECT_EQ(server.send(token, server.of(token).received), 0); };
