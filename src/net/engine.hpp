@@ -121,6 +121,8 @@ class engine {
 
     virtual void pause(connection_token connection) noexcept = 0;
     virtual void resume(connection_token connection) = 0;
+    /// Records of a paused connection that have come, and are kept here until it is resumed, in bytes.
+    [[nodiscard]] virtual std::size_t held(connection_token /*connection*/) const noexcept { return 0; }
     /// Takes the bytes; the string is empty afterwards, whatever the answer, and may be another one's memory.
     [[nodiscard]] virtual sent send(connection_token connection, std::string& bytes) = 0;
 

@@ -182,9 +182,8 @@ bool server_core::body_waits(index_type index) {
     connection& c = connections_[index];
     if (c.paused) return true;
     if (!c.body->is_paused()) return output_is_full(index);
-    c.paused = true;
     ++counters_.read_pauses;
-    engine_->pause(token_of(index));
+    pause(index);
     return true;
 }
 

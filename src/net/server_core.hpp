@@ -74,7 +74,7 @@ struct connection {
     bool securing = false;       // a TLS handshake has to be made first
     std::size_t unsent = 0;      // bytes of output that the engine has and the kernel has not
     std::size_t waiting = 0;     // of these, what the kernel had no room for: all or nothing
-    std::size_t held_bytes = 0;  // of inbound and waiting, as counted in server_core::held_bytes_
+    std::size_t held_bytes = 0;  // of it, in both directions, as counted in server_core::held_bytes_
     std::size_t lingered_bytes = 0;
     std::unique_ptr<const net::peer> peer;  // where server_options::identify_peers asks for it
     std::unique_ptr<inbound_request> inbound;
@@ -202,6 +202,7 @@ class server_core final : public engine_sink {
     void serve(index_type index, std::unique_ptr<inbound_request> in, std::span<char> bytes);
     [[nodiscard]] served serve_requests(index_type index, inbound_request& in, std::span<char> bytes);
     [[nodiscard]] bool output_is_full(index_type index);
+    void pause(index_type index);
     void answer_request(index_type index, const inbound_request& in, bool more_follows);
     void refuse(index_type index, const inbound_request& in, int status, std::string_view reason, std::size_t bytes);
     void send_continue(index_type index, const inbound_request& in);
@@ -248,7 +249,7 @@ class server_core final : public engine_sink {
     std::vector<std::pair<std::shared_ptr<channel_state>, channel_end>> ended_;   // on_close is due
     std::vector<std::pair<std::shared_ptr<body_state>, body_end>> bodies_ended_;  // on_end is due
     std::string out_;             // output of the connection being served
-    std::size_t held_bytes_ = 0;  // of all connections' inbound and waiting, as of their last settle()
+    std::size_t held_bytes_ = 0;  // of all connections, as of their last settle()
 
     std::uint64_t now_ms_ = 0;
     std::uint64_t arrival_ns_ = 0;  // when the loop last woke: the bytes being served had come by then

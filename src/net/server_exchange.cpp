@@ -134,10 +134,17 @@ bool server_core::output_is_full(index_type index) {
         }
         if (c.unsent < most) return false;
     }
-    c.paused = true;
     ++counters_.read_pauses;
-    engine_->pause(token_of(index));
+    pause(index);
     return true;
+}
+
+// Nothing more is read until settle() finds room. What of it TLS keeps is known in the end of this turn, and counted
+// then.
+void server_core::pause(index_type index) {
+    connections_[index].paused = true;
+    engine_->pause(token_of(index));
+    touch(index);
 }
 
 void server_core::on_end(connection_token token, int error) {
@@ -368,13 +375,14 @@ void server_core::settle(index_type index) {
 // false when the connection had to be given up.
 bool server_core::keep_accounts(index_type index) {
     connection& c = connections_[index];
-    const std::size_t held = (c.inbound ? c.inbound->buffer.size() : 0) + c.waiting +
+    const std::size_t unread = c.paused ? engine_->held(token_of(index)) : 0;
+    const std::size_t held = (c.inbound ? c.inbound->buffer.size() : 0) + unread + c.waiting +
                              (c.pending ? c.pending->bytes : 0) + (c.socket ? c.socket->buffer.size() : 0);
     held_bytes_ += held - c.held_bytes;
     c.held_bytes = held;
     if (held == 0 || held_bytes_ <= options_.limits.held_bytes_max) return true;
     ++counters_.over_held_bytes;
-    if (c.waiting != 0 || !c.inbound || c.body) return close(index, true), false;
+    if (c.waiting != 0 || !c.inbound || c.body || unread != 0) return close(index, true), false;
     refuse(index, *c.inbound, 503, "the server holds too many unfinished requests", held);
     settle(index);
     return false;

@@ -83,17 +83,15 @@ void server_core::read_socket(index_type index, std::span<char> bytes) {
     }
     if (c.phase != phase::open) return;
     if (!from_buffer) end.buffer.assign(bytes.data(), bytes.size());
-    if (std::exchange(c.paused, true)) return;
-    engine_->pause(token_of(index));
+    if (!c.paused) pause(index);
 }
 
 // Who sends faster than it reads is not read from while its answers wait: else an echo would have to be refused.
 bool server_core::socket_is_full(index_type index) {
     connection& c = connections_[index];
     if (c.socket->has_room()) return output_is_full(index);
-    c.paused = true;
     ++counters_.read_pauses;
-    engine_->pause(token_of(index));
+    pause(index);
     return true;
 }
 

@@ -74,6 +74,7 @@ class tls_engine final : public engine, private engine_sink {
         if (l->state == stage::open && !l->broken) l->session->close(out);
         l->state = stage::over;
         l->session.reset();
+        std::string().swap(l->held);  // nobody reads it any more
         l->shut = true;
         if (!out.empty()) note(*l, below_->send(connection, out));
         l->shut_due = l->unsent != 0;  // close_notify is on its way
@@ -89,6 +90,11 @@ class tls_engine final : public engine, private engine_sink {
         if (link* const l = find(connection); l != nullptr && std::exchange(l->paused, false) && l->stalled)
             resumed_.push_back(connection);
         below_->resume(connection);
+    }
+
+    [[nodiscard]] std::size_t held(connection_token connection) const noexcept override {
+        const link* const l = find(connection);
+        return (l != nullptr ? l->held.size() : 0) + below_->held(connection);
     }
 
     [[nodiscard]] sent send(connection_token connection, std::string& bytes) override {

@@ -4,8 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -71,6 +74,19 @@ class running_server {
     net::server server_;
     std::thread thread_;
 };
+
+/// What a running server counts, as soon as that is not 0; 0 when it stays so for long.
+[[nodiscard]] inline std::uint64_t counted_by(net::server& server, std::uint64_t net::server_counters::* which) {
+    const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    std::uint64_t count = 0;
+    while (count == 0 && std::chrono::steady_clock::now() < last) {
+        const auto told = std::make_shared<std::promise<std::uint64_t>>();  // the loop's, too
+        auto answer = told->get_future();
+        if (!server.post([&server, which, told] { told->set_value(server.counters().*which); })) return 0;
+        count = answer.get();
+    }
+    return count;
+}
 
 /// Answers with method, target and body, so that a reply tells which request it answers.
 inline void echo(const net::request& r, net::response& w) {

@@ -264,6 +264,7 @@ TEST_F(TlsEngine, APauseHoldsBackWhatWasReceivedAndNothingIsLost) {
     server.when_bytes = [&](connection_token token) { server.pause(token); };
     exchange();
     EXPECT_EQ(server.of(here).received, "0");
+    EXPECT_GT(server.engine().held(here), 4U);
     for (int i = 1; i < 5; ++i) {
         server.resume(here);
         EXPECT_EQ(server.of(here).received.size(), static_cast<std::size_t>(i)) << "never inside resume()";
@@ -275,6 +276,21 @@ TEST_F(TlsEngine, APauseHoldsBackWhatWasReceivedAndNothingIsLost) {
     server.turn();
     EXPECT_EQ(server.of(here).received, "01234");
     EXPECT_TRUE(server.of(here).ended);
+    EXPECT_EQ(server.engine().held(here), 0U);
+}
+
+TEST_F(TlsEngine, WhatIsHeldBackGoesWhenOurSideIsShut) {
+    shake();
+    client.write("0");
+    client.write("1");
+    server.when_bytes = [&](connection_token token) { server.pause(token); };
+    exchange();
+    EXPECT_GT(server.engine().held(here), 1U);
+    server.engine().shutdown_send(here);
+    EXPECT_EQ(server.engine().held(here), 0U);
+    server.resume(here);
+    server.turn();
+    EXPECT_EQ(server.of(here).received, "0");
 }
 
 TEST_F(TlsEngine, WhatComesBehindAResumeStaysBehindWhatWasHeld) {

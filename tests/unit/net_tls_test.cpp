@@ -735,6 +735,39 @@ TEST(TlsServer, ASlowReaderIsPausedAndGetsEverything) {
 
 // --- tickets, certificates
 
+// Attacks I3 of server.hpp: records that had come when a connection's input was paused.
+TEST(TlsServer, RecordsOfPausedConnectionsCountAsHeld) {
+    // A receive of io_uring brings less than a record.
+    if (test::engine_of_tests::choice() != net::engine_choice::epoll) return;
+    std::atomic<bool> held{false}, release{false};
+    std::vector<net::channel> asked;
+    net::server_options options;
+    options.limits.held_bytes_max = 100'000;
+    options.limits.pipeline_max = 4;
+    tls_server server(
+        [&](const net::request& r, net::response& w) {
+            if (r.target() == "/late") return asked.push_back(w.defer());
+            held = true, held.notify_one();
+            release.wait(false);
+        },
+        std::move(options));
+    server.start();
+    std::list<tls_client> clients;
+    for (int i = 0; i < 8; ++i) ASSERT_TRUE(clients.emplace_back(server.port()).shake());
+    http_client holder(server.plain_port());
+    holder.send(get("/hold"));
+    held.wait(false);
+    std::string requests;
+    while (requests.size() < 40'000) requests += get("/late");
+    for (auto& client : clients) {
+        for (int i = 0; i < 5; ++i) client.send(get("/late"));  // the last of them pauses
+        client.send(requests);
+    }
+    release = true, release.notify_one();
+    EXPECT_EQ(holder.reply().status, 200);
+    EXPECT_GE(test::counted_by(server.get(), &net::server_counters::over_held_bytes), 1U);
+}
+
 TEST(TlsServer, AKnownClientResumesByItsTicket) {
     for (const int version : {TLS1_3_VERSION, TLS1_2_VERSION}) {
         tls_server server;
