@@ -148,10 +148,15 @@ struct uring_sizes {
     unsigned completions = 8192;  ///< not less than submissions
     std::uint16_t buffers = 1024;
     std::uint32_t buffer_bytes = 4096;
+    std::uint32_t direct = ~std::uint32_t{0};  ///< at most so many connections in the ring's table (uring_files.hpp)
+    int direct_from = -1;                      ///< those whose descriptor is not below; -1: the upper quarter
 };
 
 /// The engine for kernels from 6.1 on that allow io_uring: one system call a turn. Throws: error(unsupported) that says
 /// in words why there is none here.
 [[nodiscard]] std::unique_ptr<engine> make_uring_engine(engine_sink& sink, const uring_sizes& sizes = {});
+
+/// Why no connection of io_uring can be kept in a table of the ring here, in words; empty where it can.
+[[nodiscard]] std::string direct_lack();
 
 }  // namespace holdfast::net

@@ -11,6 +11,9 @@
 // (R5) `held` of a connection that is not paused: it stands in resumed_, whose turn comes before new bytes.
 // (R6) Of a unix socket each receive is its own: Linux from 6.17 on can forget the end of input in a multishot receive
 //      that finds bytes before it. The next receive finds the end by itself.
+// (R7) A slot's socket is a descriptor, or a place of the ring's table (uring_files.hpp). What would be a system call
+// on
+//      a descriptor is an operation there, which nobody waits for but (R1).
 // Accepted sockets block: of others, what the kernel hands to a thread of its own answers EAGAIN. Nobody calls them.
 // Source: io_uring_enter(2), io_uring_multishot(7).
 #include <fcntl.h>
@@ -32,6 +35,7 @@
 #include "holdfast/error.hpp"
 #include "holdfast/net/server.hpp"
 #include "uring_buffers.hpp"
+#include "uring_files.hpp"
 #include "uring_listeners.hpp"
 #include "uring_output.hpp"
 #include "uring_probe.hpp"
@@ -47,7 +51,11 @@ constexpr std::uint32_t none = ~std::uint32_t{0};
 class uring_engine final : public engine {
  public:
     uring_engine(engine_sink& sink, const uring_sizes& sizes)
-        : sink_(sink), queue_(sizes.submissions, sizes.completions), listeners_(sink, queue_), watches_(sink, queue_) {
+        : sink_(sink),
+          queue_(sizes.submissions, sizes.completions),
+          listeners_(sink, queue_),
+          watches_(sink, queue_),
+          files_(sizes.direct, sizes.direct_from) {
         if (!wake_ || !listeners_.arrivals().open_reserve())
             throw error(errc::io, "server", std::string("no descriptor to spare: ") + std::strerror(errno));
         buffers_.emplace(queue_.ring(), group, sizes.buffers, sizes.buffer_bytes);
@@ -55,7 +63,7 @@ class uring_engine final : public engine {
 
     ~uring_engine() override {
         for (const slot& s : slots_)
-            if (s.fd >= 0) ::close(s.fd);
+            if (s.fd >= 0 && !s.direct) ::close(s.fd);
         for (uring_completion one; queue_.next(one);)  // accepted, and never reported
             if (uring_subject::of(one).what == uring_operation::accept && one.result >= 0) ::close(one.result);
     }
@@ -92,6 +100,7 @@ class uring_engine final : public engine {
         s.fd = listeners_.arrivals().release();
         s.token = connection;
         s.multishot = !is_unix(s.fd);
+        if (files_.wants(s.fd)) make_direct(s);
         s.taken = true;
         slot_of_[connection.index] = number;
         receive(number);
@@ -106,10 +115,7 @@ class uring_engine final : public engine {
         const std::uint32_t number = find(connection);
         if (number == none) return;
         slot& s = slots_[number];
-        if (reset) {
-            const linger abort{.l_onoff = 1, .l_linger = 0};
-            (void)::setsockopt(s.fd, SOL_SOCKET, SO_LINGER, &abort, sizeof abort);
-        }
+        if (reset) dissolve(number);
         slot_of_[connection.index] = none;
         s.taken = false;
         s.held.reset();
@@ -121,7 +127,12 @@ class uring_engine final : public engine {
     }
 
     void shutdown_send(connection_token connection) noexcept override {
-        if (const std::uint32_t number = find(connection); number != none) (void)::shutdown(slots_[number].fd, SHUT_WR);
+        const std::uint32_t number = find(connection);
+        if (number == none) return;
+        if (slots_[number].direct)
+            operate(IORING_OP_SHUTDOWN, number, uring_operation::aside).len = SHUT_WR;
+        else
+            (void)::shutdown(slots_[number].fd, SHUT_WR);
     }
 
     void pause(connection_token connection) noexcept override {
@@ -204,10 +215,11 @@ class uring_engine final : public engine {
     };
     struct slot {
         connection_token token;
-        int fd = -1;
+        int fd = -1;  // or a place (R7)
         std::uint32_t use = 0;
         std::uint8_t under_way = 0;  // operations whose last completion has not come (R1)
         bool taken = false;          // the server knows it
+        bool direct = false;         // (R7)
         bool multishot = false;      // (R6)
         bool receiving = false;
         bool stopping = false;  // a cancel of the receive is under way
@@ -243,14 +255,22 @@ class uring_engine final : public engine {
 
     // --- operations
 
+    /// An operation on the slot's socket, to be filled in.
+    io_uring_sqe& operate(std::uint8_t code, std::uint32_t number, uring_operation what) noexcept {
+        slot& s = slots_[number];
+        io_uring_sqe& e = queue_.entry(code, s.fd, {what, s.use, number});
+        if (s.direct) e.flags = IOSQE_FIXED_FILE;
+        ++s.under_way;
+        return e;
+    }
+
     void receive(std::uint32_t number) noexcept {
         slot& s = slots_[number];
-        io_uring_sqe& e = queue_.entry(IORING_OP_RECV, s.fd, {uring_operation::receive, s.use, number});
+        io_uring_sqe& e = operate(IORING_OP_RECV, number, uring_operation::receive);
         if (s.multishot) e.ioprio = IORING_RECV_MULTISHOT;
-        e.flags = IOSQE_BUFFER_SELECT;
+        e.flags |= IOSQE_BUFFER_SELECT;
         e.buf_group = group;
         s.receiving = true;
-        ++s.under_way;
     }
 
     void stop_receive(std::uint32_t number) noexcept {
@@ -262,10 +282,31 @@ class uring_engine final : public engine {
     }
 
     void stop_all(std::uint32_t number) noexcept {
-        slot& s = slots_[number];
-        io_uring_sqe& e = queue_.entry(IORING_OP_ASYNC_CANCEL, s.fd, {uring_operation::stop_all, s.use, number});
+        io_uring_sqe& e = operate(IORING_OP_ASYNC_CANCEL, number, uring_operation::stop_all);
+        e.flags = 0;  // the socket is what it looks for, not what it works on
         e.cancel_flags = IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_ALL;
-        ++s.under_way;
+        if (slots_[number].direct) e.cancel_flags |= IORING_ASYNC_CANCEL_FD_FIXED;
+    }
+
+    // What closes the socket from now on resets the connection, or has done so.
+    void dissolve(std::uint32_t number) noexcept {
+        static const sockaddr nowhere{};  // AF_UNSPEC: connect(2) dissolves the association, with a reset
+        const linger at_once{.l_onoff = 1, .l_linger = 0};
+        if (!slots_[number].direct) {
+            (void)::setsockopt(slots_[number].fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+            return;
+        }
+        io_uring_sqe& e = operate(IORING_OP_CONNECT, number, uring_operation::aside);
+        e.addr = reinterpret_cast<std::uint64_t>(&nowhere);
+        e.off = sizeof nowhere;
+    }
+
+    void make_direct(slot& s) noexcept {
+        if (!enabled_) return;
+        const int place = files_.adopt(queue_.ring(), s.fd);
+        if (place < 0) return;
+        s.fd = place;
+        s.direct = true;
     }
 
     void push(std::uint32_t number) {
@@ -273,11 +314,10 @@ class uring_engine final : public engine {
         s.out->offered = false;
         to_offer_.push_back({number, s.use});
         const std::string_view bytes = s.out->to_send().substr(0, send_bytes_max);
-        io_uring_sqe& e = queue_.entry(IORING_OP_SEND, s.fd, {uring_operation::send, s.use, number});
+        io_uring_sqe& e = operate(IORING_OP_SEND, number, uring_operation::send);
         e.addr = reinterpret_cast<std::uint64_t>(bytes.data());
         e.len = static_cast<std::uint32_t>(bytes.size());
         e.msg_flags = MSG_NOSIGNAL;
-        ++s.under_way;
     }
 
     // --- a turn
@@ -322,6 +362,7 @@ class uring_engine final : public engine {
             case uring_operation::send: return on_send(about, one);
             case uring_operation::stop_receive:
             case uring_operation::stop_all: return on_stopped(about, one);
+            case uring_operation::aside: return on_aside(about);
             case uring_operation::accept:
             case uring_operation::poll_accept:
             case uring_operation::stop_accept: return listeners_.on_completion(one);
@@ -339,7 +380,8 @@ class uring_engine final : public engine {
             case uring_operation::receive:
             case uring_operation::send:
             case uring_operation::stop_receive:
-            case uring_operation::stop_all: return !slots_[about.place].taken || !about.is_of(slots_[about.place].use);
+            case uring_operation::stop_all:
+            case uring_operation::aside: return !slots_[about.place].taken || !about.is_of(slots_[about.place].use);
             default: return false;
         }
     }
@@ -443,11 +485,21 @@ class uring_engine final : public engine {
         if (s.paused) stop_receive(about.place);
     }
 
+    void on_aside(uring_subject about) noexcept {
+        slot& s = slots_[about.place];
+        if (!about.is_of(s.use)) return;
+        --s.under_way;
+        if (!s.taken) free(about.place);
+    }
+
     // (R1) Frees the slot of a removed connection once nothing of it is under way.
     void free(std::uint32_t number) noexcept {
         slot& s = slots_[number];
         if (s.under_way != 0) return;
-        ::close(s.fd);
+        if (s.direct)
+            files_.remove(queue_.ring(), s.fd);
+        else
+            ::close(s.fd);
         if (s.out) outputs_.give_back(std::move(s.out));
         s = slot{};
         s.use = next_use_++ & uring_subject::use_mask;
@@ -482,6 +534,7 @@ class uring_engine final : public engine {
     uring_queue queue_;        // its ring is closed before what it points to
     uring_listeners listeners_;
     uring_watches watches_;
+    uring_files files_;
     uring_outputs outputs_;
     std::vector<std::uint32_t> slot_of_;  // by connection index
     std::vector<std::uint32_t> free_slots_;
@@ -503,6 +556,15 @@ class uring_engine final : public engine {
 std::string io_uring_lack() {
     try {
         check_multishot({});  // of the size that an engine has: memory that may be locked can suffice for less
+        return {};
+    } catch (const std::exception& e) {
+        return e.what();
+    }
+}
+
+std::string direct_lack() {
+    try {
+        check_direct();
         return {};
     } catch (const std::exception& e) {
         return e.what();

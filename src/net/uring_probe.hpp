@@ -10,4 +10,8 @@ namespace holdfast::net {
 /// an operation and not its multishot form. Throws: error(unsupported) that says in words what is missing.
 void check_multishot(const uring_sizes& sizes);
 
+/// Puts sockets into a ring's table and one out of it, which has to close it although an older receive waits on another
+/// (uring_files.hpp, F3). Throws: error(unsupported) that says in words what is missing.
+void check_direct();
+
 }  // namespace holdfast::net

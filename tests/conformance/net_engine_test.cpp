@@ -19,7 +19,10 @@
 #include <cstring>
 #include <ctime>
 #include <deque>
+#include <filesystem>
 #include <functional>
+#include <iterator>
+#include <list>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -35,6 +38,8 @@
 #include "holdfast/net/server.hpp"
 #include "net/engine.hpp"
 #include "net/file_descriptor.hpp"
+#include "support/http_client.hpp"
+#include "support/http_server.hpp"
 #include "support/process.hpp"
 #include "support/scale.hpp"
 #include "support/seed.hpp"
@@ -53,10 +58,14 @@ constexpr std::chrono::seconds deadline{20};
 /// With so few that every test meets the lack of each.
 constexpr net::uring_sizes small_ring{.submissions = 4, .completions = 8, .buffers = 4, .buffer_bytes = 512};
 
+/// Every connection in the table of the ring, but those beyond its places.
+constexpr net::uring_sizes direct_ring{.direct = 40, .direct_from = 0};
+
 std::unique_ptr<net::engine> make_engine(const std::string& name, net::engine_sink& sink) {
     if (name == "epoll") return net::make_epoll_engine(sink);
     if (name == "io_uring") return net::make_uring_engine(sink);
     if (name == "io_uring_small") return net::make_uring_engine(sink, small_ring);
+    if (name == "io_uring_direct") return net::make_uring_engine(sink, direct_ring);
     throw std::invalid_argument("no such engine: " + name);
 }
 
@@ -89,6 +98,7 @@ class peer {
                 received_.append(bytes, static_cast<std::size_t>(n));
             } else if (n == 0 || errno != EINTR) {
                 ended_ = n == 0 || errno != EAGAIN;
+                was_reset_ = n < 0 && errno == ECONNRESET;
                 return;
             }
         }
@@ -96,6 +106,8 @@ class peer {
     [[nodiscard]] const std::string& received() const noexcept { return received_; }
     /// The other side has ended the connection, in whichever way.
     [[nodiscard]] bool ended() const noexcept { return ended_; }
+
+    [[nodiscard]] bool was_reset() const noexcept { return was_reset_; }
 
     void shutdown_send() const { (void)::shutdown(socket_.get(), SHUT_WR); }
     void close() { socket_.reset(); }
@@ -111,6 +123,7 @@ class peer {
     net::file_descriptor socket_;
     std::string received_;
     bool ended_ = false;
+    bool was_reset_ = false;
 };
 
 /// What the sink knows of the connection that has a place.
@@ -334,7 +347,9 @@ std::string stream(std::uint64_t number, std::size_t begin, std::size_t bytes) {
 /// Why this machine lacks an engine; empty where it has it.
 const std::string& lack_of(const std::string& name) {
     static const std::string of_io_uring = net::io_uring_lack();
+    static const std::string of_direct = net::direct_lack();
     static const std::string nothing;
+    if (name == "io_uring_direct" && of_io_uring.empty()) return of_direct;
     return name == "epoll" ? nothing : of_io_uring;
 }
 
@@ -788,8 +803,8 @@ TEST_P(NetEngine, ADrainHandsOverTheQueueAndThenSaysSo) {
     EXPECT_EQ(rig.drained, 1U);
 }
 
-// The child has room for three connections. Those beyond are refused at once, and when there is room again they are
-// taken again.
+// The child has room for three connections, and too few descriptors for making a table of a ring. Those beyond are
+// refused at once, and when there is room again they are taken again.
 TEST_P(NetEngine, OutOfDescriptorsIsRefusedAndPasses) {
     const auto child = test::in_child([name = GetParam()]() -> std::string {
         // UBSan opens a pipe when it first meets a type, and takes the object for a bad one when it cannot. Another
@@ -920,6 +935,26 @@ TEST_P(NetEngine, LeavingWithoutDescriptorsRefusesNobody) {
         return old.violations() + next.violations();
     });
     EXPECT_TRUE(child.success()) << child.text();
+}
+
+// A connection in the table of a ring is no descriptor, and leaves none when it goes.
+TEST_P(NetEngine, OnlyDirectConnectionsAreNoDescriptors) {
+    const auto descriptors = [] {
+        return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                             std::filesystem::directory_iterator());
+    };
+    (void)rig.connect();  // whatever the first one makes
+    const auto before = descriptors();
+    std::deque<engine_rig::link> links;
+    for (int i = 0; i < 10; ++i) links.push_back(rig.connect());
+    EXPECT_EQ(descriptors() - before, GetParam() == "io_uring_direct" ? 10 : 20);
+    for (const auto& link : links) rig.engine().remove(link.here, true);
+    rig.engine().finish();
+    EXPECT_EQ(descriptors() - before, 10);
+    for (auto& link : links) {
+        while (!link.there.ended()) link.there.receive();
+        EXPECT_TRUE(link.there.was_reset());
+    }
 }
 
 // A ring that is too small for a turn costs time and nothing else, and that is counted.
@@ -1162,7 +1197,40 @@ TEST(NetEngineChoice, TooLittleLockedMemoryIsToldWithItsCure) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, NetEngine, ::testing::Values("epoll", "io_uring", "io_uring_small"),
+// The process may have 128 descriptors, and serves 180 connections at once; places that were used are used again.
+TEST(NetServerOnIoUring, HoldsMoreConnectionsThanDescriptors) {
+    if (const std::string lack = net::io_uring_lack(); !lack.empty()) GTEST_SKIP() << lack;
+    if (const std::string lack = net::direct_lack(); !lack.empty()) GTEST_SKIP() << lack;
+    test::child_process child([](test::channel& talk) -> std::string {
+        const rlimit few{128, 128};
+        if (::setrlimit(RLIMIT_NOFILE, &few) != 0) return "setrlimit failed";
+        const int listener = net::listen_tcp("127.0.0.1:0");
+        net::server server({listener}, on(net::engine_choice::io_uring), test::echo);
+        server.watch(talk.read_fd(), [&] { server.stop(); });
+        talk.send(net::bound_port(listener));
+        server.run();
+        talk.send(server.counters());
+        return {};
+    });
+    const auto port = child.talk().receive<std::uint16_t>();
+    ASSERT_TRUE(port);
+    std::list<test::http_client> clients;
+    const auto connect = [&] { return clients.emplace_back(*port).ask(test::get("/new")).status; };
+    while (clients.size() < 180) ASSERT_EQ(connect(), 200) << clients.size();
+    for (int i = 0; i < 300; ++i) {
+        clients.pop_front();
+        ASSERT_EQ(connect(), 200) << i;
+    }
+    for (auto& client : clients) EXPECT_EQ(client.ask(test::get("/again")).status, 200);
+    child.talk().signal();
+    const auto counters = child.talk().receive<net::server_counters>();
+    EXPECT_TRUE(child.wait().success()) << child.wait().text();
+    ASSERT_TRUE(counters);
+    EXPECT_EQ(counters->over_descriptors, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, NetEngine,
+                         ::testing::Values("epoll", "io_uring", "io_uring_small", "io_uring_direct"),
                          [](const ::testing::TestParamInfo<std::string>& engine) { return engine.param; });
 
 }  // namespace
