@@ -26,6 +26,7 @@
 #include <string_view>
 
 #include "holdfast/net/peer.hpp"
+#include "wake_event.hpp"
 
 namespace holdfast::net {
 
@@ -135,8 +136,10 @@ class engine {
 
     /// Waits for at most timeout_ms (-1: for ever) and reports what happened.
     virtual void wait(int timeout_ms) = 0;
-    /// Makes the wait() under way, or the next one, return. Threads: any; async-signal-safe.
-    virtual void wake() noexcept = 0;
+    /// What makes the wait() under way, or the next one, return. Who shares it may signal it after the engine's end.
+    [[nodiscard]] virtual const std::shared_ptr<const wake_event>& waker() const noexcept = 0;
+    /// Threads: any; async-signal-safe.
+    void wake() const noexcept { waker()->signal(); }
 };
 
 /// The engine for every kernel: epoll, edge-triggered, reports to `sink`. Throws: error(io).

@@ -46,11 +46,11 @@ class epoll_engine final : public engine {
  public:
     explicit epoll_engine(engine_sink& sink)
         : sink_(sink), acceptor_(sink, SOCK_NONBLOCK), scratch_(std::make_unique<scratch>()) {
-        if (!wake_ || !acceptor_.open_reserve())
+        if (!*wake_ || !acceptor_.open_reserve())
             throw error(errc::io, "server", std::string("no descriptor to spare: ") + std::strerror(errno));
         epoll_ = file_descriptor(::epoll_create1(EPOLL_CLOEXEC));
         if (!epoll_) throw error(errc::io, "epoll", std::string("epoll_create1: ") + std::strerror(errno));
-        register_level(wake_.fd(), wake_kind);
+        register_level(wake_->fd(), wake_kind);
     }
 
     ~epoll_engine() override {
@@ -86,7 +86,7 @@ class epoll_engine final : public engine {
         std::erase(watched_, fd);
         forget(fd);
     }
-    void wake() noexcept override { wake_.signal(); }
+    [[nodiscard]] const std::shared_ptr<const wake_event>& waker() const noexcept override { return wake_; }
 
     [[nodiscard]] peer peer_of(const accepted& arrival) const override { return acceptor_.who(arrival); }
 
@@ -245,7 +245,7 @@ class epoll_engine final : public engine {
     void dispatch(const epoll_event& event) {
         const std::uint64_t kind = event.data.u64 & kind_mask;
         const auto low = static_cast<std::uint32_t>(event.data.u64);
-        if (kind == wake_kind) return wake_.clear();
+        if (kind == wake_kind) return wake_->clear();
         if (kind == watch_kind) {
             if (std::ranges::find(watched_, static_cast<int>(low)) != watched_.end())
                 sink_.on_watched(static_cast<int>(low));
@@ -367,7 +367,7 @@ class epoll_engine final : public engine {
     }
 
     engine_sink& sink_;
-    wake_event wake_;
+    const std::shared_ptr<const wake_event> wake_ = std::make_shared<wake_event>();
     acceptor acceptor_;
     file_descriptor epoll_;
     std::unique_ptr<scratch> scratch_;

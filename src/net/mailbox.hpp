@@ -7,15 +7,15 @@
 //      pushes a letter that is in it.
 // (I2) Who puts a letter into an empty box wakes the loop, after it is in. The loop takes after it woke. So a letter is
 //      in the box of a sleeping loop only while somebody is about to wake it.
-// (I3) The loop's engine is touched under the lock alone, and not after close(): a box may outlive its server.
+// (I3) Waking is a write to an eventfd that the box shares with the engine, so a box may outlive its server.
 // Threads: put() and is_empty() from any; take() and close() from the loop's.
 #pragma once
 
 #include <atomic>
-#include <mutex>
+#include <memory>
 #include <utility>
 
-#include "engine.hpp"
+#include "wake_event.hpp"
 
 namespace holdfast::net {
 
@@ -39,7 +39,7 @@ struct letter {
 
 class mailbox {
  public:
-    explicit mailbox(engine& woken) noexcept : woken_(&woken) {}
+    explicit mailbox(std::shared_ptr<const wake_event> waker) noexcept : waker_(std::move(waker)) {}
     mailbox(const mailbox&) = delete;
     mailbox& operator=(const mailbox&) = delete;
     ~mailbox() { close(); }
@@ -53,10 +53,7 @@ class mailbox {
             posted.next = head;
             // Release, pairs with the acquire of take(): weaker would show the loop a letter without what is in it.
         } while (!head_.compare_exchange_weak(head, &posted, std::memory_order_release, std::memory_order_relaxed));
-        if (head == nullptr) {
-            const std::lock_guard guard(wake_lock_);
-            if (woken_ != nullptr) woken_->wake();
-        }
+        if (head == nullptr) waker_->signal();
         return true;
     }
 
@@ -74,10 +71,6 @@ class mailbox {
 
     /// Discards what is in the box, and takes nothing in from here on.
     void close() noexcept {
-        {
-            const std::lock_guard guard(wake_lock_);
-            woken_ = nullptr;
-        }
         // Acquire as in take().
         letter* newest = head_.exchange(&mark_, std::memory_order_acquire);
         if (newest == &mark_) return;
@@ -102,8 +95,7 @@ class mailbox {
 
     std::atomic<letter*> head_{nullptr};
     no_letter mark_;
-    std::mutex wake_lock_;
-    engine* woken_;
+    const std::shared_ptr<const wake_event> waker_;
 };
 
 }  // namespace holdfast::net

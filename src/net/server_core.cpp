@@ -46,7 +46,7 @@ server_core::server_core(std::vector<int> listeners, server_options options, han
     spare_inbound_.reserve(64);
     const auto on_wire = [choice = options_.engine](engine_sink& sink) { return make_engine(choice, sink); };
     engine_ = options_.tls.empty() ? on_wire(*this) : make_tls_engine(*this, options_.tls, on_wire);
-    mail_ = std::make_shared<mailbox>(*engine_);
+    mail_ = std::make_shared<mailbox>(engine_->waker());
     for (const auto& listener : listeners_) {
         // A descriptor handed over by a supervisor may block; the loop must not.
         const int flags = ::fcntl(listener.get(), F_GETFL);

@@ -40,7 +40,7 @@ class tls_engine final : public engine, private engine_sink {
     void watch(int fd) override { below_->watch(fd); }
     void unwatch(int fd) noexcept override { below_->unwatch(fd); }
     void finish() noexcept override { below_->finish(); }
-    void wake() noexcept override { below_->wake(); }
+    [[nodiscard]] const std::shared_ptr<const wake_event>& waker() const noexcept override { return below_->waker(); }
     [[nodiscard]] peer peer_of(const accepted& arrival) const override { return below_->peer_of(arrival); }
 
     [[nodiscard]] bool secures(int listener) const noexcept override { return secured_by(listener) != nullptr; }

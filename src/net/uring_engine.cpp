@@ -56,7 +56,7 @@ class uring_engine final : public engine {
           listeners_(sink, queue_),
           watches_(sink, queue_),
           files_(sizes.direct, sizes.direct_from) {
-        if (!wake_ || !listeners_.arrivals().open_reserve())
+        if (!*wake_ || !listeners_.arrivals().open_reserve())
             throw error(errc::io, "server", std::string("no descriptor to spare: ") + std::strerror(errno));
         buffers_.emplace(queue_.ring(), group, sizes.buffers, sizes.buffer_bytes);
     }
@@ -82,7 +82,7 @@ class uring_engine final : public engine {
     }
     void unwatch(int fd) noexcept override { watches_.unwatch(fd); }
 
-    void wake() noexcept override { wake_.signal(); }
+    [[nodiscard]] const std::shared_ptr<const wake_event>& waker() const noexcept override { return wake_; }
 
     [[nodiscard]] peer peer_of(const accepted& arrival) const override { return listeners_.arrivals().who(arrival); }
 
@@ -323,7 +323,7 @@ class uring_engine final : public engine {
     // --- a turn
 
     void arm() {
-        if (!std::exchange(wake_armed_, true)) queue_.poll(wake_.fd(), {uring_operation::wake, 0, 0});
+        if (!std::exchange(wake_armed_, true)) queue_.poll(wake_->fd(), {uring_operation::wake, 0, 0});
         watches_.arm();
         listeners_.arm();
         // Those that found no buffer, in their order: the last turn has given some back.
@@ -367,7 +367,7 @@ class uring_engine final : public engine {
             case uring_operation::poll_accept:
             case uring_operation::stop_accept: return listeners_.on_completion(one);
             case uring_operation::watch: return watches_.on_completion(one);
-            case uring_operation::wake: wake_armed_ = false; return wake_.clear();
+            case uring_operation::wake: wake_armed_ = false; return wake_->clear();
             case uring_operation::stop_watch:
             case uring_operation::nothing: return;
         }
@@ -528,7 +528,7 @@ class uring_engine final : public engine {
     }
 
     engine_sink& sink_;
-    wake_event wake_;
+    const std::shared_ptr<const wake_event> wake_ = std::make_shared<wake_event>();
     std::optional<uring_buffers> buffers_;
     std::vector<slot> slots_;  // their sends point into memory of `out`
     uring_queue queue_;        // its ring is closed before what it points to

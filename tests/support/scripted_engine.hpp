@@ -98,7 +98,7 @@ class scripted_engine final : public net::engine {
     void watch(int) override {}
     void unwatch(int) noexcept override {}
     void finish() noexcept override {}
-    void wake() noexcept override {}
+    [[nodiscard]] const std::shared_ptr<const net::wake_event>& waker() const noexcept override { return wake_; }
     [[nodiscard]] net::peer peer_of(const net::accepted&) const override { return {}; }
     [[nodiscard]] int take(const net::accepted&, net::connection_token token) override {
         places_[token.index] = place{};
@@ -161,6 +161,7 @@ class scripted_engine final : public net::engine {
         if (violations_.size() < 1000) violations_.append(what).append("\n");
     }
 
+    const std::shared_ptr<const net::wake_event> wake_ = std::make_shared<net::wake_event>();
     net::engine_sink& sink_;
     std::map<std::uint32_t, place> places_;
     std::vector<std::function<void()>> script_;
