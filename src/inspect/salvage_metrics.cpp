@@ -31,8 +31,7 @@ void salvage_counters(const damaged_segment& from, std::span<std::byte> to, salv
         }
         if (name.state() == layout::counter_slot_state::unfinished && value == 0) continue;  // a registration cut short
         const auto words = layout::encode_counter_name(name.family(), name.labels());
-        if (name.state() != layout::counter_slot_state::ready || !words || !valid_metric_family(name.family()) ||
-            !valid_metric_labels(name.labels())) {
+        if (!name.is_sound() || !words || !valid_metric_family(name.family()) || !valid_metric_labels(name.labels())) {
             log.lose("the bytes of its name are no name of a counter", place());
             continue;
         }
@@ -40,6 +39,8 @@ void salvage_counters(const damaged_segment& from, std::span<std::byte> to, salv
             log.lose("its name stands in an earlier place too", place());
             continue;
         }
+        if (name.state() != layout::counter_slot_state::ready)
+            log.mend("the bytes behind its name were not zero", place());
         (void)layout::install_counter_name(*made, *words);
         counter((made++)->value).set(value);
         log.keep();

@@ -184,4 +184,16 @@ TEST(CounterSlots, DamagedNameIsCountedNotShown) {
     EXPECT_EQ(walk.damaged, 1U);
 }
 
+// Who asks for the name goes past such a slot, so a walk must not show it: the name would be there twice.
+TEST(CounterSlots, BytesBehindANameAreDamage) {
+    const slot_memory memory(4);
+    const counter_slots slots = memory.slots();
+    (void)slots.install(words_of("a_total"));
+    memory.slot(0).words[1].fetch_or(std::uint64_t{1} << 63U);
+    EXPECT_EQ(slots.find(words_of("a_total")), nullptr);
+    EXPECT_EQ(slots.for_each([](std::string_view, std::string_view, std::uint64_t) { ADD_FAILURE(); }).damaged, 1U);
+    EXPECT_EQ(slots.install(words_of("a_total")), &memory.slot(1));
+    EXPECT_EQ(contents(slots), (std::map<std::string, std::uint64_t>{{"a_total{}", 0}}));
+}
+
 }  // namespace

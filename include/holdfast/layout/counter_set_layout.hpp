@@ -107,10 +107,15 @@ class counter_name {
             }
         }
         if (words_[0] >> 32U != counter_name_hash({text(), bytes})) return;
+        sound_ = true;
+        // Behind the text zero, or nobody who asks for this name would find the slot.
+        if (bytes % 8 != 0 && words_[1 + bytes / 8] >> (bytes % 8 * 8) != 0) return;
         state_ = counter_slot_state::ready;
     }
 
     [[nodiscard]] counter_slot_state state() const noexcept { return state_; }
+    /// Whether family and labels are those that the hash is of, whatever else the slot holds.
+    [[nodiscard]] bool is_sound() const noexcept { return sound_; }
     [[nodiscard]] std::string_view family() const noexcept { return {text(), family_bytes_}; }
     [[nodiscard]] std::string_view labels() const noexcept { return {text() + family_bytes_, labels_bytes_}; }
 
@@ -120,6 +125,7 @@ class counter_name {
     counter_name_words words_{};
     std::size_t family_bytes_ = 0;
     std::size_t labels_bytes_ = 0;
+    bool sound_ = false;
     counter_slot_state state_ = counter_slot_state::empty;
 };
 
