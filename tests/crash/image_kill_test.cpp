@@ -28,6 +28,7 @@
 
 #include "golden/image_file.hpp"
 #include "golden/subjects.hpp"
+#include "image_kill_metrics.hpp"
 #include "image_kill_subjects.hpp"
 #include "support/capability.hpp"
 #include "support/scale.hpp"
@@ -58,6 +59,7 @@ class watched_file {
         if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
     }
     void add_to(std::vector<std::byte>& image) const { image.insert(image.end(), data_, data_ + size_); }
+    [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data_, size_}; }
 
  private:
     const std::byte* data_ = nullptr;
@@ -100,11 +102,32 @@ class death_bench {
     explicit death_bench(const subject& of) : subject_(of) {}
 
     image_kill_report kill_at_every_image_of(const operation& what) {
-        return kill_at_every_image([&] { prepare(); }, [&] { return what.start(uri_); }, [&] { return image(); },
+        return kill_at_every_image([&] { prepare(); }, [&] { return what.start(uri_); }, look{*this},
                                    [&](u64) { return survives(what); });
     }
 
  private:
+    // An image is made where a byte has changed: most instructions change none.
+    struct look {
+        const death_bench& of;
+        std::vector<std::byte> last{};
+
+        [[nodiscard]] std::vector<std::byte> operator()() {
+            (void)touched();
+            return of.image();
+        }
+        [[nodiscard]] bool touched() {
+            const auto data = of.data_->bytes(), peers = of.peers_->bytes();
+            const auto differs = [&](std::span<const std::byte> now, std::size_t at) {
+                return !now.empty() && std::memcmp(last.data() + at, now.data(), now.size()) != 0;
+            };
+            if (last.size() == data.size() + peers.size() && !differs(data, 0) && !differs(peers, data.size()))
+                return false;
+            last.assign(data.begin(), data.end());
+            last.insert(last.end(), peers.begin(), peers.end());
+            return true;
+        }
+    };
     void prepare() {
         data_.reset(), peers_.reset();
         then_.emplace(golden_moment_ns, golden_seed);
@@ -209,7 +232,8 @@ INSTANTIATE_TEST_SUITE_P(Containers, ImageKill,
                                            crowded_map_subject("hash_map_of_what_is_over", false), block_subject(),
                                            queue_subject("queue", 3), queue_subject("queue_round_its_end", 11),
                                            record_queue_subject(), broadcast_subject(), registered_broadcast_subject(),
-                                           snapshot_subject(), pinned_snapshot_subject(), index_subject()),
+                                           snapshot_subject(), pinned_snapshot_subject(), index_subject(),
+                                           counters_subject(), latencies_subject()),
                          [](const auto& s) { return std::string(s.param.name); });
 
 // The successor of a killed writer is itself killed, at every image of its attach. By name, from its first instruction:

@@ -298,6 +298,8 @@ class image_walk {
         while (child_.phase() <= step_phase::inside && child_.resume(PTRACE_SINGLESTEP)) {
             if (child_.phase() != step_phase::inside) continue;
             ++steps_;
+            if constexpr (requires { shared_.touched(); })
+                if (!shared_.touched()) continue;
             std::vector<std::byte> now = shared_();
             if (now == image_) continue;
             image_ = std::move(now);
@@ -330,7 +332,8 @@ class image_walk {
 ///
 ///   prepare()  in the parent, before each child: the state before the operation
 ///   start()    in the child, not stepped: attaches, and returns the operation to call
-///   shared()   in the parent: the bytes that both share, as a vector; what differs from one process to another is 0
+///   shared()   in the parent: the bytes that both share, as a vector; what differs from one process to another is 0.
+///              If it has touched(), that says whether any byte differs from when either was called last
 ///   dead(k)    after the death at image k: a failure text, empty when all is well
 template <class Prepare, class Start, class Shared, class Dead>
 [[nodiscard]] image_kill_report kill_at_every_image(Prepare&& prepare, Start&& start, Shared&& shared, Dead&& dead) {
