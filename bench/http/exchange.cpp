@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "http/exchange.hpp"
 
-#include <string_view>
+#include "http/computed.hpp"
 
 namespace holdfast::bench::http {
 
@@ -9,11 +9,8 @@ std::vector<record> make_records(std::size_t count) {
     std::vector<record> records;
     records.reserve(count);
     for (std::uint64_t id = 1; id <= count; ++id) {
-        const std::uint64_t mixed = id * 0x9E3779B97F4A7C15U;  // golden ratio: spreads, and is the same everywhere
-        std::string name;
-        for (std::uint64_t letters = mixed >> 20U, left = 3 + (mixed >> 61U) % 6; left > 0; --left, letters /= 26)
-            name += static_cast<char>('a' + letters % 26);
-        records.push_back({.id = id, .user = mixed >> 32U, .name = std::move(name)});
+        const computed_entry made = computed_from(id);
+        records.push_back({.id = id, .user = made.user, .name = std::string(made.name())});
     }
     return records;
 }

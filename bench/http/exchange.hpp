@@ -20,7 +20,7 @@ struct record {
     std::string name;  ///< 1 to 8 lower-case letters
 };
 
-/// `count` records with ids 1 to count; always the same ones.
+/// `count` records with ids 1 to count; what else is in them follows from the id (computed.hpp).
 [[nodiscard]] std::vector<record> make_records(std::size_t count);
 /// "id,user,name", a line each: what the subjects load.
 [[nodiscard]] std::string csv_of(const std::vector<record>& records);

@@ -38,7 +38,7 @@ constexpr const char* http_kit_source = "http-kit, 600k concurrent HTTP connecti
 
 /// Of others for one small answer over connections that are kept.
 std::vector<workload::published_figure> published_requests(const workload_line& line) {
-    if (line.kind != answer_kind::fixed || line.shape.pipeline != 1 || line.shape.connection_per_request) return {};
+    if (line.kind != answer_kind::computed || line.shape.pipeline != 1 || line.shape.connection_per_request) return {};
     if (line.shape.connections == 256)
         return {{"libreactor, after nine steps of tuning", 1'203'164, "requests/s", libreactor_source},
                 {"libreactor, as installed", 224'000, "requests/s", libreactor_source},
@@ -60,9 +60,9 @@ std::vector<workload_line> workload_lines(bool quick) {
         unsigned pipeline;
         bool connection_per_request;
     };
-    constexpr std::array families{family{"fixed answer", answer_kind::fixed, 1, false},
-                                  family{"fixed answer, pipeline 16", answer_kind::fixed, 16, false},
-                                  family{"fixed answer, connection per request", answer_kind::fixed, 1, true},
+    constexpr std::array families{family{"JSON reply", answer_kind::computed, 1, false},
+                                  family{"JSON reply, pipeline 16", answer_kind::computed, 16, false},
+                                  family{"JSON reply, connection per request", answer_kind::computed, 1, true},
                                   family{"lookup by key", answer_kind::lookup, 1, false}};
     std::vector<workload_line> lines;
     for (const family& f : families)
@@ -76,7 +76,7 @@ std::vector<workload_line> workload_lines(bool quick) {
     return lines;
 }
 
-std::string name_of(answer_kind kind) { return kind == answer_kind::fixed ? "fixed answer" : "lookup"; }
+std::string name_of(answer_kind kind) { return kind == answer_kind::computed ? "JSON reply" : "lookup"; }
 
 std::string text_of(const std::vector<unsigned>& cores) {
     std::string text;
@@ -122,10 +122,10 @@ class suite_run {
         const pinned here(client_cores_);
         adopt_orphans();
         prepare();
-        for (const answer_kind kind : {answer_kind::fixed, answer_kind::lookup}) {
+        for (const answer_kind kind : {answer_kind::computed, answer_kind::lookup}) {
             if (std::ranges::none_of(lines, [&](const workload_line& line) { return line.kind == kind; })) continue;
             const std::vector<contestant> all = start(kind);
-            if (kind == answer_kind::fixed && options_.validate) validate(all.front());
+            if (kind == answer_kind::computed && options_.validate) validate(all.front());
             for (const workload_line& line : lines)
                 if (line.kind == kind) measure(line, all);
         }
@@ -190,7 +190,7 @@ class suite_run {
             }
             return false;
         });
-        // The plain handler is what the peers' constants compare with; the lookup is what `serve` is for.
+        // The plain handler is what the peers' handlers compare with; the lookup is what `serve` is for.
         if (kind == answer_kind::lookup) {
             const auto serve = std::ranges::find(all, std::string(serve_name), &contestant::name);
             if (serve != all.end()) std::rotate(all.begin(), serve, serve + 1);
@@ -203,7 +203,7 @@ class suite_run {
         for (const contestant& each : running)
             if (!each.only_kept || !line.shape.connection_per_request) all.push_back(&each);
         const std::vector<exchange> exchanges = make_exchanges(
-            site_.table, line.kind == answer_kind::fixed ? std::vector{site_.records.front()} : site_.records,
+            site_.table, line.kind == answer_kind::computed ? std::vector{site_.records.front()} : site_.records,
             line.shape.connection_per_request);
         std::vector<std::string> names;
         for (const contestant* const each : all) names.push_back(each->name);
@@ -224,9 +224,9 @@ class suite_run {
 
     /// Of many clients: with one, each waits for the other, and what is timed are the wake-ups.
     void note_targets(const workload_line& line, const server_times& found) {
-        if (line.kind != answer_kind::fixed || line.shape.connection_per_request || line.shape.connections == 1) return;
+        if (line.kind != answer_kind::computed || line.shape.connection_per_request || line.shape.connections == 1) return;
         if (line.shape.pipeline == 1)
-            note_fixed_targets(line.name, found, to_);
+            note_reply_targets(line.name, found, to_);
         else
             note_pipeline_targets(line.name, found, to_);
     }
@@ -300,7 +300,7 @@ class suite_run {
     }
 
     void validate(const contestant& ours) {
-        const std::string name = "load generator, fixed answer, 64 clients: requests";
+        const std::string name = "load generator, JSON reply, 64 clients: requests";
         if (!wants(name)) return;
         std::vector<std::string> names{"this client"};
         std::vector<found_tool> tools;

@@ -43,7 +43,7 @@ std::string of(const std::string& workload, const char* subject) { return worklo
 
 }  // namespace
 
-void note_fixed_targets(const std::string& workload, const server_times& found, workload::recorder& to) {
+void note_reply_targets(const std::string& workload, const server_times& found, workload::recorder& to) {
     using workload::at_least_text, workload::at_most_text, workload::note_if_any;
     if (const auto all = led_by(net_io_uring_name, found))
         note_if_any(to, at_least_text(of(workload, net_io_uring_name), *all, floor_name, 1.15));

@@ -24,9 +24,9 @@ struct server_times {
     samples us;
 };
 
-/// The targets of one small fixed answer over connections that are kept. Each sentence is computed from the samples of
+/// The targets of one small JSON reply over connections that are kept. Each sentence is computed from the samples of
 /// the table above it; nothing is said of subjects that were not timed.
-void note_fixed_targets(const std::string& workload, const server_times& found, workload::recorder& to);
+void note_reply_targets(const std::string& workload, const server_times& found, workload::recorder& to);
 /// Of the same with 16 requests under way.
 void note_pipeline_targets(const std::string& workload, const server_times& found, workload::recorder& to);
 

@@ -31,7 +31,7 @@ struct found_tool {
 };
 
 /// Answers a second as this client ([0]) and as each tool gets them from `server`, in turn: 64 connections, one thread,
-/// the fixed answer. Throws: child_failed, and what run_load throws.
+/// the JSON reply. Throws: child_failed, and what run_load throws.
 [[nodiscard]] samples compare_with_tools(const std::vector<found_tool>& tools, const site& where,
                                          const contestant& server, const round_options& options);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // net_server.cpp - holdfast::net as a program of one's own uses it: a handler, a thread a core, no counting.
 //
-//   http_net_server epoll|io_uring fixed|lookup TABLE BODY THREADS
-// fixed: every answer is BODY. lookup: the last part of the path is a key of TABLE, a hash table in shared memory.
+//   http_net_server epoll|io_uring computed|lookup TABLE THREADS
+// The last part of the path is an id. computed: what is answered follows from it by arithmetic (computed.hpp). lookup:
+// it is a key of TABLE, a hash table in shared memory.
 // Prints "listening PORT"; SIGTERM ends it.
 #include <signal.h>
 
@@ -12,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -20,6 +22,7 @@
 #include "holdfast/hash_table.hpp"
 #include "holdfast/net/listener.hpp"
 #include "holdfast/net/server.hpp"
+#include "http/computed.hpp"
 
 namespace {
 
@@ -32,45 +35,51 @@ struct user_record {
 
 using table_reader = hash_table_reader<std::uint64_t, user_record>;
 
-void answer_json(net::response& to) {
-    to.header("Content-Type", "application/json");
-    to.header("Cache-Control", "no-store");
-}
-
 void append_number(std::string& out, std::uint64_t value) {
     char digits[20];
     out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
 }
 
-void look_up(const table_reader& table, const net::request& from, net::response& to) {
-    const std::string_view path = from.path(), key = path.substr(path.rfind('/') + 1);
-    std::uint64_t id = 0;
-    const auto [end, code] = std::from_chars(key.data(), key.data() + key.size(), id);
-    const auto found = code == std::errc{} && end == key.data() + key.size() ? table.find(id) : std::nullopt;
-    if (!found) {
-        to.problem(404, "no such entry");
-        return;
-    }
-    answer_json(to);
+void answer(net::response& to, std::uint64_t id, std::uint64_t user, std::string_view name) {
+    to.header("Content-Type", "application/json");
+    to.header("Cache-Control", "no-store");
     std::string& body = to.body_buffer();
     append_number(body.append("{\"id\":"), id);
-    append_number(body.append(",\"user\":"), found->user);
+    append_number(body.append(",\"user\":"), user);
     body.append(",\"name\":");
-    net::append_json_string(body, std::string_view(found->name, ::strnlen(found->name, sizeof found->name)));
+    net::append_json_string(body, name);
     body += '}';
 }
 
-net::handler handler_of(bool lookup, const char* table, std::string body) {
-    if (!lookup)
-        return [body = std::move(body)](const net::request&, net::response& to) {
-            answer_json(to);
-            to.body(std::string_view(body));
-        };
+/// The number that is the last part of the path.
+std::optional<std::uint64_t> id_in(const net::request& from) {
+    const std::string_view path = from.path(), key = path.substr(path.rfind('/') + 1);
+    std::uint64_t id = 0;
+    const auto [end, code] = std::from_chars(key.data(), key.data() + key.size(), id);
+    return code == std::errc{} && end == key.data() + key.size() ? std::optional(id) : std::nullopt;
+}
+
+void compute(const net::request& from, net::response& to) {
+    const std::optional<std::uint64_t> id = id_in(from);
+    if (!id) return void(to.problem(404, "no such entry"));
+    const bench::http::computed_entry made = bench::http::computed_from(*id);
+    answer(to, *id, made.user, made.name());
+}
+
+void look_up(const table_reader& table, const net::request& from, net::response& to) {
+    const std::optional<std::uint64_t> id = id_in(from);
+    const auto found = id ? table.find(*id) : std::nullopt;
+    if (!found) return void(to.problem(404, "no such entry"));
+    answer(to, *id, found->user, std::string_view(found->name, ::strnlen(found->name, sizeof found->name)));
+}
+
+net::handler handler_of(bool lookup, const char* table) {
+    if (!lookup) return compute;
     const auto reader = std::make_shared<const table_reader>(table_reader::attach(table));
     return [reader](const net::request& from, net::response& to) { look_up(*reader, from, to); };
 }
 
-void serve(net::engine_choice engine, bool lookup, const char* table, const std::string& body, std::size_t threads) {
+void serve(net::engine_choice engine, bool lookup, const char* table, std::size_t threads) {
     sigset_t wanted;
     ::sigemptyset(&wanted);
     ::sigaddset(&wanted, SIGTERM);
@@ -83,7 +92,7 @@ void serve(net::engine_choice engine, bool lookup, const char* table, const std:
         const int listener = net::listen_tcp(address, {.reuse_port = true});
         address = "127.0.0.1:" + std::to_string(net::bound_port(listener));
         servers.push_back(
-            std::make_unique<net::server>(std::vector<int>{listener}, options, handler_of(lookup, table, body)));
+            std::make_unique<net::server>(std::vector<int>{listener}, options, handler_of(lookup, table)));
     }
     std::vector<std::thread> loops;
     for (const auto& server : servers) loops.emplace_back([&server] { server->run(); });
@@ -98,14 +107,14 @@ void serve(net::engine_choice engine, bool lookup, const char* table, const std:
 }  // namespace
 
 int main(int count, char** words) {
-    const long threads = count == 6 ? std::strtol(words[5], nullptr, 10) : 0;
+    const long threads = count == 5 ? std::strtol(words[4], nullptr, 10) : 0;
     if (threads < 1 || threads > 1024) {
-        std::fprintf(stderr, "usage: http_net_server epoll|io_uring fixed|lookup TABLE BODY THREADS\n");
+        std::fprintf(stderr, "usage: http_net_server epoll|io_uring computed|lookup TABLE THREADS\n");
         return 2;
     }
     try {
         const bool epoll = std::string_view(words[1]) == "epoll", lookup = std::string_view(words[2]) == "lookup";
-        serve(epoll ? net::engine_choice::epoll : net::engine_choice::io_uring, lookup, words[3], words[4],
+        serve(epoll ? net::engine_choice::epoll : net::engine_choice::io_uring, lookup, words[3],
               static_cast<std::size_t>(threads));
         return 0;
     } catch (const std::exception& e) {

@@ -43,8 +43,8 @@ running_server start_serve(const site& where, answer_kind) {
 
 running_server start_net(const site& where, answer_kind kind, const char* engine) {
     return start_announcing(
-        {.arguments = {where.own_servers / "http_net_server", engine, kind == answer_kind::fixed ? "fixed" : "lookup",
-                       where.table, json_of(where.records.front()), std::to_string(where.server_cores.size())},
+        {.arguments = {where.own_servers / "http_net_server", engine, word_of(kind), where.table,
+                       std::to_string(where.server_cores.size())},
          .environment = registry(where),
          .cores = where.server_cores,
          .log = where.scratch / "holdfast_net.log"});
@@ -53,7 +53,7 @@ running_server start_net(const site& where, answer_kind kind, const char* engine
 subject net_subject(std::string name, const char* engine) {
     return {.name = std::move(name),
             .ours = true,
-            .how = {{answer_kind::fixed, "a handler that answers a constant"},
+            .how = {{answer_kind::computed, "a handler that computes user and name from the id in the path and writes the JSON"},
                     {answer_kind::lookup,
                      "a handler that looks the entry up in the shared hash_table and writes its JSON"}},
             .version = version_of,
@@ -77,7 +77,7 @@ subject holdfast_serve() {
     const char* const how = "looks the entry up in the shared table, counts and times the request";
     return {.name = serve_name,
             .ours = true,
-            .how = {{answer_kind::fixed, how}, {answer_kind::lookup, how}},
+            .how = {{answer_kind::computed, how}, {answer_kind::lookup, how}},
             .version = version_of,
             .start = start_serve};
 }
@@ -96,7 +96,7 @@ subject holdfast_net_io_uring() {
 subject bare_loop() {
     return {.name = floor_name,
             .only_kept = true,
-            .how = {{answer_kind::fixed, "epoll_wait, recv and send of a constant; it looks at no byte of a request"}},
+            .how = {{answer_kind::computed, "epoll_wait, recv and send of a constant; it looks at no byte of a request"}},
             .lack = "it reads no request, so it has one answer and never closes",
             .version = version_of,
             .start = start_bare_loop};

@@ -17,8 +17,7 @@ std::string version_of(const site& where) {
 
 running_server start(const site& where, answer_kind kind) {
     return start_announcing(
-        {.arguments = {find_built_peer(where, "go_net_http"), kind == answer_kind::fixed ? "fixed" : "lookup",
-                       where.csv, json_of(where.records.front())},
+        {.arguments = {find_built_peer(where, "go_net_http"), word_of(kind), where.csv},
          .environment = {"GOMAXPROCS=" + std::to_string(where.server_cores.size()), "GOGC=400"},
          .cores = where.server_cores,
          .log = where.scratch / "go.log"});
@@ -28,7 +27,7 @@ running_server start(const site& where, answer_kind kind) {
 
 subject go_net_http() {
     return {.name = "Go net/http",
-            .how = {{answer_kind::fixed, "a handler that writes a constant"},
+            .how = {{answer_kind::computed, "a handler that computes user and name from the id and writes the JSON"},
                     {answer_kind::lookup, "a handler that looks the entry up in a map and writes its JSON"}},
             .version = version_of,
             .start = start};

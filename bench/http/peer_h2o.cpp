@@ -20,7 +20,7 @@ std::string version_of(const site& where) {
 
 void write_answers(const site& where, answer_kind kind, const std::filesystem::path& folder) {
     std::filesystem::create_directories(folder);
-    if (kind == answer_kind::fixed) return write_file(folder / "answer", json_of(where.records.front()));
+    if (kind == answer_kind::computed) return write_file(folder / "answer", json_of(where.records.front()));
     for (const record& r : where.records) write_file(folder / std::to_string(r.id), json_of(r));
 }
 
@@ -32,7 +32,7 @@ std::string configuration(const site& where, answer_kind kind, std::uint16_t por
     text += "http1-upgrade-to-http2: OFF\nsend-server-name: OFF\ntcp-fastopen: 0\n";
     text += "file.etag: OFF\nfile.mime.setdefaulttype: application/json\nheader.set: \"Cache-Control: no-store\"\n";
     text += "listen:\n  host: 127.0.0.1\n  port: " + std::to_string(port) + "\nhosts:\n  default:\n    paths:\n";
-    if (kind == answer_kind::fixed)
+    if (kind == answer_kind::computed)
         text += "      \"/v1\":\n        file.file: " + (answers / "answer").string() + "\n";
     else
         text += "      \"/v1/tables/" + where.table + "\":\n        file.dir: " + answers.string() + "\n";
@@ -41,7 +41,7 @@ std::string configuration(const site& where, answer_kind kind, std::uint16_t por
 
 running_server start(const site& where, answer_kind kind) {
     const auto folder = where.scratch / "h2o";
-    const auto answers = folder / (kind == answer_kind::fixed ? "fixed" : "lookup");
+    const auto answers = folder / (kind == answer_kind::computed ? "one" : "lookup");
     write_answers(where, kind, answers);
     running_server server;
     server.port = free_port();
@@ -58,7 +58,7 @@ running_server start(const site& where, answer_kind kind) {
 
 subject h2o() {
     return {.name = "h2o",
-            .how = {{answer_kind::fixed, "one static file in tmpfs, opened once a turn of its loop"},
+            .how = {{answer_kind::computed, "one static file in tmpfs, opened once a turn of its loop; it cannot compute"},
                     {answer_kind::lookup, "a static file a key, in tmpfs; no JSON is written"}},
             .version = version_of,
             .start = start};

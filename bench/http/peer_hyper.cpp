@@ -17,8 +17,8 @@ std::string version_of(const site& where) {
 
 running_server start(const site& where, answer_kind kind) {
     return start_announcing(
-        {.arguments = {find_built_peer(where, "hyper_peer"), kind == answer_kind::fixed ? "fixed" : "lookup", where.csv,
-                       json_of(where.records.front()), std::to_string(where.server_cores.size())},
+        {.arguments = {find_built_peer(where, "hyper_peer"), word_of(kind), where.csv,
+                       std::to_string(where.server_cores.size())},
          .environment = {},
          .cores = where.server_cores,
          .log = where.scratch / "hyper.log"});
@@ -28,7 +28,7 @@ running_server start(const site& where, answer_kind kind) {
 
 subject hyper() {
     return {.name = "hyper",
-            .how = {{answer_kind::fixed, "a service that answers a constant"},
+            .how = {{answer_kind::computed, "a service that computes user and name from the id and writes the JSON"},
                     {answer_kind::lookup, "a service that looks the entry up in a HashMap and writes its JSON"}},
             .version = version_of,
             .start = start};

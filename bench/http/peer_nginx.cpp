@@ -66,7 +66,7 @@ running_server start(const site& where, answer_kind kind) {
 
 subject nginx() {
     return {.name = "nginx",
-            .how = {{answer_kind::fixed, "returns a constant from its configuration"},
+            .how = {{answer_kind::computed, "returns a constant from its configuration; it cannot compute"},
                     {answer_kind::lookup, "map of the path to a finished answer, in memory; no JSON is written"}},
             .version = version_of,
             .start = start};

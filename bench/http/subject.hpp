@@ -19,8 +19,14 @@
 
 namespace holdfast::bench::http {
 
-/// What is asked of a server: always the same entry, or any of all.
-enum class answer_kind : std::uint8_t { fixed, lookup };
+/// What is asked of a server: always the same entry, whose JSON whoever can compute does compute for each request; or
+/// any of all.
+enum class answer_kind : std::uint8_t { computed, lookup };
+
+/// As the servers of the suite take it on their command lines.
+[[nodiscard]] inline const char* word_of(answer_kind kind) noexcept {
+    return kind == answer_kind::computed ? "computed" : "lookup";
+}
 
 /// What a subject may use.
 struct site {
@@ -32,7 +38,7 @@ struct site {
     std::filesystem::path tools;         ///< unpacked packages, searched before PATH
     std::vector<unsigned> server_cores;  ///< one worker each
     std::string table;                   ///< name of the segment, and the last part but one of every path
-    std::vector<record> records;         ///< the fixed answer is that of the first
+    std::vector<record> records;         ///< the first is the one that is always asked for
     std::filesystem::path csv;           ///< the same as a file
     unsigned connections_max = 256;
 };

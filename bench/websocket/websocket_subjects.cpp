@@ -39,7 +39,7 @@ http::subject ours(std::string name, const char* engine) {
     return {
         .name = std::move(name),
         .ours = true,
-        .how = {{answer_kind::fixed, "channels; a message to many is one text that all share"}},
+        .how = {{answer_kind::computed, "channels; a message to many is one text that all share"}},
         .version =
             [engine = std::string(engine)](const site&) {
                 if (engine == "io_uring")
@@ -58,7 +58,7 @@ http::subject compiled(std::string name, const char* program, std::string how) {
         return where.own_servers / program;
     };
     return {.name = std::move(name),
-            .how = {{answer_kind::fixed, std::move(how)}},
+            .how = {{answer_kind::computed, std::move(how)}},
             .version = [path](const site& where) { return told_by(where, path(where), {"version"}); },
             .start = [path](const site& where, answer_kind) { return start(where, path(where), {}); }};
 }
@@ -66,7 +66,7 @@ http::subject compiled(std::string name, const char* program, std::string how) {
 http::subject of_rust(std::string name, std::string how) {
     return {
         .name = name,
-        .how = {{answer_kind::fixed, std::move(how)}},
+        .how = {{answer_kind::computed, std::move(how)}},
         .version =
             [name](const site& where) {
                 return told_by(where, http::find_built_peer(where, "websocket_peer"), {name, "version"});

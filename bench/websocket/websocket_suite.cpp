@@ -185,7 +185,7 @@ class suite_run {
     void start() {
         for (const http::subject& each : subjects_) try {
                 to_.version(each.name, each.version(site_));
-                http::running_server server = each.start(site_, http::answer_kind::fixed);
+                http::running_server server = each.start(site_, http::answer_kind::computed);
                 const http::load_plan trial{.server = http::loopback(server.port),
                                             .protocol = protocol_of("/echo"),
                                             .connections = 1,
@@ -195,7 +195,7 @@ class suite_run {
                 (void)http::run_load(trial, make_messages(1024));
                 server.process->note_processes();
                 running_.push_back({.name = each.name, .server = std::move(server)});
-                to_.note(each.name + ": " + each.how.at(http::answer_kind::fixed));
+                to_.note(each.name + ": " + each.how.at(http::answer_kind::computed));
             } catch (const http::wrong_answer& e) {
                 throw http::wrong_answer(each.name +
                                          " gave a wrong answer, so no number of this run counts: " + e.what());

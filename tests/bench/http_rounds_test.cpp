@@ -26,7 +26,7 @@ std::vector<std::string> said(void (*note)(const std::string&, const server_time
         found.us.emplace_back(7, us);
     }
     holdfast::test::trial_recorder to({});
-    note("fixed answer, 64 clients", found, to);
+    note("JSON reply, 64 clients", found, to);
     return to.notes;
 }
 
@@ -47,44 +47,44 @@ TEST(HttpPercentile, IsMarkedOnceTheTimeHeldUpCouldBeAllThatIsAboveIt) {
 }
 
 TEST(HttpTargets, AreMetJustAtTheirBound) {
-    EXPECT_THAT(said(note_fixed_targets, {{net_epoll_name, 4.24},
+    EXPECT_THAT(said(note_reply_targets, {{net_epoll_name, 4.24},
                                           {net_io_uring_name, 4.0},
                                           {serve_name, 4.876},
                                           {floor_name, 4.6},
                                           {"nginx", 7.0},
                                           {"hyper", 5.3}}),
-                ElementsAre("target: fixed answer, 64 clients, holdfast::net, io_uring at least 1.15 times as fast as "
+                ElementsAre("target: JSON reply, 64 clients, holdfast::net, io_uring at least 1.15 times as fast as "
                             "bare epoll loop: 1.15 times, 4000 ns (met)",
-                            "target: fixed answer, 64 clients, holdfast::net, epoll in at most 1.06 times the time of "
+                            "target: JSON reply, 64 clients, holdfast::net, epoll in at most 1.06 times the time of "
                             "bare epoll loop: 0.92 times, 4240 ns (met)",
-                            "target: fixed answer, 64 clients, holdfast::net, epoll, beside the best peer, at least "
+                            "target: JSON reply, 64 clients, holdfast::net, epoll, beside the best peer, at least "
                             "1.25 times as fast as hyper: 1.25 times, 4240 ns (met)",
-                            "target: fixed answer, 64 clients, holdfast::net, io_uring, beside the best peer, at least "
+                            "target: JSON reply, 64 clients, holdfast::net, io_uring, beside the best peer, at least "
                             "1.25 times as fast as hyper: 1.32 times, 4000 ns (met)",
-                            "target: fixed answer, 64 clients, holdfast serve in at most 1.15 times the time of "
+                            "target: JSON reply, 64 clients, holdfast serve in at most 1.15 times the time of "
                             "holdfast::net, epoll: 1.15 times, 4876 ns (met)"));
     EXPECT_THAT(
         said(note_pipeline_targets, {{net_epoll_name, 0.35}}),
-        ElementsAre("target: fixed answer, 64 clients, holdfast::net, epoll in at most 0.35 us: 0.35 us (met)"));
+        ElementsAre("target: JSON reply, 64 clients, holdfast::net, epoll in at most 0.35 us: 0.35 us (met)"));
 }
 
 TEST(HttpTargets, AreMissedBehindIt) {
-    EXPECT_THAT(said(note_fixed_targets, {{net_epoll_name, 4.29}, {floor_name, 4.0}, {serve_name, 4.98}, {"h2o", 5.3}}),
-                ElementsAre("target: fixed answer, 64 clients, holdfast::net, epoll in at most 1.06 times the time of "
+    EXPECT_THAT(said(note_reply_targets, {{net_epoll_name, 4.29}, {floor_name, 4.0}, {serve_name, 4.98}, {"h2o", 5.3}}),
+                ElementsAre("target: JSON reply, 64 clients, holdfast::net, epoll in at most 1.06 times the time of "
                             "bare epoll loop: 1.07 times, 4290 ns (missed)",
-                            "target: fixed answer, 64 clients, holdfast::net, epoll, beside the best peer, at least "
+                            "target: JSON reply, 64 clients, holdfast::net, epoll, beside the best peer, at least "
                             "1.25 times as fast as h2o: 1.24 times, 4290 ns (missed)",
-                            "target: fixed answer, 64 clients, holdfast serve in at most 1.15 times the time of "
+                            "target: JSON reply, 64 clients, holdfast serve in at most 1.15 times the time of "
                             "holdfast::net, epoll: 1.16 times, 4980 ns (missed)"));
     EXPECT_THAT(
         said(note_pipeline_targets, {{net_epoll_name, 0.4}, {net_io_uring_name, 0.3}, {floor_name, 0.1}}),
-        ElementsAre("target: fixed answer, 64 clients, holdfast::net, epoll in at most 0.35 us: 0.40 us (missed)",
-                    "target: fixed answer, 64 clients, holdfast::net, io_uring in at most 0.35 us: 0.30 us (met)"));
+        ElementsAre("target: JSON reply, 64 clients, holdfast::net, epoll in at most 0.35 us: 0.40 us (missed)",
+                    "target: JSON reply, 64 clients, holdfast::net, io_uring in at most 0.35 us: 0.30 us (met)"));
 }
 
 TEST(HttpTargets, SayNothingOfSubjectsThatWereNotTimed) {
-    EXPECT_THAT(said(note_fixed_targets, {{net_epoll_name, 4.0}}), IsEmpty());
-    EXPECT_THAT(said(note_fixed_targets, {{floor_name, 4.0}, {"nginx", 5.0}}), IsEmpty());
+    EXPECT_THAT(said(note_reply_targets, {{net_epoll_name, 4.0}}), IsEmpty());
+    EXPECT_THAT(said(note_reply_targets, {{floor_name, 4.0}, {"nginx", 5.0}}), IsEmpty());
     EXPECT_THAT(said(note_pipeline_targets, {{floor_name, 4.0}}), IsEmpty());
 }
 

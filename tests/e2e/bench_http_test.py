@@ -25,9 +25,14 @@ import socket, sys, threading
 if sys.argv[1] == "version":
     print("a peer of the test")
     sys.exit()
-right, wrong = sys.argv[3].encode(), {wrong}
+wrong = {wrong}
 listener = socket.create_server(("127.0.0.1", 0))
 print("listening", listener.getsockname()[1], flush=True)
+def right(request):
+    number = int(request.split()[1].rsplit(b"/", 1)[1])
+    mixed = number * 0x9E3779B97F4A7C15 % 2**64
+    name = "".join(chr(97 + (mixed >> 20) // 26**i % 26) for i in range(3 + (mixed >> 61) % 6))
+    return b'{{"id":%d,"user":%d,"name":"%s"}}' % (number, mixed >> 32, name.encode())
 def serve(client):
     count, buffer = 0, b""
     while data := client.recv(65536):
@@ -35,7 +40,7 @@ def serve(client):
         while b"\\r\\n\\r\\n" in buffer:
             request, _, buffer = buffer.partition(b"\\r\\n\\r\\n")
             count += 1
-            body = wrong if wrong and count % 5 == 0 else right
+            body = wrong if wrong and count % 5 == 0 else right(request)
             client.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\n\\r\\n%s" % (len(body), body))
             if b"Connection: close" in request:
                 client.close()
@@ -80,11 +85,11 @@ class BenchHttp(unittest.TestCase):
         self.peer("go_net_http")
         (self.peers / "hyper_peer.missing").write_text("no Rust in this test\n")
         file = self.folder / "out.json"
-        done = self.bench("--filter", "fixed answer, 64 clients", "--json", str(file))
+        done = self.bench("--filter", "JSON reply, 64 clients", "--json", str(file))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         found = json.loads(file.read_text())
         self.assertIn("machine", found)
-        names = {f"http: fixed answer, 64 clients: {what}" for what in
+        names = {f"http: JSON reply, 64 clients: {what}" for what in
                  ("requests", "server time a request", "p50 at half load", "p99 at half load", "p99.9 at half load")}
         self.assertEqual({result["name"] for result in found["results"]}, names)
         for result in found["results"]:
@@ -100,14 +105,14 @@ class BenchHttp(unittest.TestCase):
             self.assertEqual(ratio["subject"], OURS[0])
             self.assertTrue(0 < ratio["low"] <= ratio["ratio"] <= ratio["high"], ratio)
         self.assertEqual({(figure["name"], figure["subject"]) for figure in found["published"]},
-                         {("http: fixed answer, 64 clients: requests", "http-kit, 10 connections")})
+                         {("http: JSON reply, 64 clients: requests", "http-kit, 10 connections")})
         # Whoever is not measured is named with the reason.
         skipped = {entry["subject"]: entry["text"] for entry in found["skipped"]}
         self.assertEqual(skipped["hyper"], "no Rust in this test")
         self.assertEqual(measured | set(skipped), {*OURS, IO_URING, FLOOR, "nginx", "h2o", "Go net/http", "hyper"})
         # Targets are told of whoever is measured, by the same samples.
-        targets = [entry["text"] for entry in found["notes"] if entry["text"].startswith("target: fixed answer, 64 clients, ")]
-        rates = {result["subject"]: result["median"] for result in found["results"] if result["name"] == "http: fixed answer, 64 clients: server time a request"}
+        targets = [entry["text"] for entry in found["notes"] if entry["text"].startswith("target: JSON reply, 64 clients, ")]
+        rates = {result["subject"]: result["median"] for result in found["results"] if result["name"] == "http: JSON reply, 64 clients: server time a request"}
         best = min(measured - {*OURS, IO_URING, FLOOR}, key=rates.get)  # which peers there are is the machine's
         for told in (f"{OURS[0]} in at most 1.06 times the time of {FLOOR}: ", f"{OURS[0]}, beside the best peer, at least 1.25 times as fast as {best}: ",
                      f"{OURS[1]} in at most 1.15 times the time of {OURS[0]}: "):
@@ -121,7 +126,7 @@ class BenchHttp(unittest.TestCase):
         file = self.folder / "out.json"
         hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count())]
         try:
-            done = self.bench("--only", "nobody", "--filter", "fixed answer, 64 clients", "--json", str(file))
+            done = self.bench("--only", "nobody", "--filter", "JSON reply, 64 clients", "--json", str(file))
         finally:
             for hog in hogs:
                 hog.kill()
@@ -136,7 +141,7 @@ class BenchHttp(unittest.TestCase):
     def test_a_wrong_answer_fails_the_run(self):
         before = left_behind()
         self.peer("hyper_peer", wrong=b'{"id":1}')
-        done = self.bench("--only", "hyper", "--filter", "fixed answer, 64 clients: requests")
+        done = self.bench("--only", "hyper", "--filter", "JSON reply, 64 clients: requests")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("hyper gave a wrong answer", done.stdout + done.stderr)
         self.assertIn('200 "{"id":1}" instead of 200', done.stdout + done.stderr)
@@ -148,17 +153,17 @@ class BenchHttp(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         found = json.loads(file.read_text())
         self.assertEqual({result["name"] for result in found["results"] if result["subject"] == FLOOR},
-                         {f"http: fixed answer{pipeline}, 64 clients: server time a request" for pipeline in ("", ", pipeline 16")})
+                         {f"http: JSON reply{pipeline}, 64 clients: server time a request" for pipeline in ("", ", pipeline 16")})
         notes = [entry["text"] for entry in found["notes"]]
         self.assertIn(f"{FLOOR}, lookup: not asked, it reads no request, so it has one answer and never closes", notes)
-        self.assertTrue(any(text.startswith(f"target: fixed answer, pipeline 16, 64 clients, {OURS[0]} in at most 0.35 us: ") for text in notes), notes)
+        self.assertTrue(any(text.startswith(f"target: JSON reply, pipeline 16, 64 clients, {OURS[0]} in at most 0.35 us: ") for text in notes), notes)
 
     def test_a_peer_that_ends_at_once_is_skipped_by_name(self):
         self.peer("hyper_peer")
         file = self.peers / "hyper_peer"
         file.write_text(f"#!{sys.executable}\nimport sys\nprint('1.0') if sys.argv[1] == 'version' else sys.exit('no luck')\n")
         out = self.folder / "out.json"
-        done = self.bench("--only", "hyper", "--filter", "fixed answer, 64 clients: requests", "--json", str(out))
+        done = self.bench("--only", "hyper", "--filter", "JSON reply, 64 clients: requests", "--json", str(out))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         skipped = {entry["subject"]: entry["text"] for entry in json.loads(out.read_text())["skipped"]}
         self.assertIn("no luck", skipped["hyper"])
@@ -174,7 +179,7 @@ class BenchHttp(unittest.TestCase):
         self.peer("hyper_peer")
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
             before = left_behind()
-            process = subprocess.Popen([BENCH, "http", "-time", "60000", "--only", "hyper", "--filter", "fixed answer, 64"],
+            process = subprocess.Popen([BENCH, "http", "-time", "60000", "--only", "hyper", "--filter", "JSON reply, 64"],
                                        env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # tests may run where it is ignored
             try:

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Go's net/http as a subject of the http suite: go_net_http fixed|lookup CSV BODY, or go_net_http version.
+// Go's net/http as a subject of the http suite: go_net_http computed|lookup CSV, or go_net_http version.
 //
-// fixed: every answer is BODY. lookup: the last part of the path is an id of CSV ("id,user,name" a line), found in a map.
+// The last part of the path is an id. computed: user and name follow from it by arithmetic (../../computed.hpp).
+// lookup: they are those of CSV ("id,user,name" a line), found in a map.
 // Header values are made once, lengths are given and a body goes out in one write: what a careful handler does.
 package main
 
@@ -56,7 +57,15 @@ func load(path string) (map[uint64]record, error) {
 	return records, lines.Err()
 }
 
-func answer(w http.ResponseWriter, body []byte) {
+func answer(w http.ResponseWriter, id, user uint64, name string) {
+	var space [128]byte
+	body := append(space[:0], `{"id":`...)
+	body = strconv.AppendUint(body, id, 10)
+	body = append(body, `,"user":`...)
+	body = strconv.AppendUint(body, user, 10)
+	body = append(body, `,"name":`...)
+	body = strconv.AppendQuote(body, name)
+	body = append(body, '}')
 	header := w.Header()
 	header["Content-Type"] = jsonType
 	header["Cache-Control"] = noStore
@@ -64,35 +73,35 @@ func answer(w http.ResponseWriter, body []byte) {
 	_, _ = w.Write(body)
 }
 
-func fixed(body []byte) http.HandlerFunc {
-	length := []string{strconv.Itoa(len(body))}
-	return func(w http.ResponseWriter, _ *http.Request) {
-		header := w.Header()
-		header["Content-Type"] = jsonType
-		header["Cache-Control"] = noStore
-		header["Content-Length"] = length
-		_, _ = w.Write(body)
+func idIn(r *http.Request) (uint64, error) {
+	path := r.URL.Path
+	return strconv.ParseUint(path[strings.LastIndexByte(path, '/')+1:], 10, 64)
+}
+
+func compute(w http.ResponseWriter, r *http.Request) {
+	id, err := idIn(r)
+	if err != nil {
+		http.NotFound(w, r)
+		return
 	}
+	mixed := id * 0x9E3779B97F4A7C15
+	var letters [8]byte
+	count := 3 + mixed>>61%6
+	for i, rest := uint64(0), mixed>>20; i < count; i, rest = i+1, rest/26 {
+		letters[i] = 'a' + byte(rest%26)
+	}
+	answer(w, id, mixed>>32, string(letters[:count]))
 }
 
 func lookup(records map[uint64]record) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		path := r.URL.Path
-		id, err := strconv.ParseUint(path[strings.LastIndexByte(path, '/')+1:], 10, 64)
+		id, err := idIn(r)
 		found, ok := records[id]
 		if err != nil || !ok {
 			http.NotFound(w, r)
 			return
 		}
-		var space [128]byte
-		body := append(space[:0], `{"id":`...)
-		body = strconv.AppendUint(body, id, 10)
-		body = append(body, `,"user":`...)
-		body = strconv.AppendUint(body, found.user, 10)
-		body = append(body, `,"name":`...)
-		body = strconv.AppendQuote(body, found.name)
-		body = append(body, '}')
-		answer(w, body)
+		answer(w, id, found.user, found.name)
 	}
 }
 
@@ -101,11 +110,11 @@ func main() {
 		fmt.Printf("net/http of %s, GOMAXPROCS %d\n", runtime.Version(), runtime.GOMAXPROCS(0))
 		return
 	}
-	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: go_net_http fixed|lookup CSV BODY, or go_net_http version")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: go_net_http computed|lookup CSV, or go_net_http version")
 		os.Exit(2)
 	}
-	handler := fixed([]byte(os.Args[3]))
+	handler := http.HandlerFunc(compute)
 	if os.Args[1] == "lookup" {
 		records, err := load(os.Args[2])
 		if err != nil {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! hyper as a subject of the http suite: hyper_peer fixed|lookup CSV BODY THREADS, or hyper_peer version.
+//! hyper as a subject of the http suite: hyper_peer computed|lookup CSV THREADS, or hyper_peer version.
 //!
-//! fixed: every answer is BODY. lookup: the last part of the path is an id of CSV ("id,user,name" a line), found in a HashMap.
+//! The last part of the path is an id. computed: user and name follow from it by arithmetic (../../../computed.hpp). lookup: they are
+//! those of CSV ("id,user,name" a line), found in a HashMap.
 //! Each thread has a runtime and a listener of its own (SO_REUSEPORT), so that no request crosses threads.
 
 use std::collections::HashMap;
@@ -29,7 +30,7 @@ struct Record {
 }
 
 enum Answers {
-    Fixed(Bytes),
+    Computed,
     Lookup(HashMap<u64, Record>),
 }
 
@@ -46,17 +47,28 @@ fn load(path: &str) -> Result<HashMap<u64, Record>, Failure> {
     Ok(records)
 }
 
+fn json(id: u64, user: u64, name: &str) -> Option<Bytes> {
+    let mut body = Vec::with_capacity(96);
+    write!(body, "{{\"id\":{},\"user\":{},\"name\":{:?}}}", id, user, name).ok()?;
+    Some(Bytes::from(body))
+}
+
 impl Answers {
     fn find(&self, path: &str) -> Option<Bytes> {
+        let id: u64 = path[path.rfind('/')? + 1..].parse().ok()?;
         match self {
-            Answers::Fixed(body) => Some(body.clone()),
-            Answers::Lookup(records) => {
-                let id: u64 = path[path.rfind('/')? + 1..].parse().ok()?;
-                let found = records.get(&id)?;
-                let mut body = Vec::with_capacity(96);
-                write!(body, "{{\"id\":{},\"user\":{},\"name\":{:?}}}", id, found.user, found.name).ok()?;
-                Some(Bytes::from(body))
+            Answers::Computed => {
+                let mixed = id.wrapping_mul(0x9E3779B97F4A7C15);
+                let mut letters = [0u8; 8];
+                let count = 3 + ((mixed >> 61) % 6) as usize;
+                let mut rest = mixed >> 20;
+                for letter in &mut letters[..count] {
+                    *letter = b'a' + (rest % 26) as u8;
+                    rest /= 26;
+                }
+                json(id, mixed >> 32, std::str::from_utf8(&letters[..count]).ok()?)
             }
+            Answers::Lookup(records) => records.get(&id).and_then(|found| json(id, found.user, &found.name)),
         }
     }
 
@@ -123,17 +135,17 @@ fn main() -> Result<(), Failure> {
         println!("hyper {} on tokio {}, {}", locked("hyper"), locked("tokio"), env!("PEER_RUSTC"));
         return Ok(());
     }
-    if words.len() != 5 {
-        return Err("usage: hyper_peer fixed|lookup CSV BODY THREADS, or hyper_peer version".into());
+    if words.len() != 4 {
+        return Err("usage: hyper_peer computed|lookup CSV THREADS, or hyper_peer version".into());
     }
     let answers = Arc::new(match words[1].as_str() {
         "lookup" => Answers::Lookup(load(&words[2])?),
-        _ => Answers::Fixed(Bytes::from(words[3].clone())),
+        _ => Answers::Computed,
     });
     let first = listen(SocketAddr::from(([127, 0, 0, 1], 0)))?;
     let address = first.local_addr()?;
     let mut listeners = vec![first];
-    for _ in 1..words[4].parse::<usize>()? {
+    for _ in 1..words[3].parse::<usize>()? {
         listeners.push(listen(address)?);
     }
     println!("listening {}", address.port());
