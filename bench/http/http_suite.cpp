@@ -26,10 +26,13 @@ struct workload_line {
 
     [[nodiscard]] std::string requests() const { return name + ": requests"; }
     [[nodiscard]] std::string server_time() const { return name + ": server time a request"; }
-    [[nodiscard]] std::string p50() const { return name + ": p50 at half load"; }
-    [[nodiscard]] std::string p99() const { return name + ": p99 at half load"; }
-    [[nodiscard]] std::string p999() const { return name + ": p99.9 at half load"; }
+    [[nodiscard]] std::string latency(const char* percentile, unsigned percent) const {
+        return name + ": " + percentile + " at " + std::to_string(percent) + " % load";
+    }
 };
+
+constexpr std::array load_percents{50U, 90U};  // of what the subject itself can do
+constexpr std::array percentiles{"p50", "p99", "p99.9"};
 
 constexpr const char* libreactor_source =
     "M. Richards, Extreme HTTP Performance Tuning, talawah.io 2021: JSON of libreactor on 4 vCPU of EC2 c5n, 256 "
@@ -136,8 +139,14 @@ class suite_run {
         return wants(line.requests(), line.server_time());
     }
     [[nodiscard]] bool wants_latency(const workload_line& line) {
-        const bool highest = wants(line.p999());  // as in wants()
-        return wants(line.p50(), line.p99()) || highest;
+        bool any = false;  // all are asked, as in wants()
+        for (const unsigned percent : load_percents) any = wants_latency(line, percent) || any;
+        return any;
+    }
+    [[nodiscard]] bool wants_latency(const workload_line& line, unsigned percent) {
+        bool any = false;
+        for (const char* const percentile : percentiles) any = wants(line.latency(percentile, percent)) || any;
+        return any;
     }
     [[nodiscard]] bool wants(const std::string& name) { return to_.wants(name); }
     [[nodiscard]] bool wants(const std::string& one, const std::string& other) {
@@ -208,7 +217,7 @@ class suite_run {
         std::vector<std::string> names;
         for (const contestant* const each : all) names.push_back(each->name);
         round_options throughput_rounds = round_;
-        if (!wants_throughput(line)) throughput_rounds.rounds = 1;  // only to know what half load is
+        if (!wants_throughput(line)) throughput_rounds.rounds = 1;  // only to know what can be asked of each
         const throughput_samples found = measure_throughput(all, line.shape, exchanges, throughput_rounds);
         if (wants(line.requests()))
             to_.add(line.requests(), "requests/s", names, found.requests_per_second, true,
@@ -219,7 +228,8 @@ class suite_run {
             note_targets(line, {.names = names, .us = found.cpu_us});
         }
         note_limits(line, names, found);
-        if (wants_latency(line)) measure_latencies(line, all, names, exchanges, found);
+        for (const unsigned percent : load_percents)
+            if (wants_latency(line, percent)) measure_latencies(line, percent, all, names, exchanges, found);
     }
 
     /// Of many clients: with one, each waits for the other, and what is timed are the wake-ups.
@@ -231,35 +241,39 @@ class suite_run {
             note_pipeline_targets(line.name, found, to_);
     }
 
-    void measure_latencies(const workload_line& line, const contestants& all, const std::vector<std::string>& names,
-                           const std::vector<exchange>& exchanges, const throughput_samples& found) {
-        std::size_t slowest = 0;
-        std::vector<double> capacity;
-        for (std::vector<double> each : found.requests_per_second) {
-            std::ranges::sort(each);
-            capacity.push_back(each[each.size() / 2]);
-            if (capacity.back() < capacity[slowest]) slowest = capacity.size() - 1;
-        }
-        const latency_samples latency = measure_latency(all, line.shape, exchanges, round_, capacity[slowest] / 2);
-        const auto add = [&](const std::string& name, const samples& us, double level, double published_us) {
+    /// By a schedule, each at so much of its own median rate.
+    void measure_latencies(const workload_line& line, unsigned percent, const contestants& all,
+                           const std::vector<std::string>& names, const std::vector<exchange>& exchanges,
+                           const throughput_samples& found) {
+        std::vector<double> rates = medians_of(found.requests_per_second);
+        for (double& hz : rates) hz *= percent / 100.0;
+        const latency_samples latency = measure_latency(all, line.shape, exchanges, round_, rates);
+        const auto add = [&](const char* percentile, const samples& us, double level, double published_us) {
+            const std::string name = line.latency(percentile, percent);
             if (!wants(name)) return;
             to_.add(name, "us", names, us, false,
                     {.published = published_us > 0 ? published_latency(line, published_us)
                                                    : std::vector<workload::published_figure>(),
                      .warnings = marks(latency.held_up, held_up_limit(level))});
         };
-        add(line.p50(), latency.p50_us, 0.5, 203);
-        add(line.p99(), latency.p99_us, 0.99, 265);
-        add(line.p999(), latency.p999_us, 0.999, 0);
+        add(percentiles[0], latency.p50_us, 0.5, 203);
+        add(percentiles[1], latency.p99_us, 0.99, 265);
+        add(percentiles[2], latency.p999_us, 0.999, 0);
+        const std::string at = line.name + ", at " + std::to_string(percent) + " % load: ";
         if (latency.requests_least < round_.latency_requests)
-            to_.note(line.name + ": a turn had as few as " + std::to_string(latency.requests_least) +
+            to_.note(at + "a turn had as few as " + std::to_string(latency.requests_least) +
                      " requests; its p99.9 is one of the greatest of these and no more");
-        to_.note(line.name + ": latency at " + std::to_string(static_cast<long>(latency.rate_hz)) +
-                 " requests/s, half of what " + names[slowest] + ", the slowest here, can do");
-        if (latency.late * line.shape.pipeline * 100 > latency.requests)
-            to_.note(line.name + ": the client itself was late with " +
-                     std::to_string(latency.late * line.shape.pipeline * 100 / latency.requests) +
-                     " % of the requests; the latencies are too long by that");
+        std::string text, late;
+        for (std::size_t i = 0; i < names.size(); ++i) {
+            text += (i == 0 ? "" : "; ") + names[i] + " " + std::to_string(static_cast<long>(rates[i]));
+            if (const std::uint64_t share = latency.late[i] * 100 / std::max<std::uint64_t>(latency.batches[i], 1);
+                share > 0)
+                late.append(late.empty() ? "" : ", ").append(names[i] + " (" + std::to_string(share) + " %)");
+        }
+        to_.note(at + "requests/s by a schedule, of its own median rate each: " + text);
+        if (!late.empty())
+            to_.note(at + "the client itself was late with requests to " + late +
+                     "; those latencies are too long by that");
     }
 
     /// Of subjects that waited for the processor more than `limit` of the time, which a client without a core of its

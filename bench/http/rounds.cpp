@@ -5,6 +5,8 @@
 #include <functional>
 #include <optional>
 
+#include "workload/targets.hpp"
+
 namespace holdfast::bench::http {
 
 namespace {
@@ -39,11 +41,6 @@ load_plan plan_of(const contestant& who, const workload_shape& shape, const roun
             .answers_min = 100,
             .spin = options.spin,
             .seed = round + 1};  // the same requests for every subject of a round
-}
-
-double median_of(std::vector<double> values) {
-    std::ranges::sort(values);
-    return values[values.size() / 2];
 }
 
 /// How long client and server were ready to run in a window and something else ran.
@@ -92,26 +89,35 @@ throughput_samples measure_throughput(const contestants& all, const workload_sha
         busy[who].push_back(static_cast<double>(used) * 1e-9 / outcome.seconds);
         held_up.push_back(waited.share(outcome.seconds));
     });
-    for (const auto& each : busy) found.busy.push_back(median_of(each));
-    found.held_up = median_of(held_up);
+    found.busy = medians_of(busy);
+    found.held_up = workload::median_of(held_up);
     return found;
+}
+
+std::vector<double> medians_of(const samples& each) {
+    std::vector<double> all;
+    for (const std::vector<double>& one : each) all.push_back(workload::median_of(one));
+    return all;
 }
 
 double held_up_limit(double level) noexcept { return std::min(0.02, 1 - level); }
 
 latency_samples measure_latency(const contestants& all, const workload_shape& shape,
-                                const std::vector<exchange>& exchanges, const round_options& options, double rate_hz) {
+                                const std::vector<exchange>& exchanges, const round_options& options,
+                                const std::vector<double>& rates_hz) {
     const std::size_t count = all.size();
-    latency_samples found{.rate_hz = rate_hz,
-                          .p50_us = samples(count),
+    latency_samples found{.p50_us = samples(count),
                           .p99_us = samples(count),
                           .p999_us = samples(count),
-                          .held_up = std::vector<double>(count)};
+                          .held_up = {},
+                          .late = std::vector<std::uint64_t>(count),
+                          .batches = std::vector<std::uint64_t>(count)};
     samples held_up(count);
-    const double seconds = std::min(latency_seconds_max, static_cast<double>(options.latency_requests) / rate_hz);
     in_turn(all, options.rounds, [&](std::size_t who, std::size_t round) {
         load_plan plan = plan_of(*all[who], shape, options, round);
-        plan.rate_hz = rate_hz;
+        plan.rate_hz = rates_hz[who];
+        const double seconds =
+            std::min(latency_seconds_max, static_cast<double>(options.latency_requests) / plan.rate_hz);
         plan.duration = std::max(plan.duration, std::chrono::nanoseconds(static_cast<std::int64_t>(1e9 * seconds)));
         hold_up waited(*all[who]);
         const load_outcome outcome = run_load(plan, exchanges, [&](bool) { waited.mark(); });
@@ -119,12 +125,12 @@ latency_samples measure_latency(const contestants& all, const workload_shape& sh
         found.p50_us[who].push_back(percentile_of(outcome.latency_ns, 0.50) * 1e-3);
         found.p99_us[who].push_back(percentile_of(outcome.latency_ns, 0.99) * 1e-3);
         found.p999_us[who].push_back(percentile_of(outcome.latency_ns, 0.999) * 1e-3);
-        found.late += outcome.late;
+        found.late[who] += outcome.late;
+        found.batches[who] += outcome.starts;
         const std::uint64_t requests = outcome.latency_ns.total();
-        found.requests_least = found.requests == 0 ? requests : std::min(found.requests_least, requests);
-        found.requests += requests;
+        found.requests_least = found.requests_least == 0 ? requests : std::min(found.requests_least, requests);
     });
-    for (std::size_t who = 0; who < count; ++who) found.held_up[who] = median_of(held_up[who]);
+    found.held_up = medians_of(held_up);
     return found;
 }
 

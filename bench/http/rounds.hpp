@@ -47,12 +47,14 @@ struct throughput_samples {
 };
 
 struct latency_samples {
-    double rate_hz = 0;
     samples p50_us, p99_us, p999_us;
-    std::vector<double> held_up;           ///< as above, for each contestant
-    std::uint64_t late = 0, requests = 0;  ///< sent too late through the client's own fault, of all
-    std::uint64_t requests_least = 0;      ///< of the turn with the fewest
+    std::vector<double> held_up;               ///< as above, for each contestant
+    std::vector<std::uint64_t> late, batches;  ///< sent too late through the client's own fault, of all; likewise
+    std::uint64_t requests_least = 0;          ///< of the turn with the fewest
 };
+
+/// The median of each contestant. Requires: a sample of each.
+[[nodiscard]] std::vector<double> medians_of(const samples& each);
 
 /// The share of time held up from which a percentile is marked as disturbed: once the requests of that time are enough
 /// to be all that lie above it, and never more than 2 %.
@@ -62,9 +64,10 @@ struct latency_samples {
 [[nodiscard]] throughput_samples measure_throughput(const contestants& all, const workload_shape& shape,
                                                     const std::vector<exchange>& exchanges,
                                                     const round_options& options);
+/// At rates_hz[contestant].
 [[nodiscard]] latency_samples measure_latency(const contestants& all, const workload_shape& shape,
                                               const std::vector<exchange>& exchanges, const round_options& options,
-                                              double rate_hz);
+                                              const std::vector<double>& rates_hz);
 
 /// The value that a part `level` of the values does not exceed, to within a 64th of it. Throws: server_failed for none.
 [[nodiscard]] double percentile_of(const histogram_counts& values, double level);

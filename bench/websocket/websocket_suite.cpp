@@ -231,12 +231,15 @@ class suite_run {
         options.rounds = round_.rounds;
         const auto [rate_hz, slowest] = half_load(found);
         to_.progress(one.name + ": at half load");
-        const http::latency_samples latency = http::measure_latency(all_, shape, messages, options, rate_hz);
+        const http::latency_samples latency =
+            http::measure_latency(all_, shape, messages, options, std::vector(all_.size(), rate_hz));
         to_.progress({});
-        report(one, latency, slowest);
-        if (latency.late * 100 > latency.requests)
-            to_.note(one.name + ": the client itself was late with " +
-                     std::to_string(latency.late * 100 / latency.requests) +
+        report(one, latency, rate_hz, slowest);
+        std::uint64_t late = 0, sent = 0;
+        for (const std::uint64_t one_late : latency.late) late += one_late;
+        for (const std::uint64_t one_sent : latency.batches) sent += one_sent;
+        if (late * 100 > sent)
+            to_.note(one.name + ": the client itself was late with " + std::to_string(late * 100 / sent) +
                      " % of the messages; the latencies are too long by that");
     }
 
@@ -262,11 +265,12 @@ class suite_run {
         note_client(one, found);
         if (!wants_latency(one)) return to_.progress({});
         const auto [rate_hz, slowest] = half_load(found);
-        http::latency_samples latency{.rate_hz = rate_hz,
-                                      .p50_us = samples(all_.size()),
+        http::latency_samples latency{.p50_us = samples(all_.size()),
                                       .p99_us = samples(all_.size()),
                                       .p999_us = samples(all_.size()),
-                                      .held_up = {}};
+                                      .held_up = {},
+                                      .late = {},
+                                      .batches = {}};
         in_turn(one, quick_ ? 3 : fan_out_rounds, [&](std::size_t who, fan_out_plan plan) {
             plan.rate_hz = rate_hz / static_cast<double>(one.subscribers);
             const double seconds = std::max(2 / plan.rate_hz, std::min(8 / plan.rate_hz, quick_ ? 0.1 : 3.0));
@@ -277,7 +281,7 @@ class suite_run {
             latency.p999_us[who].push_back(http::percentile_of(turn.outcome.latency_ns, 0.999) * 1e-3);
         });
         to_.progress({});
-        report(one, latency, slowest);
+        report(one, latency, rate_hz, slowest);
     }
 
     /// Calls turn(subject, plan) for each in each round, the order moved on by one; names the subject of what goes
@@ -358,14 +362,14 @@ class suite_run {
                      "; there the server time tells more than the rate");
     }
 
-    void report(const line& one, const http::latency_samples& found, const std::string& slowest) {
+    void report(const line& one, const http::latency_samples& found, double rate_hz, const std::string& slowest) {
         const auto add = [&](const std::string& name, const samples& us) {
             if (to_.wants(name)) to_.add(name, "us", names(), us, false);
         };
         add(one.p50(), found.p50_us);
         add(one.p99(), found.p99_us);
         add(one.p999(), found.p999_us);
-        to_.note(one.name + ": latency at " + std::to_string(static_cast<long>(found.rate_hz)) + " " + one.unit +
+        to_.note(one.name + ": latency at " + std::to_string(static_cast<long>(rate_hz)) + " " + one.unit +
                  ", half of what " + slowest + ", the slowest here, can do");
     }
 

@@ -90,7 +90,7 @@ class BenchHttp(unittest.TestCase):
         found = json.loads(file.read_text())
         self.assertIn("machine", found)
         names = {f"http: JSON reply, 64 clients: {what}" for what in
-                 ("requests", "server time a request", "p50 at half load", "p99 at half load", "p99.9 at half load")}
+                 ("requests", "server time a request", *(f"{level} at {load} % load" for level in ("p50", "p99", "p99.9") for load in (50, 90)))}
         self.assertEqual({result["name"] for result in found["results"]}, names)
         for result in found["results"]:
             self.assertLessEqual({"name", "subject", "unit", "median", "p05", "p95", "runs"}, set(result))
@@ -134,7 +134,7 @@ class BenchHttp(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         results = json.loads(file.read_text())["results"]
         for result in results:
-            if "half load" in result["name"] or result["name"].endswith(": requests"):
+            if " % load" in result["name"] or result["name"].endswith(": requests"):
                 self.assertTrue(any(mark.startswith("disturbed: other programs kept") for mark in result["warnings"]), result)
         self.assertIn("disturbed", done.stdout)
 
