@@ -12,6 +12,7 @@
 #include "http/load_tools.hpp"
 #include "http/rounds.hpp"
 #include "http/scratch.hpp"
+#include "http/two_workers.hpp"
 
 namespace holdfast::bench::http {
 
@@ -30,6 +31,10 @@ struct workload_line {
         return name + ": " + percentile + " at " + std::to_string(percent) + " % load";
     }
 };
+
+constexpr unsigned two_workers_connections = 128;
+
+std::string two_workers(const char* what = "") { return std::string("two workers, JSON reply, 128 clients") + what; }
 
 constexpr std::array load_percents{50U, 90U};  // of what the subject itself can do
 constexpr std::array percentiles{"p50", "p99", "p99.9"};
@@ -90,19 +95,18 @@ std::string text_of(const std::vector<unsigned>& cores) {
 class suite_run {
  public:
     suite_run(const suite_options& options, const std::vector<subject>& subjects, workload::recorder& to)
-        : options_(options), to_(to), quick_(to.options().quick) {
-        const std::vector<unsigned> usable = usable_cores();  // never empty: this runs on one
+        : options_(options), to_(to), quick_(to.options().quick), usable_(usable_cores()) {
         site_.program = options.program;
         site_.own_servers = options.own_servers;
         site_.peers = options.peers;
         site_.tools = options.tools;
-        site_.server_cores = options.server_cores.empty() ? std::vector{usable.front()} : options.server_cores;
-        client_cores_ = options.client_cores.empty() ? std::vector{usable.back()} : options.client_cores;
+        site_.server_cores = options.server_cores.empty() ? std::vector{usable_.front()} : options.server_cores;
+        client_cores_ = options.client_cores.empty() ? std::vector{usable_.back()} : options.client_cores;
         for (const std::vector<unsigned>* const chosen : {&site_.server_cores, &client_cores_})
             for (const unsigned core : *chosen)
-                if (std::ranges::find(usable, core) == usable.end())
+                if (std::ranges::find(usable_, core) == usable_.end())
                     throw std::invalid_argument("core " + std::to_string(core) +
-                                                " is none that this process may use; there are " + text_of(usable));
+                                                " is none that this process may use; there are " + text_of(usable_));
         round_.rounds = rounds;
         const double seconds = quick_ ? 0.42 : std::max(to.options().seconds, 0.35);
         round_.duration = std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9 / rounds));
@@ -121,7 +125,8 @@ class suite_run {
         std::vector<workload_line> lines = workload_lines(quick_);
         std::erase_if(lines,
                       [&](const workload_line& line) { return !wants_throughput(line) && !wants_latency(line); });
-        if (lines.empty()) return;
+        const bool wants_two = wants(two_workers(": requests"), two_workers(": server time a request"));
+        if (lines.empty() && !wants_two) return;
         const pinned here(client_cores_);
         adopt_orphans();
         prepare();
@@ -132,6 +137,7 @@ class suite_run {
             for (const workload_line& line : lines)
                 if (line.kind == kind) measure(line, all);
         }
+        if (wants_two) compare_workers();
     }
 
  private:
@@ -241,6 +247,45 @@ class suite_run {
             note_pipeline_targets(line.name, found, to_);
     }
 
+    /// Each server of ours with one worker and with two.
+    void compare_workers() {
+        const two_worker_cores cores = cores_for_two(usable_, options_.server_cores, options_.client_cores);
+        if (cores.servers.empty()) return to_.skip("two workers", "this process may use one core only");
+        std::vector<contestant> running;
+        std::vector<std::string> subjects, names;
+        site where = site_;
+        for (const subject& each : subjects_) {
+            if (!each.ours || each.only_kept) continue;
+            try {
+                to_.version(each.name, each.version(where));
+                for (const unsigned workers : {2U, 1U}) {
+                    where.server_cores.assign(cores.servers.begin(), cores.servers.begin() + workers);
+                    running.push_back({.name = with_workers(each.name, workers),
+                                       .server = start_and_check(each, where, answer_kind::computed)});
+                    names.push_back(running.back().name);
+                }
+                subjects.push_back(each.name);
+            } catch (const unavailable& e) {
+                to_.skip(each.name, e.what());
+            }
+        }
+        if (running.empty()) return;
+        contestants all;
+        for (const contestant& each : running) all.push_back(&each);
+        const throughput_samples found = measure_by_two_clients(
+            all, {.connections = two_workers_connections},
+            make_exchanges(site_.table, std::vector{site_.records.front()}, false), round_, cores);
+        if (const std::string name = two_workers(": requests"); wants(name))
+            to_.add(name, "requests/s", names, found.requests_per_second, true);
+        if (const std::string name = two_workers(": server time a request"); wants(name)) {
+            to_.add(name, "us", names, found.cpu_us, false);
+            note_worker_targets(two_workers(), subjects, {.names = names, .us = found.cpu_us}, to_);
+        }
+        to_.note(two_workers(": two clients on cores ") + text_of(cores.clients) + ", workers on " +
+                 text_of(cores.servers) + " or the first of them" +
+                 (cores.shared() ? "; they share these, with one worker and with two" : ""));
+    }
+
     /// By a schedule, each at so much of its own median rate.
     void measure_latencies(const workload_line& line, unsigned percent, const contestants& all,
                            const std::vector<std::string>& names, const std::vector<exchange>& exchanges,
@@ -333,6 +378,7 @@ class suite_run {
     const suite_options& options_;
     workload::recorder& to_;
     const bool quick_;
+    const std::vector<unsigned> usable_;  // never empty: this runs on one
     std::optional<scratch> scratch_;
     site site_;
     std::vector<unsigned> client_cores_;

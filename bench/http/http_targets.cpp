@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "http/two_workers.hpp"
+
 namespace holdfast::bench::http {
 
 namespace {
@@ -66,6 +68,14 @@ void note_pipeline_targets(const std::string& workload, const server_times& foun
         to.note("target: " + of(workload, ours) + " in at most " + workload::fixed_text(most_us, 2) +
                 " us: " + workload::fixed_text(us, 2) + " us" + workload::verdict(us <= most_us));
     }
+}
+
+void note_worker_targets(const std::string& workload, const std::vector<std::string>& subjects,
+                         const server_times& found, workload::recorder& to) {
+    for (const std::string& each : subjects)
+        if (const auto all = led_by(with_workers(each, 2), found))
+            workload::note_if_any(
+                to, workload::at_most_text(workload + ", " + all->names[0], *all, with_workers(each, 1), 1.1));
 }
 
 }  // namespace holdfast::bench::http

@@ -29,5 +29,8 @@ struct server_times {
 void note_reply_targets(const std::string& workload, const server_times& found, workload::recorder& to);
 /// Of the same with 16 requests under way.
 void note_pipeline_targets(const std::string& workload, const server_times& found, workload::recorder& to);
+/// Of two workers beside one, for each of `subjects`; in `found` they have the names of with_workers (two_workers.hpp).
+void note_worker_targets(const std::string& workload, const std::vector<std::string>& subjects,
+                         const server_times& found, workload::recorder& to);
 
 }  // namespace holdfast::bench::http

@@ -28,7 +28,8 @@ running_server start_serve(const site& where, answer_kind) {
     running_server server;
     server.process = std::make_unique<child_process>(
         child_options{.arguments = {where.program, "serve", where.table, "--listen", "127.0.0.1:0", "--workers",
-                                    std::to_string(where.server_cores.size()), "--counters", where.table + "-counts"},
+                                    std::to_string(where.server_cores.size()), "--counters",
+                                    where.table + "-counts-" + std::to_string(where.server_cores.size())},
                       .environment = registry(where),
                       .cores = where.server_cores,
                       .log = where.scratch / "holdfast_serve.log"});

@@ -2,7 +2,6 @@
 #include "http/rounds.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <optional>
 
 #include "workload/targets.hpp"
@@ -10,6 +9,28 @@
 namespace holdfast::bench::http {
 
 namespace {
+
+/// How long client and server were ready to run in a window and something else ran.
+class hold_up {
+ public:
+    explicit hold_up(const contestant& who) : server_(*who.server.process) {}
+    void mark() {  // at the begin of the window, and at its end
+        client_ns_ = own_waited_ns() - client_ns_;
+        server_ns_ = server_.waited_ns() - server_ns_;
+    }
+    /// Of the one that waited longer, over the window.
+    [[nodiscard]] double share(double seconds) const {
+        return static_cast<double>(std::max(client_ns_, server_ns_)) * 1e-9 / seconds;
+    }
+
+ private:
+    const child_process& server_;
+    std::uint64_t client_ns_ = 0, server_ns_ = 0;
+};
+
+constexpr double latency_seconds_max = 3;
+
+}  // namespace
 
 /// Calls turn(contestant, round) for each, the order moved on by one from round to round; names the subject of what
 /// goes wrong.
@@ -40,30 +61,8 @@ load_plan plan_of(const contestant& who, const workload_shape& shape, const roun
             .duration = options.duration,
             .answers_min = 100,
             .spin = options.spin,
-            .seed = round + 1};  // the same requests for every subject of a round
+            .seed = round + 1};
 }
-
-/// How long client and server were ready to run in a window and something else ran.
-class hold_up {
- public:
-    explicit hold_up(const contestant& who) : server_(*who.server.process) {}
-    void mark() {  // at the begin of the window, and at its end
-        client_ns_ = own_waited_ns() - client_ns_;
-        server_ns_ = server_.waited_ns() - server_ns_;
-    }
-    /// Of the one that waited longer, over the window.
-    [[nodiscard]] double share(double seconds) const {
-        return static_cast<double>(std::max(client_ns_, server_ns_)) * 1e-9 / seconds;
-    }
-
- private:
-    const child_process& server_;
-    std::uint64_t client_ns_ = 0, server_ns_ = 0;
-};
-
-constexpr double latency_seconds_max = 3;
-
-}  // namespace
 
 double percentile_of(const histogram_counts& values, double level) {
     const std::optional<quantile_estimate> found = values.quantile(level);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,13 @@ struct latency_samples {
 
 /// The median of each contestant. Requires: a sample of each.
 [[nodiscard]] std::vector<double> medians_of(const samples& each);
+
+/// Calls turn(contestant, round) for each, the order moved on by one from round to round; names the subject of what
+/// goes wrong.
+void in_turn(const contestants& all, std::size_t rounds, const std::function<void(std::size_t, std::size_t)>& turn);
+/// A closed loop of that shape, with the same requests for every subject of a round.
+[[nodiscard]] load_plan plan_of(const contestant& who, const workload_shape& shape, const round_options& options,
+                                std::size_t round);
 
 /// The share of time held up from which a percentile is marked as disturbed: once the requests of that time are enough
 /// to be all that lie above it, and never more than 2 %.

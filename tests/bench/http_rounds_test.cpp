@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "http/http_targets.hpp"
 #include "http/rounds.hpp"
+#include "http/two_workers.hpp"
 #include "support/trial_recorder.hpp"
 
 namespace {
@@ -80,6 +82,33 @@ TEST(HttpTargets, AreMissedBehindIt) {
         said(note_pipeline_targets, {{net_epoll_name, 0.4}, {net_io_uring_name, 0.3}, {floor_name, 0.1}}),
         ElementsAre("target: JSON reply, 64 clients, holdfast::net, epoll in at most 0.35 us: 0.40 us (missed)",
                     "target: JSON reply, 64 clients, holdfast::net, io_uring in at most 0.35 us: 0.30 us (met)"));
+}
+
+TEST(HttpTargets, HoldTwoWorkersAgainstOne) {
+    server_times found;
+    for (const auto& [workers, us] : {std::pair{2U, 4.4}, std::pair{1U, 4.0}}) {
+        found.names.push_back(with_workers(net_epoll_name, workers));
+        found.us.emplace_back(7, us);
+    }
+    holdfast::test::trial_recorder to({});
+    note_worker_targets("two workers", {net_epoll_name, serve_name}, found, to);
+    found.us[0].assign(7, 4.5);
+    note_worker_targets("two workers", {net_epoll_name}, found, to);
+    EXPECT_THAT(to.notes, ElementsAre("target: two workers, holdfast::net, epoll, two workers in at most 1.1 times the "
+                                      "time of holdfast::net, epoll, one worker: 1.10 times, 4400 ns (met)",
+                                      "target: two workers, holdfast::net, epoll, two workers in at most 1.1 times the "
+                                      "time of holdfast::net, epoll, one worker: 1.13 times, 4500 ns (missed)"));
+}
+
+TEST(TwoWorkers, HaveCoresOfTheirOwnWhereThereAreFour) {
+    const two_worker_cores four = cores_for_two({0, 1, 2, 3, 7}, {}, {});
+    EXPECT_THAT(four.servers, ElementsAre(0, 1));
+    EXPECT_THAT(four.clients, ElementsAre(3, 7));
+    EXPECT_FALSE(four.shared());
+    EXPECT_TRUE(cores_for_two({4, 5, 6}, {}, {}).shared());
+    EXPECT_THAT(cores_for_two({4, 5, 6}, {5, 6}, {4, 5}).clients, ElementsAre(4, 5));
+    EXPECT_THAT(cores_for_two({4, 5, 6}, {5, 6}, {4}).clients, ElementsAre(5, 6));  // one is not enough
+    EXPECT_THAT(cores_for_two({4}, {}, {}).servers, IsEmpty());
 }
 
 TEST(HttpTargets, SayNothingOfSubjectsThatWereNotTimed) {

@@ -121,6 +121,20 @@ class BenchHttp(unittest.TestCase):
         self.assertEqual(found["versions"]["Go net/http"], "a peer of the test")
         self.assertEqual(left_behind(), before)
 
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "needs two cores")
+    def test_two_workers_are_held_against_one(self):
+        file = self.folder / "out.json"
+        done = self.bench("--filter", "two workers", "--json", str(file))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        found = json.loads(file.read_text())
+        line = "two workers, JSON reply, 128 clients"
+        self.assertEqual({result["name"] for result in found["results"]}, {f"http: {line}: {what}" for what in ("requests", "server time a request")})
+        measured = {result["subject"] for result in found["results"]}
+        self.assertLessEqual({f"{name}, {workers} worker{many}" for name in OURS for workers, many in (("one", ""), ("two", "s"))}, measured)
+        notes = [entry["text"] for entry in found["notes"]]
+        for name in OURS:
+            self.assertTrue(any(text.startswith(f"target: {line}, {name}, two workers in at most 1.1 times the time of {name}, one worker: ") for text in notes), notes)
+
     @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "needs two cores: on one the client always waits for the server")
     def test_latencies_of_a_busy_machine_are_marked(self):
         file = self.folder / "out.json"

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "http/two_workers.hpp"
+
+#include <barrier>
+#include <cstdint>
+#include <exception>
+#include <thread>
+
+namespace holdfast::bench::http {
+
+namespace {
+
+/// Runs the load and arrives at the gate when its window begins; leaves it to the other client if it never does.
+load_outcome run_together(const load_plan& plan, const std::vector<exchange>& exchanges, std::barrier<>& gate,
+                          const on_window& window) {
+    bool arrived = false;
+    try {
+        return run_load(plan, exchanges, [&](bool begins) {
+            if (begins) {
+                arrived = true;
+                gate.arrive_and_wait();
+            }
+            window(begins);
+        });
+    } catch (...) {
+        if (!arrived) gate.arrive_and_drop();
+        throw;
+    }
+}
+
+double rate_of(const load_outcome& outcome) { return static_cast<double>(outcome.answers) / outcome.seconds; }
+
+}  // namespace
+
+two_worker_cores cores_for_two(const std::vector<unsigned>& usable, const std::vector<unsigned>& servers,
+                               const std::vector<unsigned>& clients) {
+    if (usable.size() < 2) return {};
+    two_worker_cores cores;
+    cores.servers = servers.size() == 2 ? servers : std::vector{usable[0], usable[1]};
+    if (clients.size() == 2)
+        cores.clients = clients;
+    else
+        cores.clients = usable.size() < 4 ? cores.servers : std::vector(usable.end() - 2, usable.end());
+    return cores;
+}
+
+std::string with_workers(const std::string& subject, unsigned workers) {
+    return subject + (workers == 1 ? ", one worker" : ", two workers");
+}
+
+throughput_samples measure_by_two_clients(const contestants& all, const workload_shape& shape,
+                                          const std::vector<exchange>& exchanges, const round_options& options,
+                                          const two_worker_cores& cores) {
+    throughput_samples found{.requests_per_second = samples(all.size()), .cpu_us = samples(all.size()), .busy = {}};
+    samples busy(all.size());
+    workload_shape half = shape;
+    half.connections = (shape.connections + 1) / 2;
+    round_options with = options;
+    with.spin = !cores.shared();
+    const pinned here({cores.clients[0]});
+    in_turn(all, options.rounds, [&](std::size_t who, std::size_t round) {
+        const load_plan plan = plan_of(*all[who], half, with, round);
+        std::barrier gate(2);
+        load_outcome other;
+        std::exception_ptr failure;
+        std::thread second([&] {
+            try {
+                pin_to({cores.clients[1]});
+                other = run_together(plan, exchanges, gate, [](bool) {});
+            } catch (...) {
+                failure = std::current_exception();
+            }
+        });
+        std::uint64_t used = 0;
+        load_outcome first;
+        std::exception_ptr own_failure;
+        try {
+            first = run_together(plan, exchanges, gate, [&](bool begins) {
+                const std::uint64_t now = all[who]->server.process->cpu_ns();
+                used = begins ? now : now - used;
+            });
+        } catch (...) {
+            own_failure = std::current_exception();
+        }
+        second.join();
+        if (own_failure) std::rethrow_exception(own_failure);
+        if (failure) std::rethrow_exception(failure);
+        const double rate = rate_of(first) + rate_of(other);
+        const double cpu_share = static_cast<double>(used) * 1e-9 / first.seconds;
+        found.requests_per_second[who].push_back(rate);
+        found.cpu_us[who].push_back(cpu_share * 1e6 / rate);
+        busy[who].push_back(cpu_share);
+    });
+    found.busy = medians_of(busy);
+    return found;
+}
+
+}  // namespace holdfast::bench::http
