@@ -27,6 +27,11 @@ struct workload_line {
 
     [[nodiscard]] std::string requests() const { return name + ": requests"; }
     [[nodiscard]] std::string server_time() const { return name + ": server time a request"; }
+    [[nodiscard]] std::string client_time() const { return name + ": client's and server's time a request"; }
+    /// With one client each end waits for the other, and what is timed are the wake-ups.
+    [[nodiscard]] bool tells_of_client() const {
+        return kind == answer_kind::computed && shape.connections > 1 && !shape.connection_per_request;
+    }
     [[nodiscard]] std::string latency(const char* percentile, unsigned percent) const {
         return name + ": " + percentile + " at " + std::to_string(percent) + " % load";
     }
@@ -124,7 +129,10 @@ class suite_run {
     void run() {
         std::vector<workload_line> lines = workload_lines(quick_);
         std::erase_if(lines,
-                      [&](const workload_line& line) { return !wants_throughput(line) && !wants_latency(line); });
+                      [&](const workload_line& line) { 
+                          const bool throughput = wants_throughput(line), latency = wants_latency(line);
+                          return !wants_client(line) && !throughput && !latency;
+                      });
         const bool wants_two = wants(two_workers(": requests"), two_workers(": server time a request"));
         if (lines.empty() && !wants_two) return;
         const pinned here(client_cores_);
@@ -143,6 +151,9 @@ class suite_run {
  private:
     [[nodiscard]] bool wants_throughput(const workload_line& line) {
         return wants(line.requests(), line.server_time());
+    }
+    [[nodiscard]] bool wants_client(const workload_line& line) {
+        return line.tells_of_client() && wants(line.client_time());
     }
     [[nodiscard]] bool wants_latency(const workload_line& line) {
         bool any = false;  // all are asked, as in wants()
@@ -234,6 +245,7 @@ class suite_run {
             note_targets(line, {.names = names, .us = found.cpu_us});
         }
         note_limits(line, names, found);
+        if (wants_client(line)) measure_client_time(line, all, exchanges);
         for (const unsigned percent : load_percents)
             if (wants_latency(line, percent)) measure_latencies(line, percent, all, names, exchanges, found);
     }
@@ -245,6 +257,23 @@ class suite_run {
             note_reply_targets(line.name, found, to_);
         else
             note_pipeline_targets(line.name, found, to_);
+    }
+
+    /// Of our servers: what the client takes of its core beside them.
+    void measure_client_time(const workload_line& line, const contestants& all,
+                             const std::vector<exchange>& exchanges) {
+        contestants ours;
+        for (const contestant* const each : all)
+            if (each->name == net_epoll_name || each->name == net_io_uring_name || each->name == serve_name)
+                ours.push_back(each);
+        const client_samples found = measure_client(ours, line.shape, exchanges, round_);
+        server_times both;
+        for (std::size_t i = 0; i < ours.size(); ++i) {
+            both.names.insert(both.names.end(), {client_of(ours[i]->name), ours[i]->name});
+            both.us.insert(both.us.end(), {found.client_us[i], found.server_us[i]});
+        }
+        to_.add(line.client_time(), "us", both.names, both.us, false);
+        note_client_targets(line.name, both, to_);
     }
 
     /// Each server of ours with one worker and with two.

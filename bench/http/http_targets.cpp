@@ -70,6 +70,12 @@ void note_pipeline_targets(const std::string& workload, const server_times& foun
     }
 }
 
+void note_client_targets(const std::string& workload, const server_times& found, workload::recorder& to) {
+    for (const std::string ours : {net_epoll_name, net_io_uring_name, serve_name})
+        if (const auto all = led_by(client_of(ours), found))
+            workload::note_if_any(to, workload::at_most_text(workload + ", " + client_of(ours), *all, ours, 1.0));
+}
+
 void note_worker_targets(const std::string& workload, const std::vector<std::string>& subjects,
                          const server_times& found, workload::recorder& to) {
     for (const std::string& each : subjects)

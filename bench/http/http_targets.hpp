@@ -18,6 +18,9 @@ inline constexpr const char* net_io_uring_name = "holdfast::net, io_uring";
 inline constexpr const char* serve_name = "holdfast serve";
 inline constexpr const char* floor_name = "bare epoll loop";
 
+/// The load client as a subject, beside the server that it asks.
+[[nodiscard]] inline std::string client_of(const std::string& server) { return "load client of " + server; }
+
 /// Server time a request of one workload, for each of its subjects: [subject][round], in microseconds.
 struct server_times {
     std::vector<std::string> names;
@@ -29,6 +32,8 @@ struct server_times {
 void note_reply_targets(const std::string& workload, const server_times& found, workload::recorder& to);
 /// Of the same with 16 requests under way.
 void note_pipeline_targets(const std::string& workload, const server_times& found, workload::recorder& to);
+/// Of the load client, which is to cost less than each server of ours that it asks.
+void note_client_targets(const std::string& workload, const server_times& found, workload::recorder& to);
 /// Of two workers beside one, for each of `subjects`; in `found` they have the names of with_workers (two_workers.hpp).
 void note_worker_targets(const std::string& workload, const std::vector<std::string>& subjects,
                          const server_times& found, workload::recorder& to);

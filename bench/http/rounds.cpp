@@ -101,6 +101,24 @@ std::vector<double> medians_of(const samples& each) {
 
 double held_up_limit(double level) noexcept { return std::min(0.02, 1 - level); }
 
+client_samples measure_client(const contestants& all, const workload_shape& shape,
+                              const std::vector<exchange>& exchanges, const round_options& options) {
+    client_samples found{.client_us = samples(all.size()), .server_us = samples(all.size())};
+    in_turn(all, options.rounds, [&](std::size_t who, std::size_t round) {
+        load_plan plan = plan_of(*all[who], shape, options, round);
+        plan.spin = false;
+        std::uint64_t used = 0;
+        const load_outcome outcome = run_load(plan, exchanges, [&](bool begins) {
+            const std::uint64_t now = all[who]->server.process->cpu_ns();
+            used = begins ? now : now - used;
+        });
+        found.client_us[who].push_back(static_cast<double>(outcome.cpu_ns) * 1e-3 /
+                                       static_cast<double>(outcome.answers));
+        found.server_us[who].push_back(static_cast<double>(used) * 1e-3 / static_cast<double>(outcome.answers));
+    });
+    return found;
+}
+
 latency_samples measure_latency(const contestants& all, const workload_shape& shape,
                                 const std::vector<exchange>& exchanges, const round_options& options,
                                 const std::vector<double>& rates_hz) {

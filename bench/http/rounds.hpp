@@ -72,6 +72,13 @@ void in_turn(const contestants& all, std::size_t rounds, const std::function<voi
 [[nodiscard]] throughput_samples measure_throughput(const contestants& all, const workload_shape& shape,
                                                     const std::vector<exchange>& exchanges,
                                                     const round_options& options);
+struct client_samples {
+    samples client_us, server_us;  ///< processor time a request, of the same turn
+};
+
+/// Closed loops whose client sleeps where it has nothing to do: what it takes then is what it costs.
+[[nodiscard]] client_samples measure_client(const contestants& all, const workload_shape& shape,
+                                            const std::vector<exchange>& exchanges, const round_options& options);
 /// At rates_hz[contestant].
 [[nodiscard]] latency_samples measure_latency(const contestants& all, const workload_shape& shape,
                                               const std::vector<exchange>& exchanges, const round_options& options,

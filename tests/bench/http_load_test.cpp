@@ -17,6 +17,7 @@
 #include "net/file_descriptor.hpp"
 #include "support/http_server.hpp"
 #include "workload/command.hpp"
+#include "workload/http_load/load_ring.hpp"
 #include "workload/http_load/load_url.hpp"
 
 namespace {
@@ -34,15 +35,32 @@ void answer_record(const net::request& from, net::response& to) {
     to.body(json_of(records.at(std::stoul(std::string(path.substr(path.rfind('/') + 1))) - 1)));
 }
 
+bool by_ring = true;
+
+/// Each test by io_uring and by epoll.
+class LoadGenerator : public testing::TestWithParam<bool> {
+ protected:
+    void SetUp() override {
+        by_ring = GetParam();
+        if (by_ring && !workload::http::load_ring::make(1)) GTEST_SKIP() << "no io_uring: " << net::io_uring_lack();
+    }
+};
+class TolerantLoad : public LoadGenerator {};
+
+std::string name_of(const testing::TestParamInfo<bool>& one) { return one.param ? "io_uring" : "epoll"; }
+INSTANTIATE_TEST_SUITE_P(By, LoadGenerator, testing::Bool(), name_of);
+INSTANTIATE_TEST_SUITE_P(By, TolerantLoad, testing::Bool(), name_of);
+
 load_plan plan_for(std::uint16_t port) {
     load_plan plan{.server = loopback(port), .connections = 4};
+    plan.ring = by_ring;
     plan.warm_up = 5ms;
     plan.duration = 50ms;
     plan.spin = false;
     return plan;
 }
 
-TEST(LoadGenerator, CountsTheAnswersOfItsWindow) {
+TEST_P(LoadGenerator, CountsTheAnswersOfItsWindow) {
     test::running_server server(answer_record);
     server.start();
     int begins = 0, ends = 0;
@@ -58,7 +76,7 @@ TEST(LoadGenerator, CountsTheAnswersOfItsWindow) {
     EXPECT_EQ(server.counters().lost, 0U);  // those under way at the end were awaited
 }
 
-TEST(LoadGenerator, PipelinesAndChecksTheOrder) {
+TEST_P(LoadGenerator, PipelinesAndChecksTheOrder) {
     test::running_server server(answer_record);
     server.start();
     load_plan plan = plan_for(server.port());
@@ -66,7 +84,23 @@ TEST(LoadGenerator, PipelinesAndChecksTheOrder) {
     EXPECT_GT(run_load(plan, make_exchanges("t", records, false)).answers, 16U);
 }
 
-TEST(LoadGenerator, MakesAConnectionForEachRequest) {
+// More than one message of the kernel's buffers, and answers that end anywhere in them.
+TEST_P(LoadGenerator, PutsAnswersTogetherThatComeInParts) {
+    test::running_server server([](const net::request& from, net::response& to) {
+        answer_record(from, to);
+        to.body(std::string(30'000, 'x') + to.body());
+    });
+    server.start();
+    std::vector<exchange> large = make_exchanges("t", records, false);
+    for (exchange& each : large) each.body.insert(0, std::string(30'000, 'x'));
+    for (const unsigned pipeline : {1U, 7U}) {
+        load_plan plan = plan_for(server.port());
+        plan.pipeline = pipeline;
+        EXPECT_GT(run_load(plan, large).answers, 8U);
+    }
+}
+
+TEST_P(LoadGenerator, MakesAConnectionForEachRequest) {
     test::running_server server(answer_record);
     server.start();
     load_plan plan = plan_for(server.port());
@@ -77,7 +111,7 @@ TEST(LoadGenerator, MakesAConnectionForEachRequest) {
     EXPECT_EQ(server.counters().accepted, server.counters().requests);
 }
 
-TEST(LoadGenerator, KeepsToTheRate) {
+TEST_P(LoadGenerator, KeepsToTheRate) {
     test::running_server server(answer_record);
     server.start();
     load_plan plan = plan_for(server.port());
@@ -92,7 +126,7 @@ TEST(LoadGenerator, KeepsToTheRate) {
 
 // Attacks I1: while the server stands still, its only connection is taken. A client that waited for it would report one
 // slow request; the users of those that were due in the meantime waited too.
-TEST(LoadGenerator, CountsTheWaitOfRequestsThatWereDueWhileTheServerStood) {
+TEST_P(LoadGenerator, CountsTheWaitOfRequestsThatWereDueWhileTheServerStood) {
     std::atomic<int> asked{0};
     test::running_server server([&](const net::request& from, net::response& to) {
         // relaxed: a count of one thread
@@ -112,7 +146,7 @@ TEST(LoadGenerator, CountsTheWaitOfRequestsThatWereDueWhileTheServerStood) {
     EXPECT_GE(outcome.latency_ns.greatest_noted(), 100'000'000U);
 }
 
-TEST(LoadGenerator, AWrongBodyEndsTheRun) {
+TEST_P(LoadGenerator, AWrongBodyEndsTheRun) {
     std::atomic<int> asked{0};
     test::running_server server([&](const net::request& from, net::response& to) {
         answer_record(from, to);
@@ -128,7 +162,7 @@ TEST(LoadGenerator, AWrongBodyEndsTheRun) {
     }
 }
 
-TEST(LoadGenerator, AWrongStatusEndsTheRun) {
+TEST_P(LoadGenerator, AWrongStatusEndsTheRun) {
     test::running_server server([](const net::request& from, net::response& to) {
         answer_record(from, to);
         to.status(203);
@@ -138,7 +172,7 @@ TEST(LoadGenerator, AWrongStatusEndsTheRun) {
     EXPECT_THROW(ask_once(loopback(server.port()), make_exchanges("t", records, false).front(), 5s), wrong_answer);
 }
 
-TEST(LoadGenerator, AConnectionThatIsNotKeptEndsTheRun) {
+TEST_P(LoadGenerator, AConnectionThatIsNotKeptEndsTheRun) {
     test::running_server server([](const net::request& from, net::response& to) {
         answer_record(from, to);
         to.close();
@@ -147,7 +181,7 @@ TEST(LoadGenerator, AConnectionThatIsNotKeptEndsTheRun) {
     EXPECT_THROW((void)run_load(plan_for(server.port()), make_exchanges("t", records, false)), server_failed);
 }
 
-TEST(LoadGenerator, AServerThatDoesNotAnswerEndsTheRun) {
+TEST_P(LoadGenerator, AServerThatDoesNotAnswerEndsTheRun) {
     const net::file_descriptor silent(net::listen_tcp("127.0.0.1:0"));  // the kernel accepts, nobody answers
     load_plan plan = plan_for(net::bound_port(silent.get()));
     plan.patience = 50ms;
@@ -155,7 +189,7 @@ TEST(LoadGenerator, AServerThatDoesNotAnswerEndsTheRun) {
     EXPECT_THROW(ask_once(plan.server, make_exchanges("t", records, false).front(), 50ms), server_failed);
 }
 
-TEST(LoadGenerator, NobodyListeningEndsTheRun) {
+TEST_P(LoadGenerator, NobodyListeningEndsTheRun) {
     net::file_descriptor gone(net::listen_tcp("127.0.0.1:0"));
     const std::uint16_t port = net::bound_port(gone.get());
     gone.reset();
@@ -170,7 +204,7 @@ load_plan tolerant_plan_for(std::uint16_t port) {
     return plan;
 }
 
-TEST(TolerantLoad, CountsAnswersByStatus) {
+TEST_P(TolerantLoad, CountsAnswersByStatus) {
     std::atomic<int> asked{0};
     test::running_server server([&](const net::request& from, net::response& to) {
         answer_record(from, to);
@@ -194,7 +228,7 @@ TEST(TolerantLoad, CountsAnswersByStatus) {
 }
 
 // A server that closes after each answer costs a connection each, and no request.
-TEST(TolerantLoad, AClosedConnectionIsMadeAnew) {
+TEST_P(TolerantLoad, AClosedConnectionIsMadeAnew) {
     test::running_server server([](const net::request& from, net::response& to) {
         answer_record(from, to);
         to.close();
@@ -211,7 +245,7 @@ TEST(TolerantLoad, AClosedConnectionIsMadeAnew) {
     EXPECT_GE(server.counters().accepted, 100U);
 }
 
-TEST(TolerantLoad, RequestsBehindAClosingAnswerAreCounted) {
+TEST_P(TolerantLoad, RequestsBehindAClosingAnswerAreCounted) {
     test::running_server server([](const net::request& from, net::response& to) {
         answer_record(from, to);
         to.close();
@@ -226,7 +260,7 @@ TEST(TolerantLoad, RequestsBehindAClosingAnswerAreCounted) {
     EXPECT_EQ(outcome.failures.closed, 3 * (outcome.latency_ns.total() + 1));  // the first is asked before the window
 }
 
-TEST(TolerantLoad, ASilentServerTimesOut) {
+TEST_P(TolerantLoad, ASilentServerTimesOut) {
     const net::file_descriptor silent(net::listen_tcp("127.0.0.1:0"));  // the kernel accepts, nobody answers
     load_plan plan = tolerant_plan_for(net::bound_port(silent.get()));
     plan.patience = 30ms;
@@ -242,7 +276,7 @@ TEST(TolerantLoad, ASilentServerTimesOut) {
     EXPECT_GT(open.failures.not_sent, 0U);
 }
 
-TEST(TolerantLoad, AnswersThatNobodyCanReadAreCounted) {
+TEST_P(TolerantLoad, AnswersThatNobodyCanReadAreCounted) {
     const net::file_descriptor listener(net::listen_tcp("127.0.0.1:0"));
     std::atomic<bool> ended{false};
     std::thread babbler([&] {
@@ -264,7 +298,7 @@ TEST(TolerantLoad, AnswersThatNobodyCanReadAreCounted) {
     EXPECT_EQ(outcome.answers, 0U);
 }
 
-TEST(TolerantLoad, NobodyListeningInTheBeginningEndsTheRun) {
+TEST_P(TolerantLoad, NobodyListeningInTheBeginningEndsTheRun) {
     net::file_descriptor gone(net::listen_tcp("127.0.0.1:0"));
     const std::uint16_t port = net::bound_port(gone.get());
     gone.reset();
@@ -307,7 +341,7 @@ TEST(LoadUrl, RefusalsNameTheCure) {
     }
 }
 
-TEST(LoadGenerator, RefusesPlansThatMeanNothing) {
+TEST_P(LoadGenerator, RefusesPlansThatMeanNothing) {
     const auto exchanges = make_exchanges("t", records, false);
     load_plan plan = plan_for(1);
     plan.connections = 0;

@@ -100,6 +100,17 @@ TEST(HttpTargets, HoldTwoWorkersAgainstOne) {
                                       "time of holdfast::net, epoll, one worker: 1.13 times, 4500 ns (missed)"));
 }
 
+TEST(HttpTargets, HoldTheClientAgainstTheServerThatItAsks) {
+    EXPECT_THAT(said(note_client_targets, {{client_of(net_epoll_name), 3.9},
+                                           {net_epoll_name, 4.0},
+                                           {client_of(net_io_uring_name), 4.4},
+                                           {net_io_uring_name, 4.0}}),
+                ElementsAre("target: JSON reply, 64 clients, load client of holdfast::net, epoll in at most 1.0 times "
+                            "the time of holdfast::net, epoll: 0.97 times, 3900 ns (met)",
+                            "target: JSON reply, 64 clients, load client of holdfast::net, io_uring in at most 1.0 "
+                            "times the time of holdfast::net, io_uring: 1.10 times, 4400 ns (missed)"));
+}
+
 TEST(TwoWorkers, HaveCoresOfTheirOwnWhereThereAreFour) {
     const two_worker_cores four = cores_for_two({0, 1, 2, 3, 7}, {}, {});
     EXPECT_THAT(four.servers, ElementsAre(0, 1));

@@ -39,6 +39,27 @@ TEST(AnswerScanner, NeedsMoreOfEveryBeginning) {
     }
 }
 
+// A head that is known is not looked at again: whatever came before, the answer is that of scan_answer().
+TEST(AnswerScanner, FindsTheSameWhereTheHeadIsThatOfTheLastAnswer) {
+    const std::string other = "HTTP/1.1 200 OK\r\nDate: today\r\nContent-Length: 3\r\nConnection: close\r\n\r\nhi!";
+    const std::string none = "HTTP/1.1 204 No Content\r\nContent-Length: 9\r\n\r\n";
+    const std::string long_head = "HTTP/1.1 200 OK\r\nX: " + std::string(600, 'x') + "\r\nContent-Length: 2\r\n\r\nyo";
+    const std::vector<std::string> all{whole, whole, other, whole, none, none, "junk", none, long_head, long_head, whole};
+    answer_heads heads;
+    for (const std::string& bytes : all)
+        for (std::size_t length = 0; length <= bytes.size(); ++length) {
+            const std::string_view part = std::string_view(bytes).substr(0, length);
+            answer expected, got;
+            const scan_status status = scan_answer(part, expected);
+            ASSERT_EQ(heads.scan(part, got), status) << part;
+            if (status != scan_status::complete) continue;
+            EXPECT_EQ(got.status, expected.status);
+            EXPECT_EQ(got.body, expected.body);
+            EXPECT_EQ(got.bytes, expected.bytes);
+            EXPECT_EQ(got.closes, expected.closes);
+        }
+}
+
 TEST(AnswerScanner, KnowsAnswersThatHaveNoBody) {
     for (const std::string& head : {std::string("HTTP/1.1 204 No Content\r\n"),
                                     std::string("HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n")}) {

@@ -97,4 +97,20 @@ scan_status scan_answer(std::string_view bytes, answer& out) noexcept {
     return scan_status::complete;
 }
 
+scan_status answer_heads::scan(std::string_view bytes, answer& out) noexcept {
+    if (head_bytes_ != 0 && bytes.size() >= head_bytes_ + body_bytes_ &&
+        std::memcmp(bytes.data(), head_.data(), head_bytes_) == 0) {
+        out = known_;
+        out.body = bytes.substr(head_bytes_, body_bytes_);
+        return scan_status::complete;
+    }
+    const scan_status status = scan_answer(bytes, out);
+    if (status != scan_status::complete || out.bytes - out.body.size() > head_.size()) return status;
+    known_ = out;
+    body_bytes_ = out.body.size();
+    head_bytes_ = out.bytes - body_bytes_;
+    std::memcpy(head_.data(), bytes.data(), head_bytes_);
+    return status;
+}
+
 }  // namespace holdfast::workload::http

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "workload/http_load/load_generator.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -11,6 +12,7 @@
 #include <cerrno>
 #include <deque>
 #include <limits>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -20,6 +22,7 @@
 #include "workload/http_load/answer_scanner.hpp"
 #include "workload/http_load/interruption.hpp"
 #include "workload/http_load/load_connection.hpp"
+#include "workload/http_load/load_ring.hpp"
 #include "workload/http_load/rate_schedule.hpp"
 
 namespace holdfast::workload::http {
@@ -28,6 +31,7 @@ namespace {
 
 constexpr std::uint64_t late_ns = 50'000;
 constexpr std::uint64_t reconnect_ns = 10'000'000;
+constexpr int events_max = 1024;  // taken between two looks at the clock
 
 std::uint64_t time_of(clockid_t clock) noexcept {
     timespec t{};
@@ -66,12 +70,23 @@ class generator {
             (!plan.protocol.opening.empty() && (plan.connection_per_request || plan.tolerant)) ||
             plan.duration.count() <= 0 || plan.warm_up.count() < 0 || plan.rate_hz < 0)
             throw std::invalid_argument("a load without connections, requests or time");
+        // Connections of one request are mostly made and closed, and messages may be larger than a socket takes.
+        if (plan.ring && !plan.connection_per_request && plan.protocol.opening.empty()) 
+            ring_ = load_ring::make(plan.connections);
         epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
         if (!epoll_) fail("epoll_create1");
         links_.resize(plan.connections);
         under_way_.resize(std::size_t{plan.connections} * plan.pipeline);
         free_.reserve(plan.connections);
     }
+
+    ~generator() {
+        // The kernel's receives would hold connections for a while that are only closed.
+        for (const link& l : links_)
+            if (ring_ && l.fd) (void)::shutdown(l.fd.get(), SHUT_RDWR);
+    }
+    generator(const generator&) = delete;
+    generator& operator=(const generator&) = delete;
 
     load_outcome run() {
         if (!plan_.connection_per_request) connect_all();
@@ -93,6 +108,9 @@ class generator {
         net::file_descriptor fd;
         std::string partial;                 // of an answer
         std::string unsent;                  // of requests
+        std::string output;                  // with a ring: what is being sent, where it is no exchange's own
+        std::uint32_t use = 0;               // with a ring: counts the connections of this link
+        bool sending = false;                // with a ring: bytes are lent to the kernel
         std::uint32_t first = 0, count = 0;  // requests under way, in the link's ring of under_way_
         std::uint64_t asked_ns = 0;          // tolerant: when the requests under way began to be
         bool connecting = false;
@@ -110,14 +128,14 @@ class generator {
     };
 
     void run_closed(std::uint64_t begin) {
-        for (std::uint32_t i = 0; i < links_.size(); ++i) ask(i, begin);
+        for (std::uint32_t i = 0; i < links_.size(); ++i) ask(i, begin, begin);
         while (!ended_ || requests_under_way_ > 0) {
             check_interruption();
             const std::uint64_t now = wait(plan_.spin ? 0 : broken_.empty() ? wait_ms : 1);
             tick(now);
             look_after_links(now);
             for (std::size_t i = 0; i < free_.size() && !ended_; ++i)
-                if (links_[free_[i]].free) ask(free_[i], now);
+                if (links_[free_[i]].free) ask(free_[i], now, now);
             free_.clear();
         }
     }
@@ -142,7 +160,7 @@ class generator {
                     ++outcome_.starts;
                     if (now > std::max(intended, freed_ns) + late_ns) ++outcome_.late;
                 }
-                ask(free_[next_free++], intended);
+                ask(free_[next_free++], intended, now);
                 now = now_ns();
             }
             if (next_free == free_.size() || next_free > 4096) {
@@ -223,6 +241,7 @@ class generator {
     /// A link that broke, without requests yet.
     void reconnect(std::uint32_t i, std::uint64_t now) {
         link& l = links_[i];
+        if (l.sending) return broken_.push_back({.link = i, .again_ns = now + reconnect_ns});  // see load_ring, I2
         int code = 0;
         l.fd = open_connection(plan_.server, connections_made_++, code);
         if (code != 0 && code != EINPROGRESS) return lose_attempt(i, now);
@@ -231,14 +250,23 @@ class generator {
     }
 
     void watch(std::uint32_t i, int operation, std::uint32_t events) {
+        if (ring_) return watch_by_ring(i, events);
         epoll_event event{};
         event.events = events;
         event.data.u32 = i;
         if (::epoll_ctl(epoll_.get(), operation, links_[i].fd.get(), &event) != 0) fail("epoll_ctl");
     }
 
+    void watch_by_ring(std::uint32_t i, std::uint32_t events) {
+        link& l = links_[i];
+        if ((events & EPOLLOUT) != 0) return ring_->await_connection(i, l.use, l.fd.get());
+        if (::fcntl(l.fd.get(), F_SETFL, 0) != 0) fail("fcntl");  // it blocks from here on: see load_ring
+        ring_->receive(i, l.use, l.fd.get());
+    }
+
     /// Waits for events and handles them. Returns: the time after the wait.
     std::uint64_t wait(int timeout_ms) {
+        if (ring_) return wait_by_ring(std::chrono::milliseconds(timeout_ms));
         std::array<epoll_event, 256> events;
         const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
         return handle(events.data(), count);
@@ -249,10 +277,40 @@ class generator {
         if (plan_.spin) return wait(0);
         const std::uint64_t longest = 1'000'000U * (broken_.empty() ? std::uint64_t{wait_ms} : 1U);
         const std::uint64_t left = std::min(due > now ? due - now : ended_ ? longest : 0, longest);
+        if (ring_) return wait_by_ring(std::chrono::nanoseconds(left));
         const timespec limit{.tv_sec = 0, .tv_nsec = static_cast<long>(left)};
         std::array<epoll_event, 256> events;
         const int count = ::epoll_pwait2(epoll_.get(), events.data(), static_cast<int>(events.size()), &limit, nullptr);
         return handle(events.data(), count);
+    }
+
+    std::uint64_t wait_by_ring(std::chrono::nanoseconds longest) {
+        ring_->wait(longest);
+        const std::uint64_t now = now_ns();
+        ring_event event;
+        for (int left = events_max; left > 0 && ring_->next(event); --left) handle(event, now);
+        return now;
+    }
+
+    void handle(const ring_event& event, std::uint64_t now) {
+        const std::uint32_t i = event.link;
+        link& l = links_[i];
+        if (event.kind == ring_event_kind::sent) l.sending = false;  // whichever connection it was for
+        if (!l.fd || event.use != load_ring::told(l.use)) return;
+        switch (event.kind) {
+            case ring_event_kind::connected: return connected(i, now);
+            case ring_event_kind::ended: return end_of_connection(i, event.error, now);
+            case ring_event_kind::received:
+                if (!event.bytes.empty()) receive(i, event.bytes, now);
+                if (event.last && l.fd && event.use == load_ring::told(l.use)) ring_->receive(i, l.use, l.fd.get());
+                return;
+            case ring_event_kind::sent:
+                if (event.error != 0) return cannot_send(i, now);
+                if (l.unsent.empty()) return;
+                l.output.swap(l.unsent);
+                l.unsent.clear();
+                return send_by_ring(i, l.output);
+        }
     }
 
     std::uint64_t handle(const epoll_event* events, int count) {
@@ -288,19 +346,28 @@ class generator {
     }
 
     /// Fills the link with requests meant to start at `intended_ns`, and sends them together.
-    void ask(std::uint32_t i, std::uint64_t intended_ns) {
+    void ask(std::uint32_t i, std::uint64_t intended_ns, std::uint64_t now) {
         link& l = links_[i];
         l.free = false;
-        const std::uint64_t now = plan_.tolerant || requests_under_way_ == 0 ? now_ns() : 0;
         if (requests_under_way_ == 0) progress_ = std::max(progress_, now);
         l.asked_ns = now;
-        output_.clear();
+        const std::uint32_t first_new = l.count;
+        std::uint32_t which = 0;
         for (; l.count < plan_.pipeline; ++l.count, ++requests_under_way_) {
-            const std::uint32_t which = order_.below(static_cast<std::uint32_t>(exchanges_.size()));
+            which = order_.below(static_cast<std::uint32_t>(exchanges_.size()));
             under_way(i, l.count) = {.intended_ns = intended_ns, .exchange = which};
-            output_ += exchanges_[which].request;
         }
-        if (!plan_.connection_per_request) return send(i, output_);
+        if (l.count - first_new == 1) {
+            if (!plan_.connection_per_request) return send(i, exchanges_[which].request);
+            output_ = exchanges_[which].request;
+        } else {
+            output_.clear();
+            for (std::uint32_t k = first_new; k < l.count; ++k) output_ += exchanges_[under_way(i, k).exchange].request;
+            if (!ring_) return send(i, output_);
+            if (l.sending) return void(l.unsent.append(output_));
+            l.output.swap(output_);
+            return send_by_ring(i, l.output);
+        }
         int code = 0;
         l.fd = open_connection(plan_.server, connections_made_++, code);
         if (code != 0 && code != EINPROGRESS) throw server_failed(connecting_text(code));
@@ -314,6 +381,7 @@ class generator {
 
     /// Requests of HTTP that are under way on one connection are far smaller than any socket buffer; messages are not.
     void send(std::uint32_t i, std::string_view bytes) {
+        if (ring_) return send_by_ring(i, bytes);
         if (!links_[i].unsent.empty()) return void(links_[i].unsent.append(bytes));
         const ssize_t n = ::send(links_[i].fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
         if (n == static_cast<ssize_t>(bytes.size())) return;
@@ -321,8 +389,20 @@ class generator {
             links_[i].unsent.assign(bytes.substr(n > 0 ? static_cast<std::size_t>(n) : 0));
             return watch(i, EPOLL_CTL_MOD, EPOLLIN | EPOLLOUT);
         }
+        cannot_send(i, now_ns());
+    }
+
+    /// Bytes that stay as they are until they are sent, or wait behind those that are being sent.
+    void send_by_ring(std::uint32_t i, std::string_view bytes) {
+        link& l = links_[i];
+        if (l.sending) return void(l.unsent.append(bytes));
+        l.sending = true;
+        ring_->send(i, l.use, l.fd.get(), bytes);
+    }
+
+    void cannot_send(std::uint32_t i, std::uint64_t now) {
         if (!plan_.tolerant) throw server_failed("a connection takes no more requests");
-        lose(i, outcome_.failures.reset, now_ns());
+        lose(i, outcome_.failures.reset, now);
     }
 
     void send_rest(std::uint32_t i) {
@@ -342,10 +422,23 @@ class generator {
         const ssize_t n = ::recv(l.fd.get(), scratch_.data() + kept, scratch_.size() - kept, 0);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
         if (n <= 0) return end_of_connection(i, n < 0 ? errno : 0, now);
-        std::string_view bytes(scratch_.data(), kept + static_cast<std::size_t>(n));
+        take_answers(i, std::string_view(scratch_.data(), kept + static_cast<std::size_t>(n)), now);
+    }
+
+    void receive(std::uint32_t i, std::string_view bytes, std::uint64_t now) {
+        link& l = links_[i];
+        if (l.partial.empty()) return take_answers(i, bytes, now);
+        joined_.swap(l.partial);  // it is written anew while these are read
+        joined_.append(bytes);
+        take_answers(i, joined_, now);
+    }
+
+    /// Of what was received and not taken yet.
+    void take_answers(std::uint32_t i, std::string_view bytes, std::uint64_t now) {
+        link& l = links_[i];
         while (!bytes.empty()) {
             answer got;
-            const scan_status status = l.count == 0 ? scan_status::malformed : plan_.protocol.scan(bytes, got);
+            const scan_status status = l.count == 0 ? scan_status::malformed : scan(bytes, got);
             if (status == scan_status::malformed) return unreadable(i, bytes, now);
             if (status == scan_status::need_more) break;
             take(i, got, now);
@@ -354,7 +447,11 @@ class generator {
         }
         l.partial.assign(bytes);
         if (l.count == 0 && !plan_.connection_per_request) make_free(i);
-        if (l.count > 0 && l.count < plan_.pipeline && plan_.rate_hz == 0 && !ended_) ask(i, now);
+        if (l.count > 0 && l.count < plan_.pipeline && plan_.rate_hz == 0 && !ended_) ask(i, now, now);
+    }
+
+    scan_status scan(std::string_view bytes, answer& out) noexcept {
+        return plan_.protocol.scan == scan_answer ? heads_.scan(bytes, out) : plan_.protocol.scan(bytes, out);
     }
 
     void unreadable(std::uint32_t i, std::string_view bytes, std::uint64_t now) {
@@ -386,7 +483,7 @@ class generator {
             ++statuses_[static_cast<std::size_t>(got.status)];
         }
         if (began_ && (plan_.rate_hz > 0 || plan_.tolerant) && request.intended_ns >= window_begin_)
-            outcome_.latency_ns.record(now_ns() - request.intended_ns);
+            outcome_.latency_ns.record((ring_ ? now : now_ns()) - request.intended_ns);  // a ring's bytes were there
     }
 
     void end_of_connection(std::uint32_t i, int code, std::uint64_t now) {
@@ -413,7 +510,7 @@ class generator {
         const bool harmless = l.count == 0 && l.used;
         l.count = 0;
         l.partial.clear();
-        l.fd.reset();
+        close(l);
         l.free = l.used = false;
         if (harmless)
             broken_.push_front({.link = i, .again_ns = now});
@@ -421,9 +518,18 @@ class generator {
             broken_.push_back({.link = i, .again_ns = now + reconnect_ns});
     }
 
+    void close(link& l) {
+        if (ring_ && l.fd) {  // its receive ends with it, and is told as one of an earlier use
+            (void)::shutdown(l.fd.get(), SHUT_RDWR);
+            ++l.use;
+            l.unsent.clear();
+        }
+        l.fd.reset();
+    }
+
     void lose_attempt(std::uint32_t i, std::uint64_t now) {
         ++outcome_.failures.refused;
-        links_[i].fd.reset();
+        close(links_[i]);
         links_[i].connecting = false;
         broken_.push_back({.link = i, .again_ns = now + reconnect_ns});
     }
@@ -434,11 +540,13 @@ class generator {
     random_order order_;
     net::file_descriptor epoll_;
     std::vector<link> links_;
+    std::unique_ptr<load_ring> ring_;  // ends before what it sends
     std::vector<request_under_way> under_way_;
     std::vector<std::uint32_t> free_;  // links without requests
     std::deque<broken_link> broken_;   // links without a connection, the next to be made first
     std::vector<char> scratch_;
-    std::string output_;
+    std::string output_, joined_;
+    answer_heads heads_;
     load_outcome outcome_;
     std::array<std::uint64_t, 1000> statuses_{};
     std::uint64_t window_begin_ = 0, window_end_ = 0, began_ns_ = 0;

@@ -69,6 +69,7 @@ struct load_plan {
     bool spin =
         true;  ///< poll instead of sleeping: the client needs a core of its own, and its wake-ups are not measured
     std::uint64_t seed = 1;  ///< of the order in which the exchanges come
+    bool ring = true;        ///< kept connections by io_uring where the machine gives it, else by epoll
 };
 
 /// Requests that failed, by what became of them; of the whole run, and none in a strict one.
