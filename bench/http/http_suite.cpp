@@ -425,13 +425,15 @@ std::vector<subject> all_subjects() {
             nginx(),
             h2o(),
             go_net_http(),
-            hyper()};
+            hyper(),
+            may_minihttp()};
 }
 
 workload::suite http_suite(suite_options options, std::vector<subject> subjects) {
     return {.name = "http",
             .description =
-                "our servers beside a bare loop, nginx, h2o, Go net/http and hyper: requests, processor time, latency",
+                "our servers beside a bare loop, nginx, h2o, Go net/http, hyper and may_minihttp: requests, processor time, "
+                "latency",
             .run = [options = std::move(options), subjects = std::move(subjects)](workload::recorder& to) {
                 int signal = 0;
                 {

@@ -74,6 +74,7 @@ struct subject {
 [[nodiscard]] subject h2o();
 [[nodiscard]] subject go_net_http();
 [[nodiscard]] subject hyper();
+[[nodiscard]] subject may_minihttp();
 
 /// Starts it and waits until it gives the right answer. A port taken by another in the meantime is tried anew.
 /// Throws: unavailable, child_failed, wrong_answer, server_failed, interrupted.

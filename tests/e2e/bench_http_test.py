@@ -110,7 +110,7 @@ class BenchHttp(unittest.TestCase):
         # Whoever is not measured is named with the reason.
         skipped = {entry["subject"]: entry["text"] for entry in found["skipped"]}
         self.assertEqual(skipped["hyper"], "no Rust in this test")
-        self.assertEqual(measured | set(skipped), {*OURS, IO_URING, FLOOR, "nginx", "h2o", "Go net/http", "hyper"})
+        self.assertEqual(measured | set(skipped), {*OURS, IO_URING, FLOOR, "nginx", "h2o", "Go net/http", "hyper", "may_minihttp"})
         # Targets are told of whoever is measured, by the same samples.
         targets = [entry["text"] for entry in found["notes"] if entry["text"].startswith("target: JSON reply, 64 clients, ")]
         rates = {result["subject"]: result["median"] for result in found["results"] if result["name"] == "http: JSON reply, 64 clients: server time a request"}
