@@ -88,6 +88,13 @@ const std::vector<figure>& figures() {
         {"server's memory in all, a connection", "bytes", false, of_each(&interval_found::user_bytes_in_all)},
         {"kernel's memory a connection, both ends", "bytes", false, of_each(&interval_found::kernel_bytes)},
         {"server time an answer", "us", false, of_each(&interval_found::server_us)},
+        {"requests of 10 busy connections meanwhile", "requests/s", true,
+         [](const run_found& found) {
+             return found.busy.answers == 0
+                        ? std::vector<double>()
+                        : std::vector<double>{static_cast<double>(found.busy.answers) / found.busy.seconds};
+         },
+         31'400},
         {"p50", "us", false, of_each(&interval_found::p50_us)},
         {"p99", "us", false, of_each(&interval_found::p99_us)},
         {"p99.9", "us", false, of_each(&interval_found::p999_us)},
@@ -150,6 +157,7 @@ class connection_steps {
             plan.idle = {.least = plan.idle.least / 100, .most = plan.idle.most / 100};
             plan.settle = std::chrono::milliseconds(100);
             plan.interval = std::chrono::milliseconds(100);
+            plan.busy_requests = 2'000;
         }
         std::vector<std::string> names;
         std::vector<run_found> all;
@@ -159,7 +167,7 @@ class connection_steps {
             names.push_back(who->name);
             all.push_back(*found);
         }
-        if (!all.empty()) report(line, names, all);
+        if (!all.empty()) report(line, plan, names, all);
     }
 
  private:
@@ -193,7 +201,8 @@ class connection_steps {
         return std::nullopt;
     }
 
-    void report(const connection_line& line, const std::vector<std::string>& names, const std::vector<run_found>& all) {
+    void report(const connection_line& line, const run_plan& plan, const std::vector<std::string>& names,
+                const std::vector<run_found>& all) {
         for (const figure& one : figures()) {
             if (!to_.wants(line.named(one.name))) continue;
             std::vector<std::vector<double>> samples;
@@ -204,12 +213,28 @@ class connection_steps {
             to_.add(line.named(one.name), one.unit, names, samples, one.higher_is_better, context);
         }
         for (std::size_t i = 0; i < names.size(); ++i) {
-            if (names[i] != subjects_.front()->name) continue;
+            if (!is_ours(names[i])) continue;
+            note_busy_target(line, plan, names[i], all[i].busy);
             const double bytes = median_of(of_each(&interval_found::user_bytes)(all[i]));
             to_.note("target: " + line.text() + ", " + names[i] + " in at most " + fixed_text(user_bytes_target, 0) +
                      " bytes of its own a connection: " + fixed_text(bytes, 0) + " bytes" +
                      verdict(bytes <= user_bytes_target));
         }
+    }
+
+    [[nodiscard]] bool is_ours(const std::string& name) const {
+        return std::ranges::any_of(
+            subjects_, [&](const connections::subject* one) { return one->ours && one->name == name; });
+    }
+
+    void note_busy_target(const connection_line& line, const run_plan& plan, const std::string& who,
+                          const connections::busy_found& found) {
+        std::string text = "target: " + line.text() + ", " + who + ", " + grouped(plan.busy_requests) +
+                           " requests from " + std::to_string(connections::busy_connections) +
+                           " more connections meanwhile, none failed: " + grouped(found.answers) + " answered, ";
+        if (!found.failure.empty()) text += found.failure + ", ";
+        to_.note(text + grouped(found.lost) + " of those held were lost meanwhile" +
+                 verdict(found.none_failed(plan.busy_requests)));
     }
 
     recorder& to_;

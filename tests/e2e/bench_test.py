@@ -121,12 +121,14 @@ class Bench(unittest.TestCase):
         step = "connections: 5,000 connections, a hundredth of the idle times: "
         self.assertEqual({result["name"] for result in found["results"]},
                          {step + what for what in ("opened", "answers", "server's memory a connection", "server's memory in all, a connection",
-                                                   "kernel's memory a connection, both ends", "server time an answer", "p50", "p99", "p99.9")})
+                                                   "kernel's memory a connection, both ends", "server time an answer", "requests of 10 busy connections meanwhile", "p50", "p99", "p99.9")})
         notes = [entry["text"] for entry in found["notes"]]
         for subject in {result["subject"] for result in found["results"]}:
             account = next(text for text in notes if f", {subject}: 5,000 opened in " in text)
             self.assertRegex(account, r" 0 refused, 0 lost, 0 without an answer in time; ")
-        self.assertTrue(any(text.startswith("target: 5,000 connections") for text in notes), notes)
+            busy = next(text for text in notes if f", {subject}, 2,000 requests from 10 more connections meanwhile, none failed: " in text)
+            self.assertRegex(busy, r": 2,0\d\d answered, 0 of those held were lost meanwhile \(met\)$")
+            self.assertTrue(any(text.startswith("target: 5,000 connections") and f", {subject} in at most 256 bytes" in text for text in notes), notes)
         measured = {result["subject"] for result in found["results"]} | {entry["subject"] for entry in found["skipped"]}
         self.assertEqual(measured, {"holdfast::net, epoll", "holdfast::net, io_uring"})
 

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <thread>
 
+#include "workload/connections/byte_exchange.hpp"
 #include "workload/connections/connection_board.hpp"
 #include "workload/connections/forked_process.hpp"
 #include "workload/http_load/interruption.hpp"
@@ -21,6 +22,9 @@ constexpr std::chrono::milliseconds look{50};
 constexpr std::chrono::seconds opening_patience{60};  // without a single one more
 constexpr std::chrono::seconds end_patience{60};
 constexpr std::size_t warming = 16;  // connections for each worker
+// For each worker, until its base is looked at: io_uring's 1024 receive buffers are touched one after the other, and
+// some workers have a quarter of their share of connections.
+constexpr std::uint64_t warming_answers = 4 * 1024;
 
 double seconds_since(clock::time_point begin) { return std::chrono::duration<double>(clock::now() - begin).count(); }
 
@@ -120,6 +124,7 @@ class one_run {
         for (std::size_t i = 0; i < plan_.intervals; ++i) measure(clients, i);
         clients.measure(no_interval);
         found_.kernel_objects = growth_text(objects, slab_bytes(), held(clients));
+        ask_beside(clients);
         note_counts(clients);
         progress_("closing");
         return found_;
@@ -159,6 +164,41 @@ class one_run {
         wait_until_open(clients, warming * plan_.spread.servers, "warming up,");
         if (clients.told().sum(&client_words::opened) == 0)
             throw std::runtime_error("the server takes no connection: " + clients.refusal());
+        (void)ask(static_cast<unsigned>(warming * plan_.spread.servers), warming_answers * plan_.spread.servers);
+        check(clients);
+    }
+
+    /// So many answers over connections of this process, as fast as they come. Throws: what run_load throws.
+    [[nodiscard]] http::load_outcome ask(unsigned connections, std::uint64_t answers) {
+        http::load_plan plan{.server = http::loopback(server_.port()), .connections = connections};
+        plan.warm_up = std::chrono::nanoseconds(0);
+        plan.duration = std::chrono::nanoseconds(1);
+        plan.answers_min = answers;
+        plan.patience = std::chrono::seconds(30);  // as the clients that hold theirs
+        plan.spin = false;
+        const std::vector<http::exchange> all{
+            {.request = std::string("GET ") + bytes_path + " HTTP/1.1\r\nHost: localhost\r\n\r\n",
+             .body = random_bytes()}};
+        http::load_outcome outcome;
+        there_([&] { outcome = http::run_load(plan, all); });
+        return outcome;
+    }
+
+    /// A few connections that ask as fast as they are answered, while all are held.
+    void ask_beside(crew& clients) {
+        note_counts(clients);
+        const std::uint64_t gone = found_.lost + found_.timed_out;
+        progress_("asking from " + std::to_string(busy_connections) + " more");
+        try {
+            const http::load_outcome outcome = ask(busy_connections, plan_.busy_requests);
+            found_.busy.answers = outcome.answers;
+            found_.busy.seconds = outcome.seconds;
+        } catch (const http::server_failed& failure) {
+            found_.busy.failure = failure.what();
+        }
+        check(clients);
+        note_counts(clients);
+        found_.busy.lost = found_.lost + found_.timed_out - gone;
     }
 
     void open(crew& clients) {

@@ -23,6 +23,21 @@ struct run_plan {
     std::chrono::milliseconds settle{20'000};  ///< from the last one opened to the first interval
     std::chrono::milliseconds interval{10'000};
     std::size_t intervals = 6;  ///< at most intervals_max
+    std::uint64_t busy_requests = 100'000;
+};
+
+inline constexpr unsigned busy_connections = 10;
+
+/// Requests of a few connections, one after the other on each, while all the others are held.
+struct busy_found {
+    std::uint64_t answers = 0;
+    double seconds = 0;
+    std::string failure;     ///< of the first one that failed; empty: none did
+    std::uint64_t lost = 0;  ///< of the connections that are held, meanwhile
+
+    [[nodiscard]] bool none_failed(std::uint64_t wanted) const noexcept {
+        return failure.empty() && lost == 0 && answers >= wanted;
+    }
 };
 
 /// What one interval found; all of it but the times is of its end.
@@ -41,6 +56,7 @@ struct run_found {
     std::uint64_t opened = 0, refused = 0, lost = 0, timed_out = 0;
     std::string refusal;  ///< why, of the last one refused
     std::vector<interval_found> intervals;
+    busy_found busy;
     std::string kernel_objects;  ///< the largest kinds, bytes a connection; empty where they cannot be seen
 
     [[nodiscard]] std::uint64_t held() const noexcept {
