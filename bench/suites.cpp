@@ -6,6 +6,7 @@
 #include "workload/suites.hpp"
 #ifdef HOLDFAST_BENCH_HTTP
 #include "http/http_suite.hpp"
+#include "rings/rings_suite.hpp"
 #include "websocket/websocket_suite.hpp"
 #endif
 
@@ -52,6 +53,7 @@ std::vector<workload::suite> suites() {
 #ifdef HOLDFAST_BENCH_HTTP
     all.push_back(http::http_suite());
     all.push_back(websocket::websocket_suite());
+    all.push_back(rings::rings_suite());
 #endif
     return all;
 }

@@ -2,8 +2,8 @@
 // computed.hpp - user and name as they follow from an id by arithmetic alone: what a reply is computed from where
 // nothing is looked up.
 //
-// Peers in other languages have the same arithmetic (peers/*). Every answer is compared with the records, which are made
-// by it (exchange.cpp).
+// Peers in other languages have the same arithmetic (peers/*). Every answer is compared with the records, which are
+// made by it (exchange.cpp).
 #pragma once
 
 #include <cstddef>

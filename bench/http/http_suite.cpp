@@ -128,11 +128,10 @@ class suite_run {
 
     void run() {
         std::vector<workload_line> lines = workload_lines(quick_);
-        std::erase_if(lines,
-                      [&](const workload_line& line) { 
-                          const bool throughput = wants_throughput(line), latency = wants_latency(line);
-                          return !wants_client(line) && !throughput && !latency;
-                      });
+        std::erase_if(lines, [&](const workload_line& line) {
+            const bool throughput = wants_throughput(line), latency = wants_latency(line);
+            return !wants_client(line) && !throughput && !latency;
+        });
         const bool wants_two = wants(two_workers(": requests"), two_workers(": server time a request"));
         if (lines.empty() && !wants_two) return;
         const pinned here(client_cores_);
@@ -252,7 +251,8 @@ class suite_run {
 
     /// Of many clients: with one, each waits for the other, and what is timed are the wake-ups.
     void note_targets(const workload_line& line, const server_times& found) {
-        if (line.kind != answer_kind::computed || line.shape.connection_per_request || line.shape.connections == 1) return;
+        if (line.kind != answer_kind::computed || line.shape.connection_per_request || line.shape.connections == 1)
+            return;
         if (line.shape.pipeline == 1)
             note_reply_targets(line.name, found, to_);
         else
@@ -432,7 +432,8 @@ std::vector<subject> all_subjects() {
 workload::suite http_suite(suite_options options, std::vector<subject> subjects) {
     return {.name = "http",
             .description =
-                "our servers beside a bare loop, nginx, h2o, Go net/http, hyper and may_minihttp: requests, processor time, "
+                "our servers beside a bare loop, nginx, h2o, Go net/http, hyper and may_minihttp: requests, processor "
+                "time, "
                 "latency",
             .run = [options = std::move(options), subjects = std::move(subjects)](workload::recorder& to) {
                 int signal = 0;

@@ -4,10 +4,9 @@
 //
 // The servers get one set of cores and the client another (I1); with a single core they share it, which the report
 // says. In every round each subject takes its turn, in an order that moves on by one (I2), so rounds are pairs. All
-// answers are checked (load_generator.hpp); a wrong one ends the suite. Latency is measured by a schedule, at a half and
-// at nine tenths of what each subject itself can do (I3). Whatever ends the suite, no process, segment, port or file of it is left
-// (I4).
-// Threads: one at a time; the calling thread is pinned while it runs.
+// answers are checked (load_generator.hpp); a wrong one ends the suite. Latency is measured by a schedule, at a half
+// and at nine tenths of what each subject itself can do (I3). Whatever ends the suite, no process, segment, port or
+// file of it is left (I4). Threads: one at a time; the calling thread is pinned while it runs.
 #pragma once
 
 #include <filesystem>

@@ -25,36 +25,23 @@ std::string version_of(const site& where) {
 }
 
 running_server start_serve(const site& where, answer_kind) {
-    running_server server;
-    server.process = std::make_unique<child_process>(
-        child_options{.arguments = {where.program, "serve", where.table, "--listen", "127.0.0.1:0", "--workers",
-                                    std::to_string(where.server_cores.size()), "--counters",
-                                    where.table + "-counts-" + std::to_string(where.server_cores.size())},
-                      .environment = registry(where),
-                      .cores = where.server_cores,
-                      .log = where.scratch / "holdfast_serve.log"});
-    const std::string line = server.process->read_line(std::chrono::seconds(20));
-    const std::size_t address = line.find("127.0.0.1:");
-    const char* const digits =
-        line.data() + std::min(line.size(), address == std::string::npos ? address : address + 10);
-    if (std::from_chars(digits, line.data() + line.size(), server.port).ec != std::errc{})
-        throw child_failed("holdfast serve should say where it listens, and said: " + line);
-    return server;
+    const std::string workers = std::to_string(where.server_cores.size());
+    return start_serving(where, {where.table, "--workers", workers, "--counters", where.table + "-counts-" + workers});
 }
 
 running_server start_net(const site& where, answer_kind kind, const char* engine) {
-    return start_announcing(
-        {.arguments = {where.own_servers / "http_net_server", engine, word_of(kind), where.table,
-                       std::to_string(where.server_cores.size())},
-         .environment = registry(where),
-         .cores = where.server_cores,
-         .log = where.scratch / "holdfast_net.log"});
+    return start_announcing({.arguments = {where.own_servers / "http_net_server", engine, word_of(kind), where.table,
+                                           std::to_string(where.server_cores.size())},
+                             .environment = registry(where),
+                             .cores = where.server_cores,
+                             .log = where.scratch / "holdfast_net.log"});
 }
 
 subject net_subject(std::string name, const char* engine) {
     return {.name = std::move(name),
             .ours = true,
-            .how = {{answer_kind::computed, "a handler that computes user and name from the id in the path and writes the JSON"},
+            .how = {{answer_kind::computed,
+                     "a handler that computes user and name from the id in the path and writes the JSON"},
                     {answer_kind::lookup,
                      "a handler that looks the entry up in the shared hash_table and writes its JSON"}},
             .version = version_of,
@@ -73,6 +60,22 @@ running_server start_bare_loop(const site& where, answer_kind) {
 }
 
 }  // namespace
+
+running_server start_serving(const site& where, std::vector<std::string> words) {
+    words.insert(words.begin(), {where.program, "serve", "--listen", "127.0.0.1:0"});
+    running_server server;
+    server.process = std::make_unique<child_process>(child_options{.arguments = std::move(words),
+                                                                   .environment = registry(where),
+                                                                   .cores = where.server_cores,
+                                                                   .log = where.scratch / "holdfast_serve.log"});
+    const std::string line = server.process->read_line(std::chrono::seconds(20));
+    const std::size_t address = line.find("127.0.0.1:");
+    const char* const digits =
+        line.data() + std::min(line.size(), address == std::string::npos ? address : address + 10);
+    if (std::from_chars(digits, line.data() + line.size(), server.port).ec != std::errc{})
+        throw child_failed("holdfast serve should say where it listens, and said: " + line);
+    return server;
+}
 
 subject holdfast_serve() {
     const char* const how = "looks the entry up in the shared table, counts and times the request";
@@ -95,12 +98,13 @@ subject holdfast_net_io_uring() {
 }
 
 subject bare_loop() {
-    return {.name = floor_name,
-            .only_kept = true,
-            .how = {{answer_kind::computed, "epoll_wait, recv and send of a constant; it looks at no byte of a request"}},
-            .lack = "it reads no request, so it has one answer and never closes",
-            .version = version_of,
-            .start = start_bare_loop};
+    return {
+        .name = floor_name,
+        .only_kept = true,
+        .how = {{answer_kind::computed, "epoll_wait, recv and send of a constant; it looks at no byte of a request"}},
+        .lack = "it reads no request, so it has one answer and never closes",
+        .version = version_of,
+        .start = start_bare_loop};
 }
 
 }  // namespace holdfast::bench::http

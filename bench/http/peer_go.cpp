@@ -16,11 +16,10 @@ std::string version_of(const site& where) {
 }
 
 running_server start(const site& where, answer_kind kind) {
-    return start_announcing(
-        {.arguments = {find_built_peer(where, "go_net_http"), word_of(kind), where.csv},
-         .environment = {"GOMAXPROCS=" + std::to_string(where.server_cores.size()), "GOGC=400"},
-         .cores = where.server_cores,
-         .log = where.scratch / "go.log"});
+    return start_announcing({.arguments = {find_built_peer(where, "go_net_http"), word_of(kind), where.csv},
+                             .environment = {"GOMAXPROCS=" + std::to_string(where.server_cores.size()), "GOGC=400"},
+                             .cores = where.server_cores,
+                             .log = where.scratch / "go.log"});
 }
 
 }  // namespace

@@ -57,11 +57,12 @@ running_server start(const site& where, answer_kind kind) {
 }  // namespace
 
 subject h2o() {
-    return {.name = "h2o",
-            .how = {{answer_kind::computed, "one static file in tmpfs, opened once a turn of its loop; it cannot compute"},
-                    {answer_kind::lookup, "a static file a key, in tmpfs; no JSON is written"}},
-            .version = version_of,
-            .start = start};
+    return {
+        .name = "h2o",
+        .how = {{answer_kind::computed, "one static file in tmpfs, opened once a turn of its loop; it cannot compute"},
+                {answer_kind::lookup, "a static file a key, in tmpfs; no JSON is written"}},
+        .version = version_of,
+        .start = start};
 }
 
 }  // namespace holdfast::bench::http

@@ -16,12 +16,11 @@ std::string version_of(const site& where) {
 }
 
 running_server start(const site& where, answer_kind kind) {
-    return start_announcing(
-        {.arguments = {find_built_peer(where, "hyper_peer"), word_of(kind), where.csv,
-                       std::to_string(where.server_cores.size())},
-         .environment = {},
-         .cores = where.server_cores,
-         .log = where.scratch / "hyper.log"});
+    return start_announcing({.arguments = {find_built_peer(where, "hyper_peer"), word_of(kind), where.csv,
+                                           std::to_string(where.server_cores.size())},
+                             .environment = {},
+                             .cores = where.server_cores,
+                             .log = where.scratch / "hyper.log"});
 }
 
 }  // namespace

@@ -93,6 +93,8 @@ void await_answer(running_server& server, const exchange& probe);
 /// A port of 127.0.0.1 nobody listens on now, for programs that cannot choose one themselves.
 [[nodiscard]] std::uint16_t free_port();
 void write_file(const std::filesystem::path& path, const std::string& text);
+/// `holdfast serve` with these words behind it, once it says where it listens.
+[[nodiscard]] running_server start_serving(const site& where, std::vector<std::string> words);
 /// For servers of ours that print "listening PORT" first.
 [[nodiscard]] running_server start_announcing(child_options options);
 

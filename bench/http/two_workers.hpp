@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// two_workers.hpp - what a second worker costs: processor time a request with two beside one, asked by the same clients.
+// two_workers.hpp - what a second worker costs: processor time a request with two beside one, asked by the same
+// clients.
 //
 // Two clients, each a thread on a core of its own, keep half of the connections each; both are always there, whether
 // they ask one worker or two (I1). Windows of both begin together (I2). With fewer than four cores clients and workers

@@ -2,17 +2,16 @@
 #include "websocket/websocket_suite.hpp"
 
 #include <signal.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "http/load.hpp"
+#include "http/many_connections.hpp"
 #include "http/rounds.hpp"
 #include "http/scratch.hpp"
 #include "websocket/fan_out.hpp"
@@ -77,48 +76,13 @@ std::vector<fan_out_line> fan_out_lines(bool quick) {
     std::vector<fan_out_line> lines;
     for (const std::size_t count : quick ? std::vector<std::size_t>{200} : std::vector<std::size_t>{1000, 10'000})
         for (const unsigned window : {1U, 16U}) {
-            std::string who = std::to_string(count);
-            if (who.size() > 3) who = who.substr(0, who.size() - 3) + "," + who.substr(who.size() - 3);
-            lines.push_back({{"fan-out to " + who + " subscribers" +
+            lines.push_back({{"fan-out to " + http::count_text(count) + " subscribers" +
                                   (window == 1 ? std::string() : ", " + std::to_string(window) + " messages under way"),
                               "deliveries/s", "deliveries", "delivery"},
                              count,
                              window});
         }
     return lines;
-}
-
-/// As many descriptors as the hard limit allows, for this process and those it starts, while this lives.
-class more_descriptors {
- public:
-    more_descriptors() {
-        if (::getrlimit(RLIMIT_NOFILE, &before_) != 0) return;
-        rlimit more = before_;
-        more.rlim_cur = more.rlim_max;
-        (void)::setrlimit(RLIMIT_NOFILE, &more);
-    }
-    ~more_descriptors() { (void)::setrlimit(RLIMIT_NOFILE, &before_); }
-    more_descriptors(const more_descriptors&) = delete;
-    more_descriptors& operator=(const more_descriptors&) = delete;
-    [[nodiscard]] std::size_t most() const noexcept { return static_cast<std::size_t>(before_.rlim_max); }
-
- private:
-    rlimit before_{};
-};
-
-/// Waits until a server has done what the end of many connections asks of it: the next one's turn begins on its core.
-void await_rest(const http::child_process& server) {
-    constexpr int looks_max = 200;
-    constexpr std::uint64_t still_ns = 200'000;
-    constexpr auto look = std::chrono::milliseconds(5);
-    std::uint64_t last = server.cpu_ns();
-    for (int i = 0, still = 0; i < looks_max && still < 2; ++i) {
-        std::this_thread::sleep_for(look);
-        http::check_interruption();
-        const std::uint64_t now = server.cpu_ns();
-        still = now - last < still_ns ? still + 1 : 0;
-        last = now;
-    }
 }
 
 std::string shown_cores(const std::vector<unsigned>& cores) {
@@ -326,7 +290,7 @@ class suite_run {
             used = begins ? now : now - used;
         });
         found.server_us = static_cast<double>(used) * 1e-3;
-        await_rest(*who.server.process);
+        http::await_rest(*who.server.process);
         return found;
     }
 
@@ -418,7 +382,7 @@ class suite_run {
 
     workload::recorder& to_;
     const bool quick_;
-    const more_descriptors limit_;
+    const http::more_descriptors limit_;
     http::site site_;
     std::vector<unsigned> client_cores_;
     http::round_options round_;

@@ -223,8 +223,8 @@ class connection_steps {
     }
 
     [[nodiscard]] bool is_ours(const std::string& name) const {
-        return std::ranges::any_of(
-            subjects_, [&](const connections::subject* one) { return one->ours && one->name == name; });
+        return std::ranges::any_of(subjects_,
+                                   [&](const connections::subject* one) { return one->ours && one->name == name; });
     }
 
     void note_busy_target(const connection_line& line, const run_plan& plan, const std::string& who,

@@ -44,7 +44,8 @@ TEST(AnswerScanner, FindsTheSameWhereTheHeadIsThatOfTheLastAnswer) {
     const std::string other = "HTTP/1.1 200 OK\r\nDate: today\r\nContent-Length: 3\r\nConnection: close\r\n\r\nhi!";
     const std::string none = "HTTP/1.1 204 No Content\r\nContent-Length: 9\r\n\r\n";
     const std::string long_head = "HTTP/1.1 200 OK\r\nX: " + std::string(600, 'x') + "\r\nContent-Length: 2\r\n\r\nyo";
-    const std::vector<std::string> all{whole, whole, other, whole, none, none, "junk", none, long_head, long_head, whole};
+    const std::vector<std::string> all{whole,  whole, other,     whole,     none, none,
+                                       "junk", none,  long_head, long_head, whole};
     answer_heads heads;
     for (const std::string& bytes : all)
         for (std::size_t length = 0; length <= bytes.size(); ++length) {

@@ -71,7 +71,7 @@ class generator {
             plan.duration.count() <= 0 || plan.warm_up.count() < 0 || plan.rate_hz < 0)
             throw std::invalid_argument("a load without connections, requests or time");
         // Connections of one request are mostly made and closed, and messages may be larger than a socket takes.
-        if (plan.ring && !plan.connection_per_request && plan.protocol.opening.empty()) 
+        if (plan.ring && !plan.connection_per_request && plan.protocol.opening.empty())
             ring_ = load_ring::make(plan.connections);
         epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
         if (!epoll_) fail("epoll_create1");

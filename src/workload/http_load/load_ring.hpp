@@ -3,9 +3,8 @@
 // came for any of them is taken by the same call.
 //
 // A link is known by its number and its use: completions of an earlier use of the number are told as such (I1).
-// Bytes that are sent have to stay as they are until `sent` is told (I2). Received bytes are the caller's until the next
-// call of next() (I3).
-// Threads: one, the one that makes it.
+// Bytes that are sent have to stay as they are until `sent` is told (I2). Received bytes are the caller's until the
+// next call of next() (I3). Threads: one, the one that makes it.
 #pragma once
 
 #include <chrono>
