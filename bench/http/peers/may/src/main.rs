@@ -78,7 +78,7 @@ impl HttpService for Answers {
 
 /// The locked version of a package this was built with.
 fn locked(name: &str) -> &'static str {
-    let lock = include_str!("../Cargo.lock");
+    let lock = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.lock"));
     let entry = format!("name = \"{}\"\nversion = \"", name);
     lock.split_once(entry.as_str()).and_then(|(_, rest)| rest.split_once('"')).map_or("unknown", |(version, _)| version)
 }
