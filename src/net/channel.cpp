@@ -133,6 +133,7 @@ channel_status channel_state::close(std::uint16_t code, std::string_view reason)
         const std::lock_guard guard(lock_);
         if (phase_ != phase::open) return channel_status::closed;
         phase_ = phase::ending;
+        closed_here_ = true;
         code_ = code;
         reason_ = reason;
         posting = to_be_posted();
@@ -227,6 +228,11 @@ channel_state::taken channel_state::take_messages() {
 bool channel_state::overflown() const {
     const std::lock_guard guard(lock_);
     return phase_ == phase::ending && end_ == channel_end::overflow;
+}
+
+bool channel_state::takes_messages() const {
+    const std::lock_guard guard(lock_);
+    return !closed_here_;
 }
 
 void channel_state::end_from_loop(channel_end why) {

@@ -31,6 +31,8 @@ struct queued_message {
     message_kind kind = message_kind::text;
 };
 
+class connection_strand;
+
 class channel_state final : public letter, public std::enable_shared_from_this<channel_state> {
  public:
     channel_state(std::shared_ptr<mailbox> mail, channel_kind what, channel_options chosen)
@@ -63,6 +65,8 @@ class channel_state final : public letter, public std::enable_shared_from_this<c
     };
     [[nodiscard]] taken take_messages();
     [[nodiscard]] bool overflown() const;
+    /// Whether messages are still handed over that came before its end: this side has not closed it. Any thread.
+    [[nodiscard]] bool takes_messages() const;
     /// Ends it in order, for the reason; without effect when it is ending already.
     void end_from_loop(channel_end why);
     /// Ends it now. What it kept is dropped.
@@ -71,7 +75,7 @@ class channel_state final : public letter, public std::enable_shared_from_this<c
     void note_close(std::uint16_t code, std::string_view reason);
 
     const channel_kind kind;
-    channel_options options;  // the callbacks are the loop's
+    channel_options options;  // the callbacks are the loop's, or the strand's
     std::string protocol;     // of a WebSocket; set before anybody has a handle
 
     // The loop's alone.
@@ -79,6 +83,7 @@ class channel_state final : public letter, public std::enable_shared_from_this<c
     std::uint32_t connection = 0;
     std::size_t held_bytes = 0;  // of an answer that waits for those before it, as counted in its exchange_queue
     timer_id timeout;
+    std::shared_ptr<connection_strand> strand;  // of channel_options::on_pool; until on_close has been handed to it
 
  private:
     enum class phase : std::uint8_t { open, ending, closed };
@@ -98,6 +103,7 @@ class channel_state final : public letter, public std::enable_shared_from_this<c
     std::uint16_t code_ = 0;  // of a WebSocket: until it has ended what we tell, then what came of it
     std::string reason_;
     bool ended_ = false;
+    bool closed_here_ = false;  // a WebSocket: by close()
     std::size_t queued_bytes_ = 0;
     std::uint64_t dropped_ = 0;
 };

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <utility>
 
+#include "connection_strand.hpp"
 #include "holdfast/error.hpp"
 #include "server_core.hpp"
 
@@ -29,7 +30,10 @@ channel server_core::begin_channel(channel_kind kind, channel_options options) {
     if (options.queue_bytes_max == 0 || options.answer_timeout.count() < 0)
         throw error(errc::invalid_argument, "channel_options",
                     "queue_bytes_max is 0 or answer_timeout negative; keep their defaults");
-    begun_ = std::make_shared<channel_state>(mail_, kind, std::move(options));
+    const bool on_pool = options.on_pool;
+    auto state = std::make_shared<channel_state>(mail_, kind, std::move(options));
+    if (on_pool) state->strand = make_strand(answering_);
+    begun_ = std::move(state);
     return channel(begun_);
 }
 
@@ -211,6 +215,9 @@ void server_core::end_channel(const std::shared_ptr<channel_state>& state, chann
     if (!std::exchange(state->attached, false)) return;
     timers_.erase(state->timeout);
     state->shut();
+    const bool in_order =
+        why == channel_end::finished || why == channel_end::client_closed || why == channel_end::drained;
+    if (state->strand && !in_order) state->strand->drop(state.get());
     ended_.emplace_back(state, why);
 }
 
@@ -281,10 +288,17 @@ void server_core::drain_streams(index_type index) {
 // (C4) Between events; what a callback does to channels comes back by the mailbox.
 void server_core::call_back() {
     for (const auto& state : std::exchange(drained_, {}))
-        if (state->attached) guarded([&] { state->options.on_drain(channel(state)); });
+        if (state->attached && state->strand)
+            drain_by_strand(state);
+        else if (state->attached)
+            guarded([&] { state->options.on_drain(channel(state)); });
     if (!bodies_ended_.empty()) call_back_bodies();
     while (!ended_.empty())
         for (const auto& [state, why] : std::exchange(ended_, {})) {
+            if (state->strand) {
+                close_by_strand(state, why);
+                continue;
+            }
             // Taken out: what they hold, perhaps this channel's own handle, goes with them.
             const channel_options done = std::exchange(state->options, {});
             if (done.on_close) guarded([&] { done.on_close(why); });

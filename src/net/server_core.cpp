@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "connection_strand.hpp"
 #include "holdfast/error.hpp"
 #include "tls_engine.hpp"
 
@@ -43,6 +44,7 @@ server_core::server_core(std::vector<int> listeners, server_options options, han
     listeners_.reserve(listeners.size());
     for (const int fd : listeners) listeners_.emplace_back(fd);
     check_options();
+    check_pool();
     spare_inbound_.reserve(64);
     const auto on_wire = [choice = options_.engine](engine_sink& sink) { return make_engine(choice, sink); };
     engine_ = options_.tls.empty() ? on_wire(*this) : make_tls_engine(*this, options_.tls, on_wire);
@@ -67,6 +69,10 @@ void server_core::end_everything() {
         lose_body(c, channel_end::server_ended);
     }
     call_back();
+    if (ledger_) {  // what runs in the pool may use what is about to go
+        ledger_->wait_for_tasks();
+        count_exceptions_of_pool();
+    }
     mail_->close();
 }
 
@@ -122,6 +128,7 @@ void server_core::on_watched(int fd) {
 void server_core::run() {
     if (std::exchange(running_, true))
         throw error(errc::invalid_argument, "server", "run() works once; make another server");
+    check_where_it_runs();
     on_wake();
     if (options_.tick_interval.count() > 0)
         next_tick_ms_ = now_ms_ + static_cast<std::uint64_t>(options_.tick_interval.count());
@@ -190,6 +197,7 @@ void server_core::on_wake() {
     const engine_shortages lacked = engine_->shortages();
     counters_.out_of_buffers = lacked.buffers;
     counters_.out_of_completions = lacked.completions;
+    if (ledger_) count_exceptions_of_pool();
 }
 
 void server_core::run_timers() {
@@ -232,7 +240,7 @@ void server_core::rearm(index_type index) {
     else if (c.inbound && c.inbound->parser.started() && !(c.pending && c.continue_sent))
         wanted = c.inbound->parser.head_complete() ? timer_class::body : timer_class::header;
     else if (c.socket && c.socket->begun)
-        wanted = c.socket->ending ? timer_class::closing : timer_class::ping;
+        wanted = c.socket->ending ? timer_class::closing : waits_for_strand(c) ? timer_class::none : timer_class::ping;
     else if (c.pending)
         wanted = timer_class::none;
     if (wanted == timer_class::none) {
@@ -301,11 +309,17 @@ void server_core::on_accept(accepted arrival) {
         ++counters_.over_descriptors;
         return engine_->refuse(arrival, busy);
     }
-    if (counters_.open >= options_.limits.connections_max) {
+    // Connections that are gone while the pool has their calls still cost memory.
+    const std::size_t gone = ledger_ ? ledger_->orphans.load(std::memory_order_relaxed) : 0;
+    if (counters_.open + gone >= options_.limits.connections_max) {
         ++counters_.over_connections_max;
         return engine_->refuse(arrival, busy);
     }
-    auto who = options_.identify_peers ? std::make_unique<const peer>(engine_->peer_of(arrival)) : nullptr;
+    std::unique_ptr<connection_aside> aside;
+    if (options_.identify_peers) {
+        aside = std::make_unique<connection_aside>();
+        aside->peer = engine_->peer_of(arrival);
+    }
     const index_type index = take_place();
     connection& c = connections_[index];
     c.phase = phase::open;
@@ -316,7 +330,7 @@ void server_core::on_accept(accepted arrival) {
         ++counters_.over_descriptors;
         return engine_->refuse(arrival, busy);
     }
-    c.peer = std::move(who);
+    c.aside = std::move(aside);
     c.securing = engine_->secures(arrival.listener);
     ++counters_.accepted;
     ++counters_.open;
@@ -357,6 +371,7 @@ void server_core::close(index_type index, bool reset, channel_end why) {
     held_bytes_ -= c.held_bytes;
     drop_pending(c, why);
     lose_body(c, why);
+    if (connection_strand* const strand = strand_of(c)) strand->leave();
     if (c.inbound) give_back(std::move(c.inbound));
     const std::uint32_t generation = c.generation + 1;
     c = connection{};

@@ -10,7 +10,7 @@
 // (C1) Exactly one timer class is armed per connection, the first that applies of: linger, handshake (of TLS; nothing
 //      else has begun), write (output is stuck), header or body (a request has begun, or a body comes in pieces and is
 //      not paused), closing or ping (a WebSocket), idle. None while exchanges are under way and none of these but idle
-//      would apply.
+//      would apply. A WebSocket that is not read from because its calls in the pool are too many is not pinged.
 // (C2) Between callbacks nothing sits in the shared output buffer: the engine has it, and `unsent` says how much of it
 //      has not left.
 // (C3) `inbound` exists iff bytes of the connection are kept between callbacks.
@@ -19,7 +19,7 @@
 //      anything.
 // Files: server_core.cpp the loop, accepting, time-outs; server_tasks.cpp posted tasks and timers; server_channels.cpp
 // what answers later; server_bodies.cpp bodies in pieces; server_files.cpp answers from files; server_websocket.cpp
-// WebSockets; server_exchange.cpp requests in and responses out.
+// WebSockets; server_pool.cpp what is called in a pool; server_exchange.cpp requests in and responses out.
 #pragma once
 
 #include <atomic>
@@ -29,6 +29,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,6 +42,7 @@
 #include "exchange_queue.hpp"
 #include "file_descriptor.hpp"
 #include "holdfast/net/http_parser.hpp"
+#include "holdfast/net/peer.hpp"
 #include "holdfast/net/server.hpp"
 #include "holdfast/net/websocket_handshake.hpp"
 #include "mailbox.hpp"
@@ -48,6 +50,9 @@
 #include "websocket_end.hpp"
 
 namespace holdfast::net {
+
+class connection_strand;
+class pool_ledger;
 
 struct inbound_request {
     explicit inbound_request(const message_limits& limits) : parser(limits) {}
@@ -59,6 +64,12 @@ struct inbound_request {
 
 enum class phase : std::uint8_t { free, open, last, lingering };
 enum class timer_class : std::uint8_t { none, idle, handshake, header, body, write, linger, ping, closing };
+
+/// What few connections have.
+struct connection_aside {
+    std::optional<net::peer> peer;              // where server_options::identify_peers asks for it
+    std::shared_ptr<connection_strand> strand;  // once something of it was called in server_options::pool
+};
 
 struct connection {
     std::uint32_t generation = 0;
@@ -76,7 +87,7 @@ struct connection {
     std::size_t waiting = 0;     // of these, what the kernel had no room for: all or nothing
     std::size_t held_bytes = 0;  // of it, in both directions, as counted in server_core::held_bytes_
     std::size_t lingered_bytes = 0;
-    std::unique_ptr<const net::peer> peer;  // where server_options::identify_peers asks for it
+    std::unique_ptr<connection_aside> aside;
     std::unique_ptr<inbound_request> inbound;
     std::unique_ptr<exchange_queue> pending;  // while a channel or a file is among the exchanges
     std::unique_ptr<inbound_body> body;       // what comes is this, up to its end
@@ -102,6 +113,7 @@ class server_core final : public engine_sink {
     channel begin_websocket(const request& asked, const websocket_upgrade& judged, channel_options options,
                             const websocket_limits& taken);
     void channel_moved(channel_state& state);
+    void strand_moved(const connection_strand& strand);
     body_reader begin_body(body_options options);
     void body_moved(body_state& state);
     [[nodiscard]] bool files_are_full() const noexcept { return files_open_ >= options_.files_max; }
@@ -178,6 +190,19 @@ class server_core final : public engine_sink {
     void break_body(index_type index, int status, std::string_view reason, body_end why);
     void call_back_bodies();
 
+    // server_pool.cpp
+    void check_pool();
+    void check_where_it_runs() const;
+    [[nodiscard]] static connection_strand* strand_of(const connection& c) noexcept;
+    [[nodiscard]] static bool waits_for_strand(const connection& c);
+    [[nodiscard]] const std::shared_ptr<connection_strand>& make_strand(index_type index);
+    [[nodiscard]] bool goes_to_pool(const request& message) noexcept;
+    void call_on_pool(index_type index, const request_parser& parsed);
+    void hand_over_to_strand(channel_state& state, std::string_view payload, message_kind kind);
+    void drain_by_strand(const std::shared_ptr<channel_state>& state);
+    void close_by_strand(const std::shared_ptr<channel_state>& state, channel_end why);
+    void count_exceptions_of_pool() noexcept;
+
     // server_files.cpp
     [[nodiscard]] static bool sends_file(const response& answer, method asked) noexcept;
     void enter_file(connection& c, const response& answer);
@@ -223,6 +248,7 @@ class server_core final : public engine_sink {
     handler answer_;
     server_counters counters_;
     std::vector<file_descriptor> listeners_;
+    std::shared_ptr<pool_ledger> ledger_;  // where there is a pool
     std::unique_ptr<engine> engine_;
     std::atomic<bool> stop_requested_{false};
     std::atomic<bool> drain_requested_{false};
@@ -241,6 +267,7 @@ class server_core final : public engine_sink {
     std::shared_ptr<channel_state> begun_;    // by the handler that runs, or has just returned
     std::shared_ptr<body_state> begun_body_;  // likewise
     const request* asked_ = nullptr;          // what the running handler was called with
+    index_type answering_ = 0;                // and the connection that brought it
     std::string begun_socket_;                // where that is a WebSocket: its 101,
     websocket_limits socket_limits_;          // and what its client may send
     std::vector<connection_token> touched_;   // to be settled in the end of this turn,
@@ -262,6 +289,9 @@ class server_core final : public engine_sink {
     std::uint32_t drain_idle_ms_ = 0;  // once draining
     bool running_ = false;
 };
+
+/// What a client is told when a handler throws.
+inline constexpr std::string_view failed_to_answer = "the server failed to answer this request";
 
 /// CLOCK_MONOTONIC.
 [[nodiscard]] std::uint64_t monotonic_ns() noexcept;

@@ -5,6 +5,7 @@
 #include <exception>
 #include <utility>
 
+#include "connection_strand.hpp"
 #include "holdfast/net/http_date.hpp"
 #include "piece_writer.hpp"
 #include "server_core.hpp"
@@ -51,7 +52,7 @@ void server_core::on_bytes(connection_token token, std::span<char> bytes) {
         return settle(token.index);
     }
     auto in = c.inbound ? std::move(c.inbound) : take_inbound();
-    in->parser.set_peer(c.peer.get());
+    in->parser.set_peer(c.aside && c.aside->peer ? &*c.aside->peer : nullptr);
     if (in->buffer.empty()) {
         serve(token.index, std::move(in), bytes);
     } else {
@@ -125,7 +126,9 @@ server_core::served server_core::serve_requests(index_type index, inbound_reques
 bool server_core::output_is_full(index_type index) {
     const std::size_t most = options_.limits.output_bytes_max;
     connection& c = connections_[index];
-    if (!c.pending || c.socket || c.body || !c.pending->is_full(options_.limits)) {
+    connection_strand* const strand = strand_of(c);
+    const bool calls_wait = strand != nullptr && !c.body && strand->is_full();
+    if (!calls_wait && (!c.pending || c.socket || c.body || !c.pending->is_full(options_.limits))) {
         if (c.unsent + out_.size() < most) return false;
         if (!flush(index)) {
             c.phase = phase::last;
@@ -202,7 +205,7 @@ void server_core::call_handler(const request& message) {
         if (begun_->kind == channel_kind::websocket) begun_->note_close(websocket_code::abnormal, {});
         end_channel(std::exchange(begun_, nullptr), channel_end::cut);
     }
-    response_.problem(500, "the server failed to answer this request");
+    response_.problem(500, failed_to_answer);
 }
 
 void server_core::answer_request(index_type index, const inbound_request& in, bool more_follows) {
@@ -211,7 +214,8 @@ void server_core::answer_request(index_type index, const inbound_request& in, bo
     if (message.method() == method::connect)
         return refuse(index, in, 501, "this server is not a proxy", message.wire_bytes());
     ++counters_.requests;
-    call_handler(message);
+    answering_ = index;
+    goes_to_pool(message) ? call_on_pool(index, in.parser) : call_handler(message);
     take_up_body(index, message, more_follows);
     if (begun_) {
         enter_exchange(index, in, more_follows);
@@ -360,6 +364,7 @@ void server_core::settle(index_type index) {
             : c.body ? c.body->is_paused()
                      : c.pending && !c.pending->has_room_again(options_.limits))
             break;
+        if (waits_for_strand(c)) break;
         c.paused = false;
         if (c.socket) read_socket(index, {});
         if (c.inbound) {
@@ -380,9 +385,12 @@ bool server_core::keep_accounts(index_type index) {
                              (c.pending ? c.pending->bytes : 0) + (c.socket ? c.socket->buffer.size() : 0);
     held_bytes_ += held - c.held_bytes;
     c.held_bytes = held;
-    if (held == 0 || held_bytes_ <= options_.limits.held_bytes_max) return true;
+    const connection_strand* const strand = strand_of(c);
+    const std::size_t called = strand != nullptr ? strand->bytes() : 0;  // counted by itself: it outlives connections
+    const std::size_t in_pool = ledger_ ? ledger_->bytes.load(std::memory_order_relaxed) : 0;
+    if (held + called == 0 || held_bytes_ + in_pool <= options_.limits.held_bytes_max) return true;
     ++counters_.over_held_bytes;
-    if (c.waiting != 0 || !c.inbound || c.body || unread != 0) return close(index, true), false;
+    if (c.waiting != 0 || !c.inbound || c.body || unread + called != 0) return close(index, true), false;
     refuse(index, *c.inbound, 503, "the server holds too many unfinished requests", held);
     settle(index);
     return false;

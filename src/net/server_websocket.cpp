@@ -97,6 +97,9 @@ bool server_core::socket_is_full(index_type index) {
 
 void server_core::hand_over(channel_state& state, const websocket_session& session, std::span<const char> bytes) {
     if (!state.options.on_receive || !state.is_open()) return;
+    if (state.strand)
+        return hand_over_to_strand(state, session.payload(bytes),
+                                   session.is_text() ? message_kind::text : message_kind::binary);
     bool returned = false;
     guarded([&] {
         state.options.on_receive(

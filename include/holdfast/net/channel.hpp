@@ -3,9 +3,9 @@
 // WebSocket.
 //
 // A handler gets one from response::defer(), stream() or websocket(), keeps copies of it wherever it likes, and
-// returns. Answers still leave in the order of the requests: what is done too early waits. (I1) Each channel ends once,
-// and on_close is called once, within the turn of the loop in which it ended; nothing is
-//      called after it.
+// returns. Answers still leave in the order of the requests: what is done too early waits.
+// (I1) Each channel ends once, and on_close is called once, within the turn of the loop in which it ended; nothing is
+//      called after it. With channel_options::on_pool it is handed to the strand in that turn, behind what was before.
 // (I2) A handle of any age, in any thread, is safe: after the end, also that of the server, calls answer `closed`.
 // (I3) queued_bytes() never exceeds queue_bytes_max. Messages are sent whole or not at all, in the order of the sends.
 // (I4) No lock is held while a callback runs: it may call anything, also on its own channel.
@@ -75,6 +75,11 @@ struct channel_options {
     /// Of a WebSocket: a message came. On the loop, which serves nobody else meanwhile; none come once the channel was
     /// closed. What it throws is counted, and closes the WebSocket with 1011.
     std::function<void(channel, received_message)> on_receive{};
+    /// Calls all of these in server_options::pool instead of on the loop: those of one connection in order and never
+    /// two at a time, so one that takes its time keeps nobody else waiting. Messages are copied for it. What a client
+    /// sent before it closed its WebSocket in order is handed over before on_close; of one that is lost, what has not
+    /// begun is dropped.
+    bool on_pool = false;
 };
 
 /// A handle. Copies are the same channel; one made by default is closed.

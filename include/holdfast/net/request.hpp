@@ -15,6 +15,7 @@
 namespace holdfast::net {
 
 struct peer;
+class request_copy;
 
 /// The methods this server knows; a request with any other is answered 501 before a handler sees it.
 enum class method : std::uint8_t { get, head, post, put, delete_, options, patch, trace, connect };
@@ -76,6 +77,7 @@ class request {
 
  private:
     friend class request_parser;
+    friend class request_copy;
 
     // Offsets into the buffer rather than pointers: the buffer may move while the rest of the request arrives.
     struct slice {

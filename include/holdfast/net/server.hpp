@@ -13,7 +13,8 @@
 // (I6) What is posted from one thread runs in the order it was posted, each once, never inside post(), after() or
 //      cancel(). A task that throws is counted, and costs nobody else anything.
 // Threads: everything on the thread that calls run(), or before it, except stop(), drain() and hand_over(), which
-//          any thread or signal handler may call, and post(), which any thread may call.
+//          any thread or signal handler may call, and post(), which any thread may call. What server_options::pool says
+//          runs on that pool's workers, in the order of its connection.
 #pragma once
 
 #include <chrono>
@@ -30,6 +31,10 @@
 #include "holdfast/net/request.hpp"
 #include "holdfast/net/response.hpp"
 #include "holdfast/net/tls.hpp"
+
+namespace holdfast::executor {
+class thread_pool;
+}
 
 namespace holdfast::net {
 
@@ -96,6 +101,21 @@ struct server_options {
     std::size_t files_max = 256;    ///< files that answers send from at a time; one more is answered 503
     std::vector<tls_listener> tls;  ///< those of the listeners whose connections speak TLS
     bool identify_peers = false;    ///< request::peer() tells who sent it; costs some system calls a connection
+    /// Where callbacks of channels with channel_options::on_pool are called, and the handler for requests that
+    /// handle_on_pool says yes to: on a strand of the connection, so in order and never two at a time within it, and
+    /// beside those of others. None: everything runs on the loop. run() returns when the last of them has ended, so
+    /// none may wait for the loop once that was told to end. Should the pool be closed first, requests meant for it are
+    /// answered 503, WebSockets that have messages for it closed with 1001, and on_close is still called.
+    /// Requires: at least one worker, and that run() is not called by one of them.
+    std::shared_ptr<executor::thread_pool> pool{};
+    /// Of a connection: calls that wait in its strand before it is not read from, until half of them have begun; so are
+    /// limits::output_bytes_max of what they hold.
+    std::uint32_t strand_waiting_max = 64;
+    /// Which requests are handled in the pool, by a copy: a slow handler then keeps nobody but its own connection
+    /// waiting. Asked once for each whose body is whole, on the loop; one that throws is counted, and means no. There
+    /// the response is all that a handler can answer with: defer(), stream() and websocket() belong to the loop. The
+    /// handler is called by several threads then, for different connections.
+    std::function<bool(const request&)> handle_on_pool{};
     /// Which requests are handed to the handler when their head is there, for response::receive_body. Asked once for
     /// each that a body follows, on the loop; one that throws is counted, and means no. Others come with their body.
     std::function<bool(const request&)> body_in_pieces;
