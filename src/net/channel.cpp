@@ -214,6 +214,7 @@ channel_state::taken channel_state::take_messages() {
     taken result;
     const std::lock_guard guard(lock_);
     result.messages.swap(queue_);
+    result.dropped = dropped_ - std::exchange(dropped_told_, dropped_);
     queued_bytes_ = 0;
     if (phase_ != phase::ending) {
         result.drained = std::exchange(told_full_, false);
@@ -242,7 +243,7 @@ void channel_state::end_from_loop(channel_end why) {
     end_ = why;
 }
 
-void channel_state::shut() {
+std::uint64_t channel_state::shut() {
     std::optional<response> late;
     std::deque<queued_message> queue;
     const std::lock_guard guard(lock_);
@@ -250,6 +251,7 @@ void channel_state::shut() {
     late.swap(late_);
     queue.swap(queue_);
     queued_bytes_ = 0;
+    return dropped_ - std::exchange(dropped_told_, dropped_);
 }
 
 void channel_state::note_close(std::uint16_t code, std::string_view reason) {

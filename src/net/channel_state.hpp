@@ -61,7 +61,8 @@ class channel_state final : public letter, public std::enable_shared_from_this<c
         std::optional<channel_end> end;  // behind them
         std::uint16_t code = 0;          // of a WebSocket that ends: what its client is told
         std::string reason;
-        bool drained = false;  // somebody was told `full`, and now there is room
+        std::uint64_t dropped = 0;  // since this was asked the last time
+        bool drained = false;       // somebody was told `full`, and now there is room
     };
     [[nodiscard]] taken take_messages();
     [[nodiscard]] bool overflown() const;
@@ -69,8 +70,8 @@ class channel_state final : public letter, public std::enable_shared_from_this<c
     [[nodiscard]] bool takes_messages() const;
     /// Ends it in order, for the reason; without effect when it is ending already.
     void end_from_loop(channel_end why);
-    /// Ends it now. What it kept is dropped.
-    void shut();
+    /// Ends it now. What it kept is dropped. Returns: what take_messages().dropped would.
+    std::uint64_t shut();
     /// How a WebSocket ended.
     void note_close(std::uint16_t code, std::string_view reason);
 
@@ -106,6 +107,7 @@ class channel_state final : public letter, public std::enable_shared_from_this<c
     bool closed_here_ = false;  // a WebSocket: by close()
     std::size_t queued_bytes_ = 0;
     std::uint64_t dropped_ = 0;
+    std::uint64_t dropped_told_ = 0;  // of these, to the loop
 };
 
 }  // namespace holdfast::net

@@ -71,6 +71,8 @@ class engine_sink {
     virtual void on_sent(connection_token connection, std::size_t unsent) = 0;
     /// A watched descriptor is readable or hung up.
     virtual void on_watched(int fd) = 0;
+    /// More of a paused connection is kept here: held() has grown.
+    virtual void on_held(connection_token /*connection*/) {}
     /// Of an engine with TLS alone.
     virtual void on_tls(connection_token /*connection*/, tls_event /*what*/) {}
 
@@ -122,7 +124,7 @@ class engine {
 
     virtual void pause(connection_token connection) noexcept = 0;
     virtual void resume(connection_token connection) = 0;
-    /// Records of a paused connection that have come, and are kept here until it is resumed, in bytes.
+    /// What has come of a paused connection, and is kept here until it is resumed, in bytes.
     [[nodiscard]] virtual std::size_t held(connection_token /*connection*/) const noexcept { return 0; }
     /// Takes the bytes; the string is empty afterwards, whatever the answer, and may be another one's memory.
     [[nodiscard]] virtual sent send(connection_token connection, std::string& bytes) = 0;

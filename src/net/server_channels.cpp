@@ -94,6 +94,7 @@ void server_core::channel_moved(channel_state& state) {
     const index_type index = state.connection;
     if (state.overflown()) {
         // What was sent so far is no whole body, and the client must not take it for one.
+        ++counters_.channel_overflows;
         end_channel(state.shared_from_this(), channel_end::overflow);
         return close(index, true);
     }
@@ -198,6 +199,7 @@ bool server_core::go_on_stream(connection& c, exchange& stream) {
     if (stream.bodiless) return end_channel(stream.channel, channel_end::finished), true;
     if (c.waiting != 0 || c.unsent + out_.size() >= options_.limits.output_bytes_max) return false;
     const channel_state::taken moved = stream.channel->take_messages();
+    counters_.messages_dropped += moved.dropped;
     if (moved.end == channel_end::overflow) return false;  // channel_moved() follows, and cuts
     const bool chunked = stream.minor_version != 0;
     for (const queued_message& message : moved.messages)
@@ -214,7 +216,7 @@ bool server_core::go_on_stream(connection& c, exchange& stream) {
 void server_core::end_channel(const std::shared_ptr<channel_state>& state, channel_end why) {
     if (!std::exchange(state->attached, false)) return;
     timers_.erase(state->timeout);
-    state->shut();
+    counters_.messages_dropped += state->shut();
     const bool in_order =
         why == channel_end::finished || why == channel_end::client_closed || why == channel_end::drained;
     if (state->strand && !in_order) state->strand->drop(state.get());

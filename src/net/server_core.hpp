@@ -60,6 +60,7 @@ struct inbound_request {
     std::string buffer;  // a partial request, or what a pause held back; empty while requests are whole
     std::uint64_t first_byte_ns = 0;
     std::uint64_t held_since_ns = 0;  // when what a pause holds back had come; 0 where it holds nothing
+    bool in_parts = false;            // the request being read did not come at once
 };
 
 enum class phase : std::uint8_t { free, open, last, lingering };
@@ -131,6 +132,7 @@ class server_core final : public engine_sink {
     void on_end(connection_token token, int error) override;
     void on_sent(connection_token token, std::size_t unsent) override;
     void on_watched(int fd) override;
+    void on_held(connection_token token) override;
     void on_tls(connection_token token, tls_event what) override;
 
  private:

@@ -102,6 +102,7 @@ server_core::served server_core::serve_requests(index_type index, inbound_reques
             status = in.parser.collect_body(rest);
         switch (status) {
             case parse_status::need_more:
+                if (in.parser.started() && !std::exchange(in.in_parts, true)) ++counters_.partial_requests;
                 if (in.parser.head_complete()) send_continue(index, in);
                 return {used, in.parser.kept()};
             case parse_status::refused:
@@ -111,6 +112,7 @@ server_core::served server_core::serve_requests(index_type index, inbound_reques
             case parse_status::complete: break;
         }
         used += in.parser.consumed();
+        in.in_parts = false;
         answer_request(index, in, used < bytes.size());
         if (c.phase != phase::open) return {};
         in.parser.reset();
@@ -159,6 +161,7 @@ void server_core::on_end(connection_token token, int error) {
     }
     c.peer_done = true;
     if (c.phase == phase::lingering) return close(token.index);
+    if (c.unsent != 0 || c.pending || c.body || (c.inbound && c.inbound->parser.started())) ++counters_.half_closed;
     if (c.phase == phase::open) {
         if (c.body) {
             ++counters_.lost;
@@ -173,6 +176,8 @@ void server_core::on_end(connection_token token, int error) {
     if (c.pending) leave_half_closed(c);
     settle(token.index);
 }
+
+void server_core::on_held(connection_token token) { touch(token.index); }
 
 void server_core::on_sent(connection_token token, std::size_t unsent) {
     connection& c = connections_[token.index];
@@ -423,6 +428,7 @@ void server_core::give_back(std::unique_ptr<inbound_request> in) noexcept {
     in->buffer.clear();
     in->first_byte_ns = 0;
     in->held_since_ns = 0;
+    in->in_parts = false;
     spare_inbound_.push_back(std::move(in));  // reserved in the constructor
 }
 

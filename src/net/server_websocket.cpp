@@ -77,7 +77,9 @@ void server_core::read_socket(index_type index, std::span<char> bytes) {
             case websocket_session::event::close:
                 return end_websocket(index, end.ending.value_or(channel_end::client_closed),
                                      end.session.payload(bytes));
-            case websocket_session::event::refused: return end_websocket(index, channel_end::cut, {});
+            case websocket_session::event::refused:
+                ++counters_.websockets_refused;
+                return end_websocket(index, channel_end::cut, {});
             default: break;  // the session has answered pings
         }
     }
@@ -120,6 +122,7 @@ void server_core::go_on_websocket(connection& c, exchange& upgraded) {
     }
     if (end.ending || c.waiting != 0 || c.unsent + out_.size() >= options_.limits.output_bytes_max) return;
     const channel_state::taken moved = end.channel->take_messages();
+    counters_.messages_dropped += moved.dropped;
     if (moved.end == channel_end::overflow) return;  // channel_moved() follows, and cuts
     for (const queued_message& message : moved.messages)
         (void)end.session.send(out_, message.kind == message_kind::text, *message.bytes);

@@ -191,6 +191,7 @@ class tls_engine final : public engine, private engine_sink {
     void on_accept_paused() override { sink_.on_accept_paused(); }
     void on_drained(int listener) override { sink_.on_drained(listener); }
     void on_watched(int fd) override { sink_.on_watched(fd); }
+    void on_held(connection_token connection) override { sink_.on_held(connection); }
 
     void on_bytes(connection_token connection, std::span<char> bytes) override {
         link* const l = find(connection);

@@ -149,6 +149,11 @@ class uring_engine final : public engine {
         resumed_.push_back({number, slots_[number].use});
     }
 
+    [[nodiscard]] std::size_t held(connection_token connection) const noexcept override {
+        const std::uint32_t number = find(connection);
+        return number != none && slots_[number].held ? slots_[number].held->bytes.size() : 0;
+    }
+
     [[nodiscard]] sent send(connection_token connection, std::string& bytes) override {
         const std::uint32_t number = find(connection);
         if (number == none || slots_[number].broken) {
@@ -410,10 +415,12 @@ class uring_engine final : public engine {
         if (s.broken) return;
         if (one.result > 0 && buffer.there) {
             const std::span<char> bytes = buffers_->of(buffer.number, static_cast<std::size_t>(one.result));
-            if (s.paused || s.held)
+            if (s.paused || s.held) {
                 hold(s).bytes.append(bytes.data(), bytes.size());
-            else
+                if (s.paused) sink_.on_held(s.token);
+            } else {
                 sink_.on_bytes(s.token, bytes);
+            }
         } else if (one.result == 0) {
             if (s.paused || s.held)
                 hold(s).ended = true;

@@ -50,6 +50,12 @@ std::string_view help_of(std::string_view family) noexcept {
         return "What was waited for and did not come in time: the connection was ended, or a late answer was a 504.";
     if (family == tls_family)
         return "What became of connections that were to speak TLS; resumed ones are secured, too.";
+    if (family == half_closed_family)
+        return "Clients that ended their sending in the middle of a request, or before they had their answers.";
+    if (family == partial_family) return "Requests that came in more than one piece.";
+    if (family == overflows_family) return "Streams and WebSockets cut because their reader was too slow.";
+    if (family == dropped_family) return "Messages of streams and WebSockets dropped for slow readers.";
+    if (family == websockets_refused_family) return "WebSockets closed because their client broke a rule.";
     if (family == files_cut_family) return "Answers reset because their file became shorter meanwhile.";
     if (family == malformed_family) return "Requests refused as malformed, ambiguous or beyond a limit.";
     if (family == exceptions_family) return "Requests that ended in an unexpected exception, answered 500.";

@@ -36,6 +36,11 @@ inline constexpr std::string_view turned_away_family = "holdfast_connections_ref
 inline constexpr std::string_view lost_family = "holdfast_connections_lost_total";
 inline constexpr std::string_view pauses_family = "holdfast_connections_pauses_total";
 inline constexpr std::string_view timeouts_family = "holdfast_http_timeouts_total";
+inline constexpr std::string_view half_closed_family = "holdfast_connections_half_closed_total";
+inline constexpr std::string_view partial_family = "holdfast_http_partial_requests_total";
+inline constexpr std::string_view overflows_family = "holdfast_channel_overflows_total";
+inline constexpr std::string_view dropped_family = "holdfast_channel_messages_dropped_total";
+inline constexpr std::string_view websockets_refused_family = "holdfast_websockets_refused_total";
 inline constexpr std::string_view files_cut_family = "holdfast_http_files_cut_total";
 inline constexpr std::string_view malformed_family = "holdfast_http_malformed_requests_total";
 inline constexpr std::string_view exceptions_family = "holdfast_http_handler_exceptions_total";
@@ -108,7 +113,7 @@ class loop_counters {
     void publish(const net::server_counters& now, bool gauges = true) noexcept;
 
  private:
-    static constexpr std::size_t places = 25;
+    static constexpr std::size_t places = 30;
     counter open_;
     std::array<counter, places> counters_{};
     std::array<std::uint64_t, places> published_{};

@@ -350,7 +350,9 @@ TEST(ServerBody, APausedReaderHoldsItsClientBackAndNobodyElse) {
     up.paused = true;
     up.keeps = false;
     auto options = uploads::options();
-    options.limits.held_bytes_max = 256U << 10U;
+    // What a ring of 4 MiB had received before the pause took hold is kept by the engine, and counts.
+    const bool ring = test::engine_of_tests::choice() == net::engine_choice::io_uring;
+    options.limits.held_bytes_max = ring ? 8U << 20U : 256U << 10U;
     running_server server(up.handler(), std::move(options));
     server.start();
     http_client client(server.port());

@@ -72,6 +72,11 @@ struct server_counters {
     std::uint64_t accept_pauses = 0;         ///< times accepting stopped for a moment because nothing else helped
     std::uint64_t read_pauses = 0;           ///< times a connection's input was paused for its output or its exchanges
     std::uint64_t lost = 0;                  ///< connections the client reset or left in the middle of an exchange
+    std::uint64_t partial_requests = 0;      ///< requests that came in more than one piece
+    std::uint64_t half_closed = 0;           ///< clients that ended their sending in the middle of an exchange
+    std::uint64_t channel_overflows = 0;     ///< channels cut for when_full::close
+    std::uint64_t messages_dropped = 0;      ///< of channels, for when_full::drop_oldest and drop_newest
+    std::uint64_t websockets_refused = 0;    ///< WebSockets closed because their client broke a rule
     std::uint64_t files_cut = 0;             ///< answers whose file became shorter than announced; reset
     std::uint64_t out_of_buffers = 0;        ///< io_uring: receives that waited a turn for a buffer
     std::uint64_t out_of_completions = 0;    ///< io_uring: turns that brought more than the ring holds
