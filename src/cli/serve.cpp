@@ -60,7 +60,7 @@ void add_serve(command_line& line) {
         .option("--tls-key", chosen->serve.tls_key, "FILE", "PEM of its private key; not readable by others")
         .option("--workers", chosen->workers, "N|auto", "worker processes; default auto: one for each core")
         .option("--engine", chosen->serve.engine, "epoll|io_uring|auto",
-                "what carries connections; default epoll; auto: io_uring where this system allows it")
+                "what carries connections; default auto: io_uring where this system allows it, else epoll")
         .option("--count", chosen->counts, "SEGMENT=FIELD", "count lookups by this field of what was found")
         .flag("--private", chosen->serve.private_too,
               "serve also what is registered and not everybody may read: whoever reaches the address sees it")

@@ -42,9 +42,9 @@ struct serve_options {
     std::string token_file;                  ///< holds what lets clients of TCP write; empty: they may not
     std::vector<std::string> allowed_hosts;  ///< names beside addresses and localhost by which requests may call us
     std::vector<count_by> counts;
-    std::string name;        ///< segment of the counts; empty: holdfast-serve-PORT
-    bool take_over = false;  ///< from the server at `listen`, which then finishes: docs/design/0037-hot-restart.md
-    std::string engine = "epoll";  ///< or io_uring, or auto: io_uring where it is to be had
+    std::string name;             ///< segment of the counts; empty: holdfast-serve-PORT
+    bool take_over = false;       ///< from the server at `listen`, which then finishes: docs/design/0037-hot-restart.md
+    std::string engine = "auto";  ///< io_uring where it is to be had, else epoll; or one of them by name
     net::limits limits{};
 
     /// Throws: invalid_argument for another word.

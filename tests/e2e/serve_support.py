@@ -97,6 +97,8 @@ class Server:
         self.segments = segments
         self.log = open(segments.directory / f"server-{uuid.uuid4().hex[:6]}.log", "w+b")
         options = (*(["--private"] if private else []), *options)
+        if "--engine" not in options and "HOLDFAST_TEST_ENGINE" in os.environ:  # else what the probe says
+            options += ("--engine", os.environ["HOLDFAST_TEST_ENGINE"])
         self.process = subprocess.Popen(
             [PROGRAM, "serve", "--listen", listen, "--workers", str(workers), "--counters", segments.name("counts"), *map(str, options)],
             env=segments.environment, stdout=subprocess.PIPE, stderr=errors or self.log, text=True)

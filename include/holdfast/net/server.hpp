@@ -102,7 +102,7 @@ enum class engine_choice : std::uint8_t {
 
 struct server_options {
     net::limits limits{};
-    engine_choice engine = engine_choice::epoll;
+    engine_choice engine = engine_choice::automatic;
     std::size_t files_max = 256;    ///< files that answers send from at a time; one more is answered 503
     std::vector<tls_listener> tls;  ///< those of the listeners whose connections speak TLS
     bool identify_peers = false;    ///< request::peer() tells who sent it; costs some system calls a connection
