@@ -61,6 +61,10 @@ void add_serve(command_line& line) {
         .option("--workers", chosen->workers, "N|auto", "worker processes; default auto: one for each core")
         .option("--engine", chosen->serve.engine, "epoll|io_uring|auto",
                 "what carries connections; default auto: io_uring where this system allows it, else epoll")
+        .option(
+            "--steer", chosen->serve.steer, "flow|cpu",
+            "which worker gets a connection; default flow: by a hash; cpu: workers are pinned, each gets what its CPU "
+            "handles")
         .option("--count", chosen->counts, "SEGMENT=FIELD", "count lookups by this field of what was found")
         .flag("--private", chosen->serve.private_too,
               "serve also what is registered and not everybody may read: whoever reaches the address sees it")

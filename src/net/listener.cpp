@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/file.h>
@@ -16,6 +17,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <vector>
 
 #include "file_descriptor.hpp"
 #include "holdfast/error.hpp"
@@ -143,6 +145,41 @@ int listen_unix(const std::string& path, unsigned mode, const listen_options& op
     }
     if (::listen(fd.get(), options.backlog) != 0) fail_socket(errno, path, "listen");
     return fd.release();
+}
+
+void steer_by_cpu(int listener, std::size_t listeners, std::span<const unsigned> cpus) {
+    constexpr std::size_t listeners_max = 4096, cpus_max = 2000;  // two instructions each, of 4096
+    const std::string subject = "descriptor " + std::to_string(listener);
+    if (listeners == 0 || listeners > listeners_max || cpus.size() > cpus_max)
+        throw error(errc::invalid_argument, subject,
+                    std::to_string(listeners) + " listeners for " + std::to_string(cpus.size()) + " CPUs; give 1 to " +
+                        std::to_string(listeners_max) + " for at most " + std::to_string(cpus_max));
+    const auto count = static_cast<std::uint32_t>(listeners);
+    std::vector<sock_filter> steps{
+        {BPF_LD | BPF_W | BPF_ABS, 0, 0, static_cast<std::uint32_t>(SKF_AD_OFF + SKF_AD_CPU)}};
+    for (std::size_t i = 0; i < cpus.size(); ++i) {
+        steps.push_back({BPF_JMP | BPF_JEQ | BPF_K, 0, 1, cpus[i]});
+        steps.push_back({BPF_RET | BPF_K, 0, 0, static_cast<std::uint32_t>(i) % count});
+    }
+    steps.push_back({BPF_ALU | BPF_MOD | BPF_K, 0, 0, count});
+    steps.push_back({BPF_RET | BPF_A, 0, 0, 0});
+    const sock_fprog program{.len = static_cast<unsigned short>(steps.size()), .filter = steps.data()};
+    if (::setsockopt(listener, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) == 0) return;
+    if (errno == EINVAL)
+        throw error(errc::invalid_argument, subject, "is of no group; listen with listen_options::reuse_port");
+    fail_socket(errno, subject, "setsockopt(SO_ATTACH_REUSEPORT_CBPF)");
+}
+
+void steer_by_flow(int listener) {
+    constexpr int detach = 68;  // SO_DETACH_REUSEPORT_BPF, which older headers lack
+    const int unused = 0;
+    if (::setsockopt(listener, SOL_SOCKET, detach, &unused, sizeof unused) == 0 || errno == ENOENT) return;
+    const std::string subject = "descriptor " + std::to_string(listener);
+    if (errno == ENOPROTOOPT)
+        throw error(errc::unsupported, subject, "this kernel keeps how a group is steered; Linux 5.3 is needed");
+    if (errno == EINVAL)
+        throw error(errc::invalid_argument, subject, "is of no group; listen with listen_options::reuse_port");
+    fail_socket(errno, subject, "setsockopt(SO_DETACH_REUSEPORT_BPF)");
 }
 
 std::uint16_t bound_port(int socket) {

@@ -45,9 +45,12 @@ struct serve_options {
     std::string name;             ///< segment of the counts; empty: holdfast-serve-PORT
     bool take_over = false;       ///< from the server at `listen`, which then finishes: docs/design/0037-hot-restart.md
     std::string engine = "auto";  ///< io_uring where it is to be had, else epoll; or one of them by name
+    std::string steer = "flow";   ///< or cpu: workers are pinned, and get the connections that their CPUs handle
     net::limits limits{};
 
     /// Throws: invalid_argument for another word.
+    [[nodiscard]] bool steers_by_cpu() const;
+    /// Likewise.
     [[nodiscard]] net::engine_choice engine_choice() const;
 };
 

@@ -127,6 +127,7 @@ supervisor::supervisor(serve_options options) : options_(std::move(options)), co
         throw error(errc::invalid_argument, "--audit-log", "is told of changes, which only --write allows");
     if (!options_.audit_log.empty()) (void)audit_log(options_.audit_log, 0);
     engine_ = engine_text(options_);
+    choose_cpus();
     descriptors_ = raise_descriptor_limit();
     workers_ = std::vector<worker>(options_.workers);
     signals_ = watch_signals();
@@ -169,6 +170,7 @@ void supervisor::start(std::size_t index) {
     worker_arguments arguments;
     arguments.index = static_cast<unsigned>(index);
     arguments.listeners = it.listeners;
+    arguments.cpus = it.cpus;
     if (index == 0) arguments.unix_listener = unix_listener_.get();
     arguments.lifeline = lifeline_read_.get();
     arguments.ready = ready_write_.get();
@@ -317,10 +319,11 @@ void supervisor::tell_withheld() const {
 void supervisor::announce() const {
     tell_withheld();
     const std::string path = options_.unix_path.empty() ? "" : " and unix:" + options_.unix_path;
-    std::printf("serving http%s://%s%s with %zu worker%s by %s; %llu descriptors each; counts in %s\n",
+    std::printf("serving http%s://%s%s with %zu worker%s by %s%s; %llu descriptors each; counts in %s\n",
                 options_.tls_certificate.empty() ? "" : "s", options_.listen.c_str(), detail::printable(path).c_str(),
                 workers_.size(), workers_.size() == 1 ? "" : "s", engine_.c_str(),
-                static_cast<unsigned long long>(descriptors_), options_.name.c_str());
+                cpus_.empty() ? "" : ", steered by CPU", static_cast<unsigned long long>(descriptors_),
+                options_.name.c_str());
     std::fflush(stdout);
 }
 

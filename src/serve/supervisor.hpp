@@ -55,6 +55,7 @@ class supervisor {
  private:
     struct worker {
         std::vector<int> listeners;  // of queues_
+        std::vector<int> cpus;       // whose connections come to these; none: it may run anywhere
         pid_t pid = -1;
         bool answered = false;  // since it was started
         bool ever_answered = false;
@@ -68,6 +69,8 @@ class supervisor {
     void make_listeners();
     void take_listeners();
     void share_queues();
+    void choose_cpus();
+    void steer() const;
     void make_unix_listener();
     void remember_unix_file();
     void remove_unix_path() const;
@@ -119,6 +122,7 @@ class supervisor {
     std::uint16_t port_ = 0;
     std::vector<memory::descriptor> queues_;  // of the address
     std::vector<worker> workers_;
+    std::vector<unsigned> cpus_;        // that connections are steered by, in the order of their queues
     memory::descriptor unix_listener_;  // the first worker's
     std::uint64_t unix_inode_ = 0;      // of its file; 0: not ours to remove
     bool unix_taken_ = false;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // supervisor_sockets.cpp - the supervisor's listeners: made, or taken over.
+#include <sched.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -50,6 +52,7 @@ void supervisor::make_listeners() {
     }
     address_ = net::bound_address(queues_.front().get());
     share_queues();
+    if (!cpus_.empty()) steer();
 }
 
 // With fewer workers than queues some workers take from several: a queue that is closed resets who waits in it, and the
@@ -58,6 +61,35 @@ void supervisor::make_listeners() {
 void supervisor::share_queues() {
     for (std::size_t i = 0; i < std::max(workers_.size(), queues_.size()); ++i)
         workers_[i % workers_.size()].listeners.push_back(queues_[i % queues_.size()].get());
+    for (std::size_t i = 0; i < cpus_.size(); ++i) {
+        const int queue = queues_[i % queues_.size()].get();  // as steer() has it
+        for (worker& each : workers_)
+            if (std::ranges::find(each.listeners, queue) != each.listeners.end())
+                each.cpus.push_back(static_cast<int>(cpus_[i]));
+    }
+}
+
+void supervisor::choose_cpus() {
+    if (!options_.steers_by_cpu()) return;
+    cpu_set_t usable;
+    if (::sched_getaffinity(0, sizeof usable, &usable) != 0)
+        memory::throw_errno(errno, "--steer cpu", "sched_getaffinity");
+    for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+        if (CPU_ISSET(cpu, &usable)) cpus_.push_back(cpu);
+    if (options_.workers > cpus_.size())
+        throw error(errc::invalid_argument, "--steer cpu",
+                    std::to_string(options_.workers) + " workers for " + std::to_string(cpus_.size()) +
+                        " CPUs: some would never get a connection; give --workers " + std::to_string(cpus_.size()) +
+                        ", or less");
+}
+
+// The order of the group is that in which its queues began to listen: ours, since they are made, handed over and taken
+// in that order, and none is closed (I1).
+void supervisor::steer() const {
+    if (cpus_.empty())
+        net::steer_by_flow(queues_.front().get());
+    else
+        net::steer_by_cpu(queues_.front().get(), queues_.size(), cpus_);
 }
 
 void supervisor::take_listeners() {

@@ -79,6 +79,11 @@ void supervisor::become_owner() {
     zero_gauges();  // also of workers that the predecessor had and we have not
     publish_gauges();
     make_door();
+    try {
+        steer();
+    } catch (const error& e) {  // serving goes on as it was
+        std::fprintf(stderr, "holdfast serve: %s; connections are spread as before\n", e.what());
+    }
 }
 
 // --- as the predecessor

@@ -5,6 +5,7 @@
 // closes: when that stops or dies. Both drain. A byte from there before the end says that a successor accepts by now.
 // SIGINT is left to the supervisor, since a terminal sends it to all of us.
 #include <malloc.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <utility>
 #include <vector>
@@ -102,6 +104,16 @@ class memory_trimmer {
     std::size_t left_ = 0;
 };
 
+/// Where that cannot be, as when the set of CPUs has changed, it runs anywhere: only slower.
+void pin_to(const std::vector<int>& cpus) {
+    cpu_set_t wanted;
+    CPU_ZERO(&wanted);
+    for (const int cpu : cpus)
+        if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_SET(static_cast<unsigned>(cpu), &wanted);
+    if (CPU_COUNT(&wanted) != 0 && ::sched_setaffinity(0, sizeof wanted, &wanted) != 0)
+        std::fprintf(stderr, "holdfast serve: a worker cannot be pinned to its CPU: %s\n", std::strerror(errno));
+}
+
 void reload_certificate(const net::tls_credentials& credentials) {
     try {
         credentials.reload();
@@ -119,6 +131,7 @@ int serve_requests(const worker_arguments& arguments) {
     memory::descriptor ready(arguments.ready);
     const memory::descriptor signals = watch_worker_signals();
     memory::install_truncation_guard();
+    pin_to(arguments.cpus);
 
     const shared_counts counts = shared_counts::attach(arguments.options.name);
     latency_recorder latency = counts.latency.make_recorder();

@@ -62,6 +62,7 @@ template <class Arguments, class Visit>
 void each_setting(Arguments& arguments, Visit&& visit) {
     visit("index", arguments.index);
     visit("listener", arguments.listeners);
+    visit("cpu", arguments.cpus);
     visit("unix-listener", arguments.unix_listener);
     visit("lifeline", arguments.lifeline);
     visit("ready", arguments.ready);
@@ -82,6 +83,7 @@ void each_setting(Arguments& arguments, Visit&& visit) {
     visit("allowed-host", options.allowed_hosts);
     visit("count-by", options.counts);
     visit("engine", options.engine);
+    visit("steer", options.steer);
     each_limit(options.limits, visit);
 }
 
@@ -118,6 +120,12 @@ void set_limit(net::limits& limits, std::string_view text) {
     if (!known)
         throw error(errc::invalid_argument, "--limit " + std::string(text),
                     "no limit is called that; there are " + names);
+}
+
+bool serve_options::steers_by_cpu() const {
+    if (steer == "cpu") return true;
+    if (steer == "flow") return false;
+    throw error(errc::invalid_argument, "--steer", "is flow, or cpu");
 }
 
 net::engine_choice serve_options::engine_choice() const {

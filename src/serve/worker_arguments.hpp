@@ -17,6 +17,7 @@ inline constexpr char lifeline_others_accept = 'h';
 struct worker_arguments {
     unsigned index = 0;
     std::vector<int> listeners;  ///< of the address: this worker alone takes from them
+    std::vector<int> cpus;       ///< where it runs; empty: anywhere
     int unix_listener = -1;      ///< the unix socket, which one worker has; -1: not this one
     int lifeline = -1;           ///< reads end of file when the supervisor stops or dies
     int ready = -1;              ///< takes the index, 16 bits, once the worker answers

@@ -289,6 +289,63 @@ class UnderLoad(RestartCase):
         self.io_uring_or_skip()
         self.restarts_lose_nothing("io_uring", 2)
 
+    @unittest.skipUnless(len(os.sched_getaffinity(0)) > 1, "needs two processors")
+    def test_steering_by_cpu_outlives_a_restart_and_ends_when_a_successor_says_so(self):
+        moved = pathlib.Path("/sys/class/net/lo/queues/rx-0/rps_cpus")
+        if moved.exists() and moved.read_text().strip("0,\n"):
+            self.skipTest("needs packets of loopback handled by their sender's processor (rps_cpus of lo)")
+        usable = os.sched_getaffinity(0)
+        self.addCleanup(os.sched_setaffinity, 0, usable)
+
+        asked = 0
+
+        def ask(path):
+            nonlocal asked
+            asked += 1
+            return server.ask(path)[2]
+
+        def accepted():
+            """By each worker, once all that has been asked before is counted; the question itself may be."""
+            last = time.monotonic() + 30
+            while time.monotonic() < last:
+                wanted = asked
+                found = re.findall(r'holdfast_connections_accepted_total{worker="(\d+)"} (\d+)', ask("/metrics"))
+                if sum(int(count) for _, count in found) >= wanted:
+                    return {int(worker): int(count) for worker, count in found}
+            self.fail("connections were not counted")
+
+        server = self.serve("--steer", "cpu", workers=2)
+        line = server.first_line
+        for turn in range(2):
+            self.assertIn(", steered by CPU;", line)
+            cpus = {one["index"]: os.sched_getaffinity(one["pid"]) for one in json.loads(ask("/v1/stats"))["workers"]}
+            self.assertEqual(cpus[0] | cpus[1], usable)
+            self.assertFalse(cpus[0] & cpus[1])
+            os.sched_setaffinity(0, {min(cpus[0])})  # of this thread; loopback delivers on the sender's processor
+            before = accepted()[1]
+            for _ in range(20):
+                ask("/healthz")
+            self.assertEqual(accepted()[1], before, f"turn {turn}")
+            os.sched_setaffinity(0, {min(cpus[1])})
+            for _ in range(20):
+                ask("/healthz")
+            os.sched_setaffinity(0, {min(cpus[0])})
+            self.assertEqual(accepted()[1], before + 20, f"turn {turn}")
+            os.sched_setaffinity(0, usable)
+            if turn == 0:
+                line = server.restart()
+                server.wait_for_the_old()
+        self.assertNotIn("steered", server.take_over(workers=2))
+        for one in json.loads(ask("/v1/stats"))["workers"]:
+            self.assertEqual(os.sched_getaffinity(one["pid"]), usable)
+        server.wait_for_the_old()
+        os.sched_setaffinity(0, {min(usable)})
+        before = accepted()
+        for _ in range(100):
+            ask("/healthz")
+        for worker, count in accepted().items():  # a hash leaves nobody out
+            self.assertGreater(count, before[worker] + 5, f"worker {worker}")
+
     def test_other_arguments_fewer_and_more_workers_and_another_engine(self):
         server = self.serve(workers=3)
         with load(self, (server.host, server.port), self.path, "3 to 1 to 4 to 2 workers, epoll and auto"):

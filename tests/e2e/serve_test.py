@@ -919,6 +919,12 @@ class Limits(ServeCase):
                     self.assertIn(f'holdfast_worker_engine{{engine="{each}",worker="{worker}"}} {int(each == told)}', metrics)
             self.assertEqual(server.stop(), 0)
 
+    def test_steering_that_cannot_be_is_refused(self):
+        for words, said in ((("--steer", "sideways"), "flow, or cpu"), (("--steer", "cpu", "--workers", "1024"), "some would never get a connection")):
+            done = self.segments.holdfast("serve", "--listen", "127.0.0.1:0", *words, check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(said, done.stderr)
+
     def test_an_engine_that_is_none_is_refused(self):
         done = self.segments.holdfast("serve", "--engine", "kqueue", check=False)
         self.assertNotEqual(done.returncode, 0)

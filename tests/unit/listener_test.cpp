@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -13,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -23,6 +26,7 @@
 #include "holdfast/error.hpp"
 #include "holdfast/net/peer.hpp"
 #include "holdfast/net/server.hpp"
+#include "net/file_descriptor.hpp"
 #include "support/error_reason.hpp"
 #include "support/http_server.hpp"
 
@@ -55,6 +59,99 @@ int connect_unix(const std::string& path) {
     if (::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0) return fd;
     ::close(fd);
     return -1;
+}
+
+/// Keeps the calling thread on one CPU for a while.
+class on_cpu {
+ public:
+    explicit on_cpu(unsigned cpu) {
+        ::sched_getaffinity(0, sizeof before_, &before_);
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        EXPECT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    }
+    on_cpu(const on_cpu&) = delete;
+    on_cpu& operator=(const on_cpu&) = delete;
+    ~on_cpu() { ::sched_setaffinity(0, sizeof before_, &before_); }
+
+ private:
+    cpu_set_t before_{};
+};
+
+std::vector<unsigned> usable_cpus() {
+    cpu_set_t usable;
+    ::sched_getaffinity(0, sizeof usable, &usable);
+    std::vector<unsigned> found;
+    for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+        if (CPU_ISSET(cpu, &usable)) found.push_back(cpu);
+    return found;
+}
+
+/// Where one more connection waits: the place in the group.
+std::size_t arrives_at(const std::vector<net::file_descriptor>& group) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(net::bound_port(group.front().get()));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const net::file_descriptor client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+    std::vector<pollfd> each;
+    for (const auto& one : group) each.push_back({one.get(), POLLIN, 0});
+    EXPECT_EQ(::poll(each.data(), each.size(), 20'000), 1);
+    for (std::size_t i = 0; i < each.size(); ++i)
+        if (each[i].revents != 0) {
+            const net::file_descriptor taken(::accept4(each[i].fd, nullptr, nullptr, SOCK_CLOEXEC));
+            EXPECT_TRUE(taken);
+            return i;
+        }
+    return group.size();
+}
+
+TEST(ListenerGroup, GivesConnectionsToTheListenerOfTheirCpu) {
+    const std::vector<unsigned> cpus = usable_cpus();
+    if (cpus.size() < 2) GTEST_SKIP() << "needs: two processors";
+    std::ifstream file("/sys/class/net/lo/queues/rx-0/rps_cpus");
+    std::string moved;
+    if (std::getline(file, moved) && moved.find_first_not_of("0,") != std::string::npos)
+        GTEST_SKIP() << "needs: packets of loopback handled by their sender's processor (rps_cpus of lo)";
+    std::vector<net::file_descriptor> group;
+    group.emplace_back(net::listen_tcp("127.0.0.1:0", {.reuse_port = true}));
+    const std::string address = net::bound_address(group.front().get());
+    for (int i = 0; i < 2; ++i) group.emplace_back(net::listen_tcp(address, {.reuse_port = true}));
+    const auto arrives_from = [&](unsigned cpu) {
+        const on_cpu here(cpu);  // loopback delivers on the sender's processor
+        return arrives_at(group);
+    };
+
+    // Any of the group steers all of it, and the newest word counts.
+    for (const auto& order : {std::vector<unsigned>{cpus[0], cpus[1]}, std::vector<unsigned>{cpus[1], cpus[0]}}) {
+        net::steer_by_cpu(group[1].get(), group.size(), order);
+        for (int connection = 0; connection < 10; ++connection)
+            for (std::size_t place = 0; place < 2; ++place) EXPECT_EQ(arrives_from(order[place]), place);
+    }
+    net::steer_by_cpu(group[2].get(), group.size(), {});  // none is named
+    for (const unsigned cpu : {cpus[0], cpus[1]}) EXPECT_EQ(arrives_from(cpu), cpu % group.size());
+    const std::vector<unsigned> many(5, cpus[1]);  // the first word about a CPU counts
+    net::steer_by_cpu(group[0].get(), group.size(), many);
+    EXPECT_EQ(arrives_from(cpus[1]), 0U);
+
+    net::steer_by_flow(group[0].get());
+    std::vector<int> arrived(group.size());
+    for (int connection = 0; connection < 200; ++connection) ++arrived[arrives_from(cpus[0])];
+    for (const int some : arrived) EXPECT_GT(some, 0) << "a hash leaves none of three out";
+    net::steer_by_flow(group[0].get());
+}
+
+TEST(ListenerGroup, SaysWhatCannotBeSteered) {
+    const net::file_descriptor alone(net::listen_tcp("127.0.0.1:0"));
+    const net::file_descriptor one(net::listen_tcp("127.0.0.1:0", {.reuse_port = true}));
+    EXPECT_EQ(reason_of([&] { net::steer_by_cpu(alone.get(), 1, {}); }), errc::invalid_argument);
+    EXPECT_EQ(reason_of([&] { net::steer_by_flow(alone.get()); }), errc::invalid_argument);
+    EXPECT_EQ(reason_of([&] { net::steer_by_cpu(one.get(), 0, {}); }), errc::invalid_argument);
+    EXPECT_EQ(reason_of([&] { net::steer_by_cpu(one.get(), 4097, {}); }), errc::invalid_argument);
+    EXPECT_EQ(reason_of([&] { net::steer_by_cpu(one.get(), 2, std::vector<unsigned>(2001)); }), errc::invalid_argument);
+    EXPECT_NO_THROW(net::steer_by_cpu(one.get(), 2, std::vector<unsigned>(2000, 4095)));
 }
 
 TEST(ListenTcp, RefusesWhatIsNotAnAddress) {

@@ -3,7 +3,9 @@
 // accept.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -27,6 +29,20 @@ struct listen_options {
 /// at once one listens: a lock on PATH.lock, a file that is there for the time of the call, keeps them apart; who holds
 /// it for a second is error(already_exists), too.
 [[nodiscard]] int listen_unix(const std::string& path, unsigned mode = 0600, const listen_options& options = {});
+
+/// Gives each connection to the listener whose thread runs where its packets are handled: of a group on one port
+/// (listen_options::reuse_port), numbered in the order in which they began to listen, number (i modulo `listeners`)
+/// gets those that CPU cpus[i] handles, and CPUs that are not named are spread modulo `listeners`. Whoever takes from a
+/// listener should be pinned to its CPUs. Without this the kernel spreads by a hash of addresses and ports.
+///
+/// `listener` is any of the group. It stays so, for whoever has the sockets, also over send_listeners, until another of
+/// these calls; numbers are right only while none is closed, since the kernel puts the last one in a gap.
+/// Throws: error(invalid_argument) for no listeners or more than 4096, more than 2000 CPUs, or a socket of no group;
+/// error(io).
+void steer_by_cpu(int listener, std::size_t listeners, std::span<const unsigned> cpus);
+
+/// Takes that back, also where it never was. Throws: error(invalid_argument, io); error(unsupported) before Linux 5.3.
+void steer_by_flow(int listener);
 
 /// The TCP port a socket is bound to. Throws: error(io).
 [[nodiscard]] std::uint16_t bound_port(int socket);
