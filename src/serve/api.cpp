@@ -238,12 +238,14 @@ void api::dispatch_v1(exchange& it) {
         if (allows_get(it.from, it.to)) scan_table(it, parts[2]);
     } else if (parts.size() == 3 && what == "rings") {
         ring(it, parts[2]);
+    } else if (parts.size() == 3 && what == "snapshots") {
+        snapshot(it, parts[2]);
     } else {
         throw failure{
             404,
             "no such route; there are /v1/segments, /v1/stats, /v1/indexes/{segment}/{key}, /v1/tables/{segment}, "
-            "/v1/tables/{segment}/{key}, /v1/tables/{segment}/{key}:increment, /v1/tables/{segment}:batchGet and "
-            "/v1/rings/{segment}"};
+            "/v1/tables/{segment}/{key}, /v1/tables/{segment}/{key}:increment, /v1/tables/{segment}:batchGet, "
+            "/v1/rings/{segment} and /v1/snapshots/{segment}"};
     }
 }
 
@@ -257,6 +259,18 @@ void api::ring(exchange& it, const std::string& segment) {
     const bool allowed =
         write_ ? allows(it.from, it.to, {method::get, method::head, method::post}) : allows_get(it.from, it.to);
     if (allowed) it.counted = rings_.get({it.from, it.to, it.who, it.query, it.which}, segment);
+}
+
+void api::snapshot(exchange& it, const std::string& segment) {
+    using net::method;
+    it.which = route::snapshot_get;
+    if (write_ && it.from.method() == method::put) {
+        it.which = route::snapshot_put;
+        return put_snapshot(it, segment);
+    }
+    const bool allowed =
+        write_ ? allows(it.from, it.to, {method::get, method::head, method::put}) : allows_get(it.from, it.to);
+    if (allowed) get_snapshot(it, segment);
 }
 
 void api::entry(exchange& it, const std::string& segment, const std::string& key) {

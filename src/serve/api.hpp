@@ -11,6 +11,8 @@
 //   POST /v1/tables/{segment}:batchGet       {"keys": [...]}, up to 1000; ?fields=
 //   GET  /v1/rings/{segment}                 broadcast: a page, a long poll, events or a WebSocket (api_rings.hpp)
 //   POST /v1/rings/{segment}                 publishes the body, where the server may write; ?type=
+//   GET  /v1/snapshots/{segment}             the current object: JSON of a record, else its bytes; ETag, Range
+//   PUT  /v1/snapshots/{segment}             publishes the body as the next, where the server may write; If-Match
 //   GET  /metrics, /healthz, /
 // HEAD is answered as GET. Every failure is a problem (RFC 9457) that says what to do. A request that calls us by a
 // foreign name, or is made by a foreign page and no GET or HEAD, is refused before anything else (host_check.hpp). Who
@@ -84,6 +86,7 @@ class api {
     void require_rate(const exchange& it);
     void dispatch(exchange& it);
     void dispatch_v1(exchange& it);
+    // api_read.cpp
     void read_key(const record_schema& schema, const std::string& text);  // into key_
     void get_index(exchange& it, const std::string& segment, const std::string& key);
     void entry(exchange& it, const std::string& segment, const std::string& key);
@@ -91,6 +94,10 @@ class api {
     void scan_table(exchange& it, const std::string& segment);
     void batch_get(exchange& it, const std::string& segment);
     void ring(exchange& it, const std::string& segment);
+    void snapshot(exchange& it, const std::string& segment);
+    // api_snapshots.cpp
+    void get_snapshot(exchange& it, const std::string& name);
+    void put_snapshot(exchange& it, const std::string& name);
     // api_write.cpp
     void change_entry(exchange& it, const std::string& segment, const std::string& key, change what);
     void make_change(exchange& it, table_source& table, table_writer& writer, const std::string& key, change what,

@@ -116,6 +116,7 @@ void catalog::refresh() {
     renew(indexes_);
     renew(tables_);
     renew(rings_);
+    renew(snapshots_);
 }
 
 std::string catalog::name_of(std::string_view uri) {

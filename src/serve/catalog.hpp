@@ -32,6 +32,9 @@ class catalog {
     [[nodiscard]] index_source& index(std::string_view name, viewer who = {}) { return find(indexes_, name, who); }
     [[nodiscard]] table_source& table(std::string_view name, viewer who = {}) { return find(tables_, name, who); }
 
+    [[nodiscard]] snapshot_source& snapshot(std::string_view name, viewer who = {}) {
+        return find(snapshots_, name, who);
+    }
     [[nodiscard]] ring_source& ring(std::string_view name, viewer who = {}) { return find(rings_, name, who); }
 
     /// Whether a client may be shown what has these rights. (I2)
@@ -97,6 +100,7 @@ class catalog {
     sources<index_source> indexes_;
     sources<table_source> tables_;
     sources<ring_source> rings_;
+    sources<snapshot_source> snapshots_;
 };
 
 }  // namespace holdfast::serve

@@ -86,6 +86,8 @@ std::string_view route_text(route which) noexcept {
         case route::table_delete: return "DELETE /v1/tables/{segment}/{key}";
         case route::table_increment: return "/v1/tables/{segment}/{key}:increment";
         case route::ring_publish: return "POST /v1/rings/{segment}";
+        case route::snapshot_get: return "/v1/snapshots/{segment}";
+        case route::snapshot_put: return "PUT /v1/snapshots/{segment}";
         case route::ring_read: return "/v1/rings/{segment}";
         case route::ring_events: return "/v1/rings/{segment} events";
         case route::ring_socket: return "/v1/rings/{segment} WebSocket";

@@ -67,6 +67,8 @@ enum class route : std::uint8_t {
     table_delete,
     table_increment,
     ring_publish,
+    snapshot_get,
+    snapshot_put,
     index_get,
     ring_read,  // from here on: what may wait or go on, whose time says nothing of the server
     ring_events,

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "holdfast/error.hpp"
 #include "holdfast/memory/descriptor.hpp"
@@ -92,6 +93,26 @@ class table_source : public source {
 
     /// Throws: what attaching throws; kind_mismatch where the segment is no hash table.
     [[nodiscard]] static std::unique_ptr<table_source> attach(const std::string& uri);
+};
+
+/// The current object of a snapshot.
+class snapshot_source : public source {
+ public:
+    /// Copies it to `out` as clients see it: JSON and a line's end where it is a record, else its bytes.
+    /// Returns: found with `version`; empty, contended, damaged, cut_off. Throws: failure 501 for one that is longer
+    /// than object_bytes_max.
+    [[nodiscard]] virtual lookup read(std::string& out, std::uint64_t& version) = 0;
+    /// The bytes of the object that a body means. Throws: failure 400 for a record that is none.
+    [[nodiscard]] virtual std::vector<std::byte> object_of(std::string_view body) = 0;
+    [[nodiscard]] virtual bool of_records() const noexcept = 0;
+    /// The tag of a version of this segment.
+    [[nodiscard]] virtual std::string tag_of_version(std::uint64_t version) const = 0;
+
+    /// A copy is made of it, while which everybody waits.
+    static constexpr std::uint64_t object_bytes_max = 16U << 20U;
+
+    /// Throws: what attaching throws; kind_mismatch where the segment is no snapshot, or holds an index.
+    [[nodiscard]] static std::unique_ptr<snapshot_source> attach(const std::string& uri);
 };
 
 }  // namespace holdfast::serve

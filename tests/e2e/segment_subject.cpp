@@ -14,6 +14,8 @@
 //   segment_subject map NAME CAPACITY              put KEY TEXT                  (a hash map of texts)
 //   segment_subject users NAME CAPACITY            put NUMBER TEXT               (a hash map whose keys are numbers)
 //   segment_subject shared_map NAME CAPACITY       put KEY TEXT                  (a hash map of many writers)
+//   segment_subject objects NAME BYTES             put TEXT                      (a snapshot of bytes)
+//   segment_subject prices NAME 0                  put ID PRICE VENUE            (a snapshot of a record)
 //   segment_subject raw NAME BYTES                put OFFSET TEXT              (no container)
 //   segment_subject any NAME 0                     nothing: holds the lease of whatever is there
 // A NAME that is there already is attached to: BYTES and the like are then not looked at.
@@ -36,6 +38,7 @@
 #include "holdfast/metrics/counter_set.hpp"
 #include "holdfast/metrics/latency_histogram.hpp"
 #include "holdfast/queue.hpp"
+#include "holdfast/snapshot.hpp"
 
 namespace {
 
@@ -167,6 +170,25 @@ void own_typed(const std::string& name, std::uint64_t capacity) {
     });
 }
 
+void own_objects(const std::string& name, std::uint64_t bytes) {
+    auto objects = open([&] { return snapshot_writer::create(name, {.slot_bytes = bytes}); },
+                        [&] { return snapshot_writer::attach(name); });
+    talk([&](const std::string&, std::istringstream& words) {
+        return name_of(objects.publish(bytes_of(rest_of(words))).status);
+    });
+}
+
+void own_prices(const std::string& name) {
+    auto prices = open([&] { return snapshot<trade>::create(name); }, [&] { return snapshot<trade>::attach(name); });
+    talk([&](const std::string&, std::istringstream& words) {
+        trade one{};
+        one.id = next<std::uint64_t>(words);
+        one.price = next<double>(words);
+        rest_of(words).copy(one.venue, sizeof one.venue);
+        return name_of(prices.publish(one).status);
+    });
+}
+
 template <writers Policy>
 void own_blocks(const std::string& name, std::uint64_t bytes) {
     using blocks = basic_block_store<Policy>;
@@ -258,6 +280,8 @@ int main(int argc, char** argv) {
         if (what == "array") own_array(words[1], size);
         if (what == "map") own_map<std::string_view, std::string>(words[1], size);
         if (what == "shared_map") own_map<std::string_view, std::string, writers::many>(words[1], size);
+        if (what == "objects") own_objects(words[1], size);
+        if (what == "prices") own_prices(words[1]);
         if (what == "raw") own_raw(words[1], size);
         if (what == "any") own_any(words[1]);
         if (what == "users") own_map<std::uint32_t, std::uint32_t>(words[1], size);
