@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// flood_rig.hpp - well-behaved clients beside hostile ones: while each attack runs, requests that are due one a
+// millisecond are all answered, and the server's memory stays within what its limits say. How long they waited is
+// printed, beside the attack and without it; a wait counts from the moment at which its request was due. What each took
+// from when it was sent has a bound: a machine that stands still delays few of them, a server that neglects them all.
+//
+// Server, attacker and witnesses are processes of one thread each.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "holdfast/net/server.hpp"
+#include "support/http_client.hpp"
+#include "support/http_server.hpp"
+#include "support/process.hpp"
+#include "support/scale.hpp"
+
+namespace holdfast::test {
+
+inline constexpr std::size_t big_bytes = 64U << 10U;
+
+[[nodiscard]] inline net::limits limits_under_attack() {
+    net::limits limits;
+    limits.connections_max = 300;
+    limits.output_bytes_max = 64U << 10U;
+    limits.held_bytes_max = 8U << 20U;
+    limits.header_timeout_ms = limits.body_timeout_ms = 300;
+    limits.write_timeout_ms = 300;
+    limits.linger_timeout_ms = 200;
+    return limits;
+}
+
+/// "/big" is much, "/socket" a WebSocket that echoes; else the target comes back.
+inline void answer_under_attack(const net::request& r, net::response& w) {
+    if (r.path() == "/big")
+        w.body(std::string(big_bytes, 'x'));
+    else if (r.path() == "/socket")
+        static_cast<void>(w.websocket(r, {.on_receive = [](const net::channel& from, net::received_message message) {
+                                          static_cast<void>(from.send(std::string(message.payload), message.kind));
+                                      }}));
+    else
+        w.body_buffer().append(r.target());
+}
+
+[[nodiscard]] inline std::size_t peak_memory_of(pid_t process) {
+    std::ifstream status("/proc/" + std::to_string(process) + "/status");
+    for (std::string line; std::getline(status, line);)
+        if (line.starts_with("VmHWM:")) return std::stoul(line.substr(6)) << 10U;
+    return 0;
+}
+
+// Buffers of what is held have up to twice the room. What io_uring has on its way to the kernel is bounded by what one
+// turn can answer, and not held.
+[[nodiscard]] inline std::size_t memory_bound() {
+    const net::limits limits = limits_under_attack();
+    const std::size_t held = 2 * limits.held_bytes_max + (8U << 20U);
+    if (engine_of_tests::choice() == net::engine_choice::epoll) return held;
+    return held + limits.connections_max * (limits.output_bytes_max + big_bytes);
+}
+
+using steady = std::chrono::steady_clock;
+
+struct waiting_times {
+    std::vector<std::chrono::nanoseconds> from_due, from_sent;
+};
+
+class witnesses {
+ public:
+    explicit witnesses(std::uint16_t port) {
+        for (auto& client : clients_) client = std::make_unique<http_client>(port);
+    }
+    /// Asks on, each request when it is due, until `enough`. Returns: how long each took from then on.
+    template <class Enough>
+    waiting_times ask_until(Enough&& enough) {
+        waiting_times all;
+        const auto begin = steady::now();
+        for (auto due = begin; !enough(steady::now() - begin); due += std::chrono::milliseconds(1)) {
+            std::this_thread::sleep_until(due);
+            const std::string target = numbered(asked_++);
+            const auto sent = steady::now();
+            const auto reply = clients_[static_cast<std::size_t>(asked_) % clients_.size()]->ask(get(target));
+            const auto came = steady::now();
+            all.from_due.push_back(came - due);
+            all.from_sent.push_back(came - sent);
+            if (reply.status != 200 || reply.body != target)
+                throw std::runtime_error("a witness was answered " + reply.head + reply.body);
+        }
+        return all;
+    }
+
+ private:
+    std::array<std::unique_ptr<http_client>, 4> clients_;
+    int asked_ = 0;
+};
+
+[[nodiscard]] inline std::string percentiles(std::vector<std::chrono::nanoseconds>& waits) {
+    std::sort(waits.begin(), waits.end());
+    const auto at = [&](double part) {
+        const auto index = static_cast<std::size_t>(part * static_cast<double>(waits.size() - 1));
+        return std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(waits[index]).count());
+    };
+    return std::to_string(waits.size()) + " requests, median " + at(0.5) + " us, p99 " + at(0.99) + " us, longest " +
+           at(1) + " us";
+}
+
+[[nodiscard]] inline std::chrono::nanoseconds median_of(std::vector<std::chrono::nanoseconds>& waits) {
+    const auto middle = waits.begin() + static_cast<std::ptrdiff_t>(waits.size() / 2);
+    std::nth_element(waits.begin(), middle, waits.end());
+    return waits.empty() ? std::chrono::nanoseconds::zero() : *middle;
+}
+
+/// Where the attacked server listens.
+struct flooded {
+    std::uint16_t port = 0;
+    std::uint16_t tls_port = 0;  // where it was made with a listener for TLS
+};
+
+/// How long a request takes at most beside an attack, in the median: so many times what it takes without.
+inline constexpr int median_ratio_max = 50;
+/// The same where the attack moves as many bytes as the machine can: then everybody waits for its turn to move them.
+inline constexpr int median_ratio_of_bulk_max = 2000;
+inline constexpr std::chrono::microseconds median_least{500};  // of a request without: below, the ratio tells nothing
+
+/// Runs waves of the attack for half a second at least. `wave` is one of about a tenth of a second and more, in a
+/// process of its own; `more` may change the server's options, and return a listener for TLS, in the server's.
+/// Returns: what the server counted.
+inline net::server_counters withstand(void (*wave)(const flooded&),
+                                      const std::function<int(net::server_options&)>& more = {},
+                                      int ratio_max = median_ratio_max) {
+    child_process server([&](channel& talk) {
+        const int listener = net::listen_tcp("127.0.0.1:0");
+        net::server_options options;
+        options.limits = limits_under_attack();
+        options.engine = engine_of_tests::choice();
+        const int second = more ? more(options) : -1;
+        std::vector<int> listeners{listener};
+        if (second >= 0) listeners.push_back(second);
+        net::server it(std::move(listeners), std::move(options), answer_under_attack);
+        it.watch(talk.read_fd(), [&] { it.stop(); });
+        talk.send(flooded{net::bound_port(listener), second >= 0 ? net::bound_port(second) : std::uint16_t{0}});
+        it.run();
+        talk.send(it.counters());
+    });
+    const auto where = server.talk().receive<flooded>();
+    if (!where) throw std::runtime_error("no server: " + server.wait().text());
+    child_process attacker([wave, to = *where](channel& talk) {
+        talk.wait();
+        const auto begin = steady::now();
+        do wave(to);
+        while (steady::now() - begin < std::chrono::milliseconds(500));
+        talk.signal();
+        talk.wait();
+    });
+    witnesses good(where->port);
+    auto without = good.ask_until([](auto passed) { return passed > std::chrono::milliseconds(300); });
+    const std::size_t memory = peak_memory_of(server.pid());
+    attacker.talk().signal();
+    auto beside = good.ask_until([&](auto) {
+        pollfd told{attacker.talk().read_fd(), POLLIN, 0};
+        return ::poll(&told, 1, 0) > 0;
+    });
+    EXPECT_TRUE(attacker.talk().wait()) << "the attacker failed: " << attacker.wait().text();
+    // Somebody new is served as well, once the last of them have been told.
+    int status = 0;
+    for (int i = 0; i < 1000 && status != 200; ++i) {
+        try {
+            status = http_client(where->port).ask(get("/new")).status;
+        } catch (const std::exception&) {  // refused: its 503 may be reset away
+        }
+    }
+    EXPECT_EQ(status, 200);
+    attacker.talk().signal();
+    const std::size_t grown = peak_memory_of(server.pid()) - memory;
+    const auto before = std::max<std::chrono::nanoseconds>(median_of(without.from_sent), median_least);
+    const auto after = median_of(beside.from_sent);
+    std::printf(
+        "without: %s\nbeside:  %s; from when they were sent, median %lld us\nthe server's memory grew by %zu KiB at "
+        "most\n",
+        percentiles(without.from_due).c_str(), percentiles(beside.from_due).c_str(),
+        static_cast<long long>(after.count() / 1000), grown >> 10U);
+    EXPECT_LT(after, ratio_max * before) << "the attack costs others more than a median of " << before.count()
+                                         << " ns without it allows";
+    // A sanitizer keeps what was freed.
+    if (!sanitized) {
+        EXPECT_LT(grown, memory_bound());
+    }
+    server.talk().signal();
+    const auto counters = server.talk().receive<net::server_counters>();
+    EXPECT_TRUE(server.wait().success()) << server.wait().text();
+    return counters.value_or(net::server_counters{});
+}
+
+}  // namespace holdfast::test

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Well-behaved clients beside hostile ones that speak TLS, or pretend to (support/flood_rig.hpp).
+#include <gtest/gtest.h>
+
+#ifdef HOLDFAST_TEST_WITH_TLS
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "holdfast/net/listener.hpp"
+#include "holdfast/net/server.hpp"
+#include "support/flood_rig.hpp"
+#include "support/http_client.hpp"
+#include "support/http_server.hpp"
+#include "support/seed.hpp"
+#include "support/tls_peer.hpp"
+
+namespace {
+
+using namespace holdfast;
+using test::flooded;
+using test::get;
+using test::http_client;
+using test::tls_client;
+
+/// With a listener that speaks TLS beside the plain one of the witnesses.
+net::server_counters withstand_by_tls(void (*wave)(const flooded&)) {
+    const test::tls_folder folder;
+    const net::tls_files files = folder.write_pair();
+    return test::withstand(wave, [&](net::server_options& options) {
+        const int listener = net::listen_tcp("127.0.0.1:0");
+        options.tls = {{.listener = listener, .credentials = net::tls_credentials(files)}};
+        return listener;
+    });
+}
+
+std::string first_flight() {
+    test::tls_client_end end;
+    (void)end.shake();
+    return end.take();
+}
+
+// Beginnings of handshakes, each held until the server gives it up.
+void handshakes_that_stand_still(const flooded& at) {
+    const std::string hello = first_flight();
+    std::list<http_client> clients;
+    for (std::size_t i = 0; i < 150; ++i)
+        (void)clients.emplace_back(at.tls_port)
+            .send_while_possible(std::string_view(hello).substr(0, 1 + i * (hello.size() - 1) / 150));
+    for (http_client& client : clients) (void)client.gone();
+}
+
+// Requests without TLS, noise, and hellos with a byte changed.
+void what_is_no_handshake(const flooded& at) {
+    test::seeded_random random;
+    const std::string hello = first_flight();
+    for (int i = 0; i < 100; ++i) {
+        std::string noise(1 + random.below(3000), '\0');
+        for (char& c : noise) c = static_cast<char>(random.below(256));
+        std::string changed = hello;
+        changed[random.below(changed.size())] ^= static_cast<char>(1 + random.below(255));
+        for (const std::string& bytes : {get("/"), noise, changed, std::string("\x16\x03\x01\xff\xff", 5)}) {
+            http_client client(at.tls_port);
+            (void)client.send_while_possible(bytes);
+            if (i % 8 == 0)
+                client.shutdown_send();
+            else
+                client.reset();
+            if (i % 8 == 0) (void)client.gone();
+        }
+    }
+}
+
+// Handshakes made, as fast as one client can, and thrown away; some with a record that was tampered with.
+void handshakes_for_nothing(const flooded& at) {
+    for (int i = 0; i < 60; ++i) {
+        tls_client client(at.tls_port);
+        if (!client.shake()) throw std::runtime_error("no handshake: " + client.end().reason());
+        if (i % 3 == 0) client.send_raw(std::string("\x17\x03\x03\x00\x20", 5) + std::string(32, 'x'));
+        if (i % 3 == 1) client.send(get("/"));
+    }
+}
+
+TEST(ServerFloodTls, HandshakesThatStandStill) {
+    EXPECT_GE(withstand_by_tls(handshakes_that_stand_still).tls_timeouts, 100U);
+}
+TEST(ServerFloodTls, WhatIsNoHandshake) {
+    const auto counters = withstand_by_tls(what_is_no_handshake);
+    EXPECT_GE(counters.tls_plain, 10U);
+    EXPECT_GE(counters.tls_failures, 10U);
+}
+TEST(ServerFloodTls, HandshakesForNothing) {
+    const auto counters = withstand_by_tls(handshakes_for_nothing);
+    EXPECT_GE(counters.tls_handshakes, 60U);
+    EXPECT_GE(counters.tls_failures, 10U);
+}
+
+}  // namespace
+
+#else
+
+TEST(ServerFloodTls, NeedsTls) { GTEST_SKIP() << "needs: a build with TLS"; }
+
+#endif
