@@ -147,12 +147,7 @@ class Client(threading.Thread):
     def run(self):
         while not self.stopped:
             try:
-                if isinstance(self.where, str):
-                    link = socket.socket(socket.AF_UNIX)
-                    link.settimeout(20)
-                    link.connect(self.where)
-                else:
-                    link = socket.create_connection(self.where, timeout=20)
+                link = self.connect()
             except OSError as error:
                 self.refused += 1
                 self.notes.append(f"connecting: {error}")
@@ -163,16 +158,31 @@ class Client(threading.Thread):
                 link.settimeout(20)
                 self.ask(link)
 
+    def connect(self):
+        if not isinstance(self.where, str):
+            return socket.create_connection(self.where, timeout=20)
+        link = socket.socket(socket.AF_UNIX)
+        link.settimeout(20)
+        link.connect(self.where)
+        return link
+
+    def requests(self, count):
+        return self.request * count
+
+    def right(self, head, body):
+        return head.startswith(b"HTTP/1.1 200 ") and b'"US"' in body
+
     def ask(self, link):
         """Until the server says close, or we stop."""
         more = b""
         while not self.stopped:
             left = self.depth
             try:
-                link.sendall(self.request * left)
+                link.sendall(self.requests(left))
                 while left:
                     head, more = self.read_until(link, more, b"\r\n\r\n")
-                    length = int(re.search(rb"Content-Length: (\d+)", head)[1])
+                    told = re.search(rb"Content-Length: (\d+)", head)
+                    length = int(told[1]) if told else 0  # of a 204
                     while len(more) < length:
                         piece = link.recv(65536)
                         if not piece:
@@ -180,7 +190,7 @@ class Client(threading.Thread):
                         more += piece
                     body, more = more[:length], more[length:]
                     left -= 1
-                    if head.startswith(b"HTTP/1.1 200 ") and b'"US"' in body:
+                    if self.right(head, body):
                         self.answered += 1
                     else:
                         self.wrong += 1
@@ -211,9 +221,9 @@ class Client(threading.Thread):
 
 
 @contextlib.contextmanager
-def load(case, where, path, what):
-    """Clients of three kinds; afterwards none of them may have failed."""
-    clients = [Client(where, path), Client(where, path), Client(where, path, depth=16), Client(where, path, kept=False)]
+def load(case, where, path, what, clients=None):
+    """Clients of three kinds, or these; afterwards none of them may have failed."""
+    clients = clients or [Client(where, path), Client(where, path), Client(where, path, depth=16), Client(where, path, kept=False)]
     for client in clients:
         client.start()
     try:
