@@ -116,7 +116,7 @@ class suite_run {
         const double seconds = quick_ ? 0.42 : std::max(to.options().seconds, 0.35);
         round_.duration = std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9 / rounds));
         round_.warm_up = std::chrono::milliseconds(quick_ ? 15 : 50);
-        if (quick_) round_.latency_requests = 2'000;
+        if (quick_) round_.latency_requests = 1'000;
         round_.spin = std::ranges::none_of(client_cores_, [&](unsigned core) {
             return std::ranges::find(site_.server_cores, core) != site_.server_cores.end();
         });
