@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "holdfast/net/server.hpp"
 #include "workload/targets.hpp"
 #include "workload/udp_traffic.hpp"
 
@@ -21,14 +22,21 @@ namespace {
 constexpr std::array<std::size_t, 4> sizes{5, 512, 1400, 60'000};
 constexpr const char* plain_name = "recvfrom, sent by sendto";
 
+/// With ours by io_uring as well, where this process may use it.
+std::vector<udp_way> with_ring(std::vector<udp_way> ways) {
+    if (net::io_uring_lack().empty())
+        ways.push_back({"holdfast::net, by io_uring", udp_receiving::by_ring, udp_sending::by_train});
+    return ways;
+}
+
 // Ours first; then the published loop, then what tells the two ends of ours apart.
 const std::vector<udp_way>& one_receiver() {
-    static const std::vector<udp_way> ways{
+    static const std::vector<udp_way> ways = with_ring({
         {"holdfast::net", udp_receiving::by_train, udp_sending::by_train},
         {plain_name, udp_receiving::by_recvfrom, udp_sending::by_sendto},
         {"recvfrom, sent in trains", udp_receiving::by_recvfrom, udp_sending::by_train},
         {"holdfast::net, sent by sendto", udp_receiving::by_train, udp_sending::by_sendto},
-    };
+    });
     return ways;
 }
 
@@ -149,7 +157,7 @@ class udp_runs {
             made.push_back(std::make_unique<udp_traffic>(way, course));
             names.push_back(way.name);
             // A receiver that takes no trains is given each datagram by itself.
-            const bool joined = way.sending == udp_sending::by_train && way.receiving == udp_receiving::by_train;
+            const bool joined = way.sending == udp_sending::by_train && way.receiving != udp_receiving::by_recvfrom;
             units.emplace_back(joined ? "trains" : "datagrams");
         }
         std::vector<std::vector<double>> rates(made.size()), cpu(made.size());

@@ -95,6 +95,8 @@ class source {
 
 enum class phase : std::uint8_t { running, draining, abandoned };
 
+constexpr net::udp_receiver_options ring_options{.carrier = net::udp_carrier::io_uring};
+
 }  // namespace
 
 /// One receiving thread of a turn.
@@ -106,12 +108,16 @@ struct udp_traffic::receiver {
             return;
         }
         plain = memory::descriptor(fd);
+        if (way.receiving == udp_receiving::by_ring) {  // a ring is one thread's, and each turn has its own
+            by_ring = true;
+            return;
+        }
         buffer.resize(65'536);
         const timeval until{.tv_sec = 0, .tv_usec = std::chrono::microseconds(silence).count()};
         if (::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &until, sizeof until) != 0) fail(errno, "setsockopt");
     }
 
-    [[nodiscard]] int socket() const noexcept { return trains ? trains->socket() : plain.get(); }
+    [[nodiscard]] int socket() const noexcept { return plain ? plain.get() : trains->socket(); }
 
     void start() {
         now.store(phase::running);
@@ -121,7 +127,9 @@ struct udp_traffic::receiver {
         thread = std::thread([this] {
             try {
                 const perf_test::cpu_pin pin(cpu);
+                if (by_ring) trains.emplace(::dup(plain.get()), ring_options);
                 trains ? serve([this] { return take_trains(); }) : serve([this] { return take_one(); });
+                if (by_ring) trains.reset();
             } catch (...) {
                 failure = std::current_exception();
             }
@@ -191,8 +199,9 @@ struct udp_traffic::receiver {
     unsigned cpu;
     std::size_t bytes;
     bool is_numbered;
-    std::optional<net::udp_receiver> trains;
-    memory::descriptor plain;  // without trains
+    bool by_ring = false;
+    std::optional<net::udp_receiver> trains;  // by a ring: while its thread runs, and of that alone
+    memory::descriptor plain;                 // without trains, and by a ring
     std::vector<char> buffer;
     std::int64_t number = -1;  // the last one seen
     std::uint32_t drops_before = 0;

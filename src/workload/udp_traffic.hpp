@@ -21,7 +21,7 @@
 namespace holdfast::workload {
 
 enum class udp_sending : std::uint8_t { by_sendto, by_train };
-enum class udp_receiving : std::uint8_t { by_recvfrom, by_train };
+enum class udp_receiving : std::uint8_t { by_recvfrom, by_train, by_ring };  ///< by_ring: trains by io_uring
 
 /// One of the things compared: who receives, and how what it receives was sent.
 struct udp_way {

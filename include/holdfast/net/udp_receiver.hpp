@@ -7,7 +7,7 @@
 // (I1) Each datagram that reaches the socket is handed over or counted as dropped: see dropped() for the unit.
 // (I2) Within a flow, datagrams are handed over in the order in which they reached the socket.
 // (I3) Memory is fixed at construction, whatever arrives: trains_max buffers of train_bytes_max.
-// Threads: one at a time; several sockets of one port (bind_udp_group) are for several threads.
+// Threads: one at a time, by io_uring always the same; several sockets of one port (bind_udp_group) are for several threads.
 // After a crash: nothing outlives the socket.
 // Source: udp(7), recvmmsg(2), socket(7); UDP_GRO: Linux 5.0, net/ipv4/udp.c.
 #pragma once
@@ -44,12 +44,20 @@ struct datagram_train {
     }
 };
 
+/// How the kernel is asked for trains. Receivers behave alike on each.
+enum class udp_carrier : std::uint8_t {
+    calls,     ///< recvmmsg: on every kernel, and by any thread
+    io_uring,  ///< one receive that goes on by itself, into buffers of a ring; Linux 6.1 and later
+};
+
 struct udp_receiver_options {
     std::size_t trains_max = 16;  ///< of one call, 1 to 1024
     /// Buffer of each, 1 to 65,536 bytes. Below 65,535 a longer train is cut, and told.
     std::size_t train_bytes_max = 65'536;
     bool join = true;            ///< UDP_GRO; false: each train is one datagram
     bool receive_times = false;  ///< about 30 ns for each packet of the machine
+    /// By io_uring the first call that receives decides which thread may receive, and its ring takes twice the buffers.
+    udp_carrier carrier = udp_carrier::calls;
 };
 
 /// What one call brought.
@@ -73,7 +81,7 @@ class udp_receiver {
  public:
     /// Takes the socket and closes it in the end, also when it throws. It is made blocking; try_receive never waits all
     /// the same. Throws: error(invalid_argument) for options outside their range or what is no datagram socket;
-    /// std::bad_alloc.
+    /// error(unsupported) that says why there is no io_uring; std::bad_alloc.
     explicit udp_receiver(int socket, const udp_receiver_options& options = {});
     udp_receiver(udp_receiver&&) noexcept;
     udp_receiver& operator=(udp_receiver&&) noexcept;
@@ -95,7 +103,8 @@ class udp_receiver {
     /// Whether the kernel joins trains.
     [[nodiscard]] bool joins() const noexcept;
     [[nodiscard]] const udp_receiver_counters& counters() const noexcept;
-    /// For an event loop, or a udp_sender that answers. It stays ours.
+    [[nodiscard]] udp_carrier carrier() const noexcept;
+    /// For an event loop (not by io_uring, which takes from the socket before it is asked), or a udp_sender that answers. It stays ours.
     [[nodiscard]] int socket() const noexcept;
 
  private:
