@@ -3,16 +3,24 @@
 // key and never see an older value", "nobody has to repair anything", "no file and no memory is left behind". The mover
 // is killed at each system call and stopped at each instruction; each of its system calls fails; writers that grow and
 // shrink by name are killed at random instants beside a reader that follows.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "holdfast/hash_table/growing.hpp"
@@ -23,6 +31,7 @@
 #include "support/scale.hpp"
 #include "support/segment_tools.hpp"
 #include "support/system_call_faults.hpp"
+#include "support/table_answer.hpp"
 
 namespace {
 
@@ -408,6 +417,166 @@ TEST_F(HashTableGrowth, SteppedThroughAGrowthAReaderFindsEveryKey) {
     std::printf("%llu instructions, %llu of them behind the commit, %.2f s\n",
                 static_cast<unsigned long long>(report.steps), static_cast<unsigned long long>(behind_the_commit),
                 report.seconds);
+}
+
+// The file of a table and that of its next generation, as others see them.
+class both_files {
+ public:
+    explicit both_files(std::string folder) : folder_(std::move(folder)) {}
+
+    /// Whether any of their bytes, or which of them there are, differs from what it was when this was asked last.
+    bool changed() {
+        bool any = false;
+        for (one& file : files_) {
+            struct stat about{};
+            const bool there = ::stat((folder_ + file.name).c_str(), &about) == 0 && about.st_size != 0;
+            if (file.inode != (there ? about.st_ino : 0)) {
+                any = true;
+                file.map(folder_, there ? about.st_ino : 0, static_cast<std::size_t>(about.st_size));
+            }
+            if (file.bytes.empty() || std::memcmp(file.bytes.data(), file.last.data(), file.last.size()) == 0) continue;
+            any = true;
+            std::memcpy(file.last.data(), file.bytes.data(), file.last.size());
+        }
+        return any;
+    }
+    /// In an empty folder, as a death leaves them.
+    void copy_to(const std::string& to) const {
+        for (const one& file : files_) {
+            if (file.inode == 0) continue;
+            const rig::descriptor copy(::open((to + file.name).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+            if (!rig::write_all(copy.get(), file.last.data(), file.last.size()))
+                throw std::system_error(errno, std::generic_category(), to);
+        }
+    }
+
+ private:
+    struct one {
+        const char* name;
+        ino_t inode = 0;
+        std::span<const std::byte> bytes{};
+        std::vector<std::byte> last{};
+
+        void map(const std::string& folder, ino_t now, std::size_t size) {
+            forget();
+            inode = now;
+            if (inode == 0) return;
+            const rig::descriptor file(::open((folder + name).c_str(), O_RDONLY | O_CLOEXEC));
+            void* const at = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
+            if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category(), folder);
+            bytes = {static_cast<const std::byte*>(at), size};
+            last.assign(bytes.begin(), bytes.end());
+        }
+        void forget() {
+            if (!bytes.empty()) ::munmap(const_cast<std::byte*>(bytes.data()), bytes.size());
+            bytes = {};
+            last.clear();
+        }
+        ~one() { forget(); }
+    };
+    std::string folder_;
+    one files_[2] = {{"/t"}, {"/t.growing"}};
+};
+
+// A writer grows its table, updates, inserts and erases on the way. At each instruction that changes a byte of either
+// file both are copied: in the copies a reader and then the next writer find a whole table, never behind what was seen
+// before; it verifies, its next operations work, and so does another growth.
+TEST_F(HashTableGrowth, AtEveryImageOfAGrowthTheNextWriterGoesOn) {
+    if (!can_step()) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
+    constexpr u64 entries = 8, keys = 12, goes = 5, comes = 9;
+    const std::string uri = disk_.file_uri("t");
+    const auto put = [](table& into, u64 n, u64 stamp) {
+        return into.insert_or_assign(nth_key<wide_shape>(n), stamped_value<wide_shape>(n, stamp));
+    };
+    {
+        table t = table::create(uri, {.capacity = entries});
+        for (u64 n = 0; n < entries; ++n) (void)put(t, n, 1);
+    }
+    using stamps = std::array<u64, keys>;  // 0: not there
+    // The size is the writer's: a reader may come between an entry and its count.
+    const auto find_all = [](auto& in, stamps& found, bool counted) -> std::string {
+        u64 size = 0;
+        for (u64 n = 0; n < keys; ++n) {
+            const auto got = in.find(nth_key<wide_shape>(n));
+            const auto stamp = got ? stamp_of<wide_shape>(n, *got) : std::optional<u64>(0);
+            if (!stamp) return "key " + std::to_string(n) + " has a torn value";
+            found[n] = *stamp;
+            size += got ? 1 : 0;
+        }
+        if (in.fault()) return "a fault was latched";
+        return !counted || in.size() == size ? "" : "the size is " + std::to_string(in.size());
+    };
+    // A stamp only rises, one key goes and another comes.
+    const auto goes_back = [](const stamps& from, const stamps& to) -> std::string {
+        for (u64 n = 0; n < keys; ++n) {
+            const bool lost = from[n] != 0 && to[n] == 0 && n != goes, again = from[n] == 0 && to[n] != 0 && n != comes;
+            if (lost || again || (to[n] != 0 && to[n] < from[n])) return "key " + std::to_string(n) + " goes back";
+        }
+        return {};
+    };
+    const unique_directory copies{"growth-copies"};
+    stamps seen{};
+    u64 images = 0, behind_the_commit = 0;
+    for (u64 n = 0; n < entries; ++n) seen[n] = 1;
+    const auto survives = [&]() -> std::string {
+        stamps found{}, recovered{};
+        u64 capacity = 0;
+        {
+            reader fresh = reader::attach(copies.file_uri("t"));
+            if (std::string why = find_all(fresh, found, false); !why.empty()) return "a reader: " + why;
+            capacity = fresh.capacity();
+        }
+        if (std::string why = goes_back(seen, found); !why.empty()) return "a reader: " + why;
+        seen = found;
+        table next = table::attach(copies.file_uri("t"));
+        if (next.capacity() != capacity || next.segment().moved()) return "the next writer has another generation";
+        if (std::string why = find_all(next, recovered, true); !why.empty()) return "the next writer: " + why;
+        if (std::string why = goes_back(found, recovered); !why.empty()) return "the next writer: " + why;
+        if (std::string why = damage_of(next); !why.empty()) return "verify(): " + why;
+        for (const std::string& entry : copies.entries())
+            if (entry.ends_with(".growing")) return "left behind: " + entry;
+        behind_the_commit += capacity != entries ? 1 : 0;
+        if (++images % 8 == 0) {
+            next.grow(4 * entries);
+            while (next.advance()) {
+            }
+            if (next.growth_failure()) return next.growth_failure()->what();
+        }
+        if (table_answer(put(next, 0, 5000)) != table_answer::updated || !next.erase(nth_key<wide_shape>(1)))
+            return "its next operations are refused";
+        recovered[0] = 5000, recovered[1] = 0;
+        if (std::string why = find_all(next, found, true); !why.empty()) return "after its next operations: " + why;
+        if (found != recovered) return "its next operations are not found";
+        return damage_of(next);
+    };
+    both_files files(disk_.path());
+    (void)files.changed();
+    const step_report report = step_through(
+        [&] {
+            table t = table::attach(uri);
+            t.grow(3 * entries);
+            for (u64 i = 0; t.growing() || i < entries; ++i) {
+                (void)put(t, i % 4, i + 2);
+                if (i == 3) (void)t.erase(nth_key<wide_shape>(goes));
+                if (i == 2) (void)put(t, comes, 2);
+            }
+        },
+        [&](u64) -> std::string {
+            if (!files.changed()) return {};
+            for (const std::string& entry : copies.entries()) ::unlink(copies.file(entry).c_str());
+            files.copy_to(copies.path());
+            return survives();
+        });
+    EXPECT_EQ(report.failure, "");
+    EXPECT_GT(images, 200U);
+    EXPECT_GT(behind_the_commit, 20U);
+    EXPECT_EQ(seen[goes], 0U);
+    EXPECT_NE(seen[comes], 0U);
+    RecordProperty("steps", std::to_string(report.steps));
+    RecordProperty("images", std::to_string(images));
+    std::printf("%llu instructions, %llu images, %llu of them behind the commit, %.2f s\n",
+                static_cast<unsigned long long>(report.steps), static_cast<unsigned long long>(images),
+                static_cast<unsigned long long>(behind_the_commit), report.seconds);
 }
 
 // The whole way in service: a writer that grows and shrinks without end, killed at random instants.

@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <optional>
@@ -32,6 +33,7 @@
 #include "support/scale.hpp"
 #include "support/single_step.hpp"
 #include "support/table_answer.hpp"
+#include "support/told_numbers.hpp"
 
 namespace {
 
@@ -41,22 +43,63 @@ using u64 = std::uint64_t;
 
 // ---- stepped -----------------------------------------------------------------------------------------------------
 
+// Two buckets of different stripes are full of other keys (many_stage); or so much of a table of three stripes is.
+enum class many_fill { two_buckets, empty, half, full };
+constexpr const char* many_fill_names[] = {"two full buckets", "empty", "half full", "full"};
+
 template <class Shape>
 class many_step_bench {
  public:
-    many_step_bench()
-        : geometry_(many_stage<Shape>::geometry()),
+    explicit many_step_bench(many_fill how = many_fill::two_buckets)
+        : geometry_(how == many_fill::two_buckets ? many_stage<Shape>::geometry() : small_geometry()),
           image_(geometry_.body_bytes()),
-          first_(image_.bytes(), geometry_, all_live_, 0),
-          stage_(first_) {
-        for (const u64 n : stage_.fillers) others_[n] = 1;
-        (void)apply<Shape>(first_, table_operation::try_insert, stage_.beside_far, 1);
-        others_[stage_.beside_far] = 1;
+          first_(image_.bytes(), geometry_, all_live_, 0) {
+        if (how == many_fill::two_buckets) {
+            stage_.emplace(first_);
+            for (const u64 n : stage_->fillers) others_[n] = 1;
+            (void)apply<Shape>(first_, table_operation::try_insert, stage_->beside_far, 1);
+            others_[stage_->beside_far] = 1;
+        } else {
+            takeovers_every_ = 12;
+            const u64 slots = first_.bytes().slots();
+            const u64 wanted = how == many_fill::empty ? 0 : how == many_fill::half ? slots / 2 : slots;
+            for (u64 n = 0; others_.size() < wanted && n < 8 * slots; ++n)
+                if (apply<Shape>(first_, table_operation::try_insert, n, 1) == table_answer::inserted) others_[n] = 1;
+            is_full_ = how == many_fill::full;
+        }
         base_.assign(image_.bytes().begin(), image_.bytes().end());
     }
 
-    [[nodiscard]] const many_stage<Shape>& stage() const noexcept { return stage_; }
+    [[nodiscard]] const many_stage<Shape>& stage() const noexcept { return *stage_; }
     [[nodiscard]] const step_report& takeovers() const noexcept { return takeovers_; }
+    /// The first key that never was there, and one that is.
+    [[nodiscard]] u64 absent() const { return others_.empty() ? 0 : others_.rbegin()->first + 1; }
+    [[nodiscard]] std::optional<u64> present() const {
+        return others_.empty() ? std::nullopt : std::optional(std::next(others_.begin(), 3)->first);
+    }
+
+    [[nodiscard]] bool has_room_for(u64 n) {
+        image_.assign(base_);
+        many_writer<Shape> writer(image_.bytes(), geometry_, all_live_, 0);
+        return apply<Shape>(writer, table_operation::try_insert, n, 2) == table_answer::inserted;
+    }
+
+    /// Steps act(writer) on key n, which is there with stamp 1 if it is one of those that there are, and has `after`
+    /// then. Before that, prepare(writer).
+    template <class Act, class Prepare>
+    step_report step_act(u64 n, u64 after, Act&& act, Prepare&& prepare) {
+        image_.assign(base_);
+        first_ = many_writer<Shape>(image_.bytes(), geometry_, all_live_, 0);
+        prepare(first_);
+        const hash_table_model all = others_;
+        before_ = others_.erase(n) != 0 ? 1 : 0;
+        after_ = after;
+        n_ = n;
+        step_report report =
+            single_step(image_, [&] { act(first_); }, [&](std::span<std::byte> copy) { return check(copy); });
+        others_ = all;
+        return report;
+    }
 
     /// Steps `what` on key n, which is there before if `there`.
     step_report step(table_operation what, u64 n, bool there) {
@@ -92,6 +135,10 @@ class many_step_bench {
         return stamp;
     }
 
+    [[nodiscard]] static layout::hash_table_geometry small_geometry() {
+        return many_geometry_for<typename Shape::key, typename Shape::value>(430, writer_roll::processes, 5);
+    }
+
     // What others find: first as it lies there, then by way of a writer that meets it, then of one that attaches.
     std::string check(std::span<std::byte> copy) {
         const view bytes(copy, geometry_, {});
@@ -122,13 +169,16 @@ class many_step_bench {
         const auto found = status == table_answer::updated ? stamp_of<Shape>(n_, before) : std::optional<u64>(0);
         if (found != before_ && found != after_) return "who met it found neither before nor after";
         if (must_be_after && found != after_) return "the takeover took back what a reader had seen";
-        if (status == table_answer::not_found &&
-            apply<Shape>(second, table_operation::try_insert, n_, 7) != table_answer::inserted)
-            return "who met it could not insert";
+        if (status == table_answer::not_found) {
+            const table_answer inserted = apply<Shape>(second, table_operation::try_insert, n_, 7);
+            if (inserted == table_answer::full && is_full_) return ended(copy, roll, second, 0);
+            if (inserted != table_answer::inserted) return "who met it could not insert";
+        }
         if (stamp_in<Shape>(second.reader(), n_) != 7U) return "what it then stored is not there";
         if (copies_of(second.bytes(), nth_key<Shape>(n_)) != 1) return "the key is there twice";
         if (apply<Shape>(second, table_operation::erase, n_, 0) != table_answer::erased) return "nor erase";
-        if (apply<Shape>(second, table_operation::update, stage_.beside_far, 1) != table_answer::updated)
+        const u64 another = stage_ ? stage_->beside_far : others_.empty() ? n_ : others_.rbegin()->first;
+        if (another != n_ && apply<Shape>(second, table_operation::update, another, 1) != table_answer::updated)
             return "nor go on in the other stripe";
         return ended(copy, roll, second, 0);
     }
@@ -158,16 +208,18 @@ class many_step_bench {
     }
 
     // The takeover by writer 1, which wants another key of the stripe, dies as well, and writer 2 takes over from both;
-    // for one in four unfinished states.
+    // for one in four or twelve unfinished states.
     std::string step_takeover(std::span<const std::byte> left, bool must_be_after) {
         const view bytes(left, geometry_, {});
-        if (!holdfast::detail::left_something(bytes, 0) || ++takeovers_met_ % 4 != 0) return {};
+        if (!holdfast::detail::left_something(bytes, 0) || ++takeovers_met_ % takeovers_every_ != 0) return {};
         const auto stripe_of = [&](u64 n) {
             const auto key = nth_key<Shape>(n);
             return bytes.stripe_of(bytes.hash(reinterpret_cast<const std::byte*>(&key)).home(bytes.buckets));
         };
-        const u64 neighbour = *std::find_if(stage_.fillers.begin(), stage_.fillers.end(),
-                                            [&](u64 n) { return stripe_of(n) == stripe_of(n_); });
+        const auto is_neighbour = [&](const auto& other) { return stripe_of(other.first) == stripe_of(n_); };
+        const auto beside = std::find_if(others_.begin(), others_.end(), is_neighbour);
+        if (beside == others_.end()) return {};
+        const u64 neighbour = beside->first;
         shared_image again(left.size());
         again.assign(left);
         writer_roll roll;
@@ -187,10 +239,11 @@ class many_step_bench {
     writer_roll all_live_;
     shared_image image_;
     many_writer<Shape> first_;
-    many_stage<Shape> stage_;
+    std::optional<many_stage<Shape>> stage_;
     hash_table_model others_;
+    bool is_full_ = false;
     std::vector<std::byte> base_;
-    u64 n_ = 0, before_ = 0, after_ = 0, takeovers_met_ = 0;
+    u64 n_ = 0, before_ = 0, after_ = 0, takeovers_met_ = 0, takeovers_every_ = 4;
     step_report takeovers_;
 };
 
@@ -340,6 +393,8 @@ void step_growth() {
     step(near, true, false, 1, "carry", [&](pair& by) { (void)by.carry(near); });
     step(near, true, true, 1, "carry again", [&](pair& by) { (void)by.carry(near); });
     step(far, true, false, 1, "open again", [&](pair& by) { (void)by.turn(by.home_of(far), pair::growth::mirrors); });
+    tell_more("steps", all.steps);
+    tell_more("recovery_steps", bench.takeovers().steps);
     std::printf("%llu instructions, %llu images; %llu and %llu of takeovers\n",
                 static_cast<unsigned long long>(all.steps), static_cast<unsigned long long>(all.images),
                 static_cast<unsigned long long>(bench.takeovers().steps),
@@ -367,12 +422,90 @@ void step_every_operation() {
     step(table_operation::update, bench.stage().far[1], false, "that is not there");
     EXPECT_GT(all.images, 60U);
     EXPECT_GT(bench.takeovers().images, 30U);
+    tell_more("steps", all.steps);
+    tell_more("recovery_steps", bench.takeovers().steps);
     std::printf("%llu steps, %llu images, %.1f s; takeovers: %llu steps, %llu images, %.1f s\n",
                 static_cast<unsigned long long>(all.steps), static_cast<unsigned long long>(all.images), all.seconds,
                 static_cast<unsigned long long>(bench.takeovers().steps),
                 static_cast<unsigned long long>(bench.takeovers().images), bench.takeovers().seconds);
 }
 
+// Every operation, in tables that are empty, half full and full: of a key that is there and of one that is not; what a
+// condition keeps from happening, too.
+template <class Shape>
+void step_every_fill() {
+    if (!can_step()) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
+    step_report all, takeovers;
+    for (const many_fill how : {many_fill::empty, many_fill::half, many_fill::full}) {
+        many_step_bench<Shape> bench(how);
+        const auto step_after = [&](auto&& prepare, const char* what, u64 n, u64 after, auto&& act) {
+            const step_report report = bench.step_act(n, after, act, prepare);
+            EXPECT_EQ(report.failure, "") << what << " of key " << n << ", " << many_fill_names[static_cast<int>(how)];
+            all += report;
+            return report.images;
+        };
+        const auto step = [&](const char* what, u64 n, u64 after, auto&& act) {
+            (void)step_after([](many_writer<Shape>&) {}, what, n, after, act);
+        };
+        const auto operate = [&](table_operation what, u64 n, u64 after) {
+            step(name_of(what), n, after, [&](many_writer<Shape>& by) { (void)apply<Shape>(by, what, n, 2); });
+        };
+        // As compare_and_set, fetch_add and modify do; as compare_and_erase does.
+        const auto swap = [&](u64 n, u64 after) {
+            step("swap", n, after, [&](many_writer<Shape>& by) {
+                typename Shape::value before{};
+                (void)by.swap(nth_key<Shape>(n), stamped_value<Shape>(n, 2), before);
+            });
+        };
+        const auto take = [&](u64 n, u64 expected, u64 after) {
+            step("take", n, after,
+                 [&](many_writer<Shape>& by) { (void)by.take(nth_key<Shape>(n), stamped_value<Shape>(n, expected)); });
+        };
+        const u64 absent = bench.absent(), added = bench.has_room_for(absent) ? 2 : 0;
+        EXPECT_EQ(added, how == many_fill::full ? 0U : 2U);
+        operate(table_operation::try_insert, absent, added);
+        operate(table_operation::insert_or_assign, absent, added);
+        operate(table_operation::update, absent, 0);
+        operate(table_operation::erase, absent, 0);
+        swap(absent, 0);
+        take(absent, 1, 0);
+        if (how == many_fill::half) {
+            // Counters that deaths left too high.
+            const auto too_high = [](many_writer<Shape>& by) {
+                for (u64 bucket = 0; bucket < 3; ++bucket)
+                    for (const unsigned group : {2U, 3U, 9U})
+                        holdfast::detail::set_counter(
+                            by.bytes().line(bucket), group,
+                            static_cast<std::uint8_t>(holdfast::detail::counter_of(by.bytes().line(bucket), group) +
+                                                      1));
+            };
+            EXPECT_GT(step_after(too_high, "recount", absent, 0,
+                                 [](many_writer<Shape>& by) { (void)holdfast::detail::recount(by.bytes()); }),
+                      5U);
+        }
+        if (const std::optional<u64> present = bench.present()) {
+            operate(table_operation::try_insert, *present, 1);
+            operate(table_operation::insert_or_assign, *present, 2);
+            operate(table_operation::update, *present, 2);
+            operate(table_operation::erase, *present, 0);
+            swap(*present, 2);
+            take(*present, 1, 0);
+            take(*present, 9, 1);
+        }
+        takeovers += bench.takeovers();
+    }
+    EXPECT_GT(all.images, 100U);
+    EXPECT_GT(takeovers.images, 20U);
+    tell_more("steps", all.steps);
+    tell_more("recovery_steps", takeovers.steps);
+    std::printf("%llu steps, %llu images; takeovers: %llu steps, %llu images; %.1f s\n",
+                static_cast<unsigned long long>(all.steps), static_cast<unsigned long long>(all.images),
+                static_cast<unsigned long long>(takeovers.steps), static_cast<unsigned long long>(takeovers.images),
+                all.seconds);
+}
+
+TEST(HashTableManyStep, NarrowValuesInEveryFill) { step_every_fill<narrow_shape>(); }
+TEST(HashTableManyStep, WideValuesInEveryFill) { step_every_fill<wide_shape>(); }
 TEST(HashTableManyStep, NarrowValues) { step_every_operation<narrow_shape>(); }
 TEST(HashTableManyStep, WideValues) { step_every_operation<wide_shape>(); }
 TEST(HashTableManyStep, NarrowValuesWhileItGrows) { step_growth<narrow_shape>(); }
