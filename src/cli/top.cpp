@@ -175,9 +175,10 @@ void add_top(command_line& line) {
         .flag("--once", chosen->once, "one look, after one interval: the same as -n 1")
         .flag("--json", chosen->json, "one JSON object a look")
         .details(
-            "Looks only: takes no lease and registers nowhere. OPS/S: operations on a hash table or block store,\n"
-            "messages, versions, samples, increments. LAG: messages or versions that the slowest reader has yet to\n"
-            "see, of those that say so. Ends on Ctrl-C, and when the reader of its output goes away.")
+            "Looks only: takes no lease and registers nowhere. OPS/S: operations on a hash table, hash map or block\n"
+            "store, stores of an array, messages, versions, samples, increments. LAG: messages or versions that the\n"
+            "slowest reader has yet to see, of those that say so. Ends on Ctrl-C, and when the reader of its output\n"
+            "goes away.")
         .run(
             [chosen] { return run_until_stopped([&](const stop_signals& stop) { return watch_all(*chosen, stop); }); });
 }

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 
+#include "holdfast/array/attach.hpp"
 #include "holdfast/block_store/queries.hpp"
 #include "holdfast/broadcast/reports.hpp"
+#include "holdfast/hash_map/attach.hpp"
+#include "holdfast/hash_map/many_view.hpp"
 #include "holdfast/hash_table/attach.hpp"
 #include "holdfast/hash_table/intent.hpp"
 #include "holdfast/queue/observer.hpp"
@@ -65,6 +68,22 @@ constexpr std::uint64_t table_count_modulus = std::uint64_t{1} << 24;  // hash_t
     return operations;
 }
 
+[[nodiscard]] std::uint64_t operations_of_map(const segment& s) {
+    const detail::map_view<const std::byte> view(s.bytes(), detail::hash_map_geometry_of(s));
+    const detail::map_slots slots(view);
+    if (slots.slots() == 0) return view.selector() / 2;
+    std::uint64_t operations = 0;
+    for (std::uint64_t slot = 0; slot < slots.slots(); ++slot) operations += slots.selector(slot) / 2;
+    return operations;
+}
+
+/// Each store is a record; an odd sequence is that of a committed one (array/write.hpp, I1).
+[[nodiscard]] std::uint64_t stores_of_array(const segment& s) {
+    const std::byte* const journal = s.bytes().data() + detail::array_geometry_of(s).journal_offset;
+    const auto sequence = detail::shared_load<std::uint64_t>(journal + layout::array_sequence_offset);
+    return sequence / 2 + sequence % 2;
+}
+
 /// What a segment's writers did, as it counts them itself; a table modulo 2^24. Nothing where nobody counts.
 [[nodiscard]] std::optional<std::uint64_t> operations_of(const segment& s) {
     switch (s.info().kind) {
@@ -75,6 +94,8 @@ constexpr std::uint64_t table_count_modulus = std::uint64_t{1} << 24;  // hash_t
         case container_kind::counter_set: return sum_of_counters(s);
         case container_kind::latency_histogram: return latencies_of(s).total();
         case container_kind::block_store: return operations_of_blocks(s);
+        case container_kind::hash_map: return operations_of_map(s);
+        case container_kind::array: return stores_of_array(s);
         default: return std::nullopt;
     }
 }
@@ -175,8 +196,9 @@ void activity_watch::look_at(activity& into, const std::string& name) {
     require_whole(*of.at);
 }
 
-std::vector<activity> activity_watch::look() {
-    const std::vector<std::string> names = list_segments();
+std::vector<activity> activity_watch::look() { return look_at_all(list_segments()); }
+
+std::vector<activity> activity_watch::look_at_all(const std::vector<std::string>& names) {
     std::erase_if(segments_, [&](const auto& entry) { return !std::ranges::binary_search(names, entry.first); });
     std::vector<activity> all;
     for (const std::string& name : names) {

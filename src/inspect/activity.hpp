@@ -31,8 +31,9 @@ struct reader_lag {
 
 struct activity {
     description what;
-    /// What its writers did since ever, as the kind counts it: operations of a table or a block store, messages,
-    /// versions, samples, the sum of all counters. A table's are counted from the first look on.
+    /// What its writers did since ever, as the kind counts it: operations of a table, a map or a block store, stores of
+    /// an array (of a small table three for each key that comes or goes), messages, versions, samples, the sum of all
+    /// counters. A table's are counted from the first look on.
     std::optional<std::uint64_t> operations;
     std::optional<double> per_second;  ///< between this look and the last
     std::vector<reader_lag> readers;
@@ -43,6 +44,8 @@ class activity_watch {
  public:
     /// Looks at every segment there is (listing.hpp), in order of their names.
     [[nodiscard]] std::vector<activity> look();
+    /// The same of these, in order of their names.
+    [[nodiscard]] std::vector<activity> look_at_all(const std::vector<std::string>& names);
     /// Reads the counts that wrap soon (hash tables: 2^24), so that none is missed: ten times a second. Cost: a load a
     /// table.
     void tick();

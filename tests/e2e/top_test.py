@@ -30,17 +30,17 @@ class Top(CommandLine):
 
     def test_every_kind_has_a_line(self):
         owners = [self.owner(kind, self.name(kind), size) for kind, size in
-                  (("ring", 65536), ("queue", 65536), ("typed", 64), ("blocks", 65536), ("latencies", 3), ("counters", 8), ("array", 10))]
+                  (("ring", 65536), ("queue", 65536), ("typed", 64), ("blocks", 65536), ("latencies", 3), ("counters", 8), ("array", 10), ("map", 10), ("raw", 64))]
         seen = self.looks("--once", "--interval", "0.05")
         self.assertEqual(len(seen), 1)
         self.assertEqual(sorted(seen[0]), ["interval_s", "segments", "time"])
         self.assertGreaterEqual(seen[0]["interval_s"], 0.05)
         mine = self.mine(seen[0])
-        self.assertEqual(sorted(mine), sorted(["ring", "queue", "typed", "blocks", "latencies", "counters", "array"]))
+        self.assertEqual(sorted(mine), sorted(["ring", "queue", "typed", "blocks", "latencies", "counters", "array", "map", "raw"]))
         for hint, one in mine.items():
             self.assertEqual(sorted(one), KEYS, hint)
             self.assertEqual((one["memory"], one["problem"], one["lease"]["state"]), ("posix", None, "held"), hint)
-            self.assertEqual(one["per_second"], None if hint == "array" else 0, hint)
+            self.assertEqual(one["per_second"], None if hint == "raw" else 0, hint)
         text = self.lines("top", "--once", "--interval", "0.05")
         self.assertRegex(text[1], r"SEGMENT +KIND +MEMORY +BYTES +SIZE +FULL +OPS/S +LAG +WRITER")
         self.assertRegex("\n".join(text), self.name("ring") + rf" +broadcast +posix .* held by {owners[0].process.pid}\n")
@@ -48,9 +48,10 @@ class Top(CommandLine):
     def test_rates_are_those_of_the_writers(self):
         ring, queue = self.owner("ring", self.name("r"), 1 << 20), self.owner("queue", self.name("q"), 1 << 20)
         blocks, counters = self.owner("blocks", self.name("b"), 1 << 20), self.owner("counters", self.name("c"), 8)
-        latencies = self.owner("latencies", self.name("l"), 3)
+        latencies, numbers = self.owner("latencies", self.name("l"), 3), self.owner("array", self.name("a"), 8)
+        maps = self.owner("map", self.name("m"), 100), self.owner("shared_map", self.name("s"), 100)
         top = self.start("top", "--json", "--interval", "0.3")
-        expected = {"r": 300, "q": 30, "b": 30, "c": 1000, "l": 30}
+        expected = {"r": 300, "q": 30, "b": 30, "c": 1000, "l": 30, "a": 30, "m": 30, "s": 30}
 
         def rates_seen(turn):
             """Operations as the rates of all looks tell them, from before some are done until all are counted."""
@@ -60,6 +61,9 @@ class Top(CommandLine):
                 queue("put", f"m{turn}{i}")
                 blocks("put", f"m{turn}{i}")
                 latencies("put", i)
+                numbers("put", i % 8, i)
+                for each in maps:
+                    each("put", f"k{i}", f"v{turn}")
             counters("put", "family", 1000)
 
             def all_seen():
