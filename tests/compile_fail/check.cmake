@@ -9,7 +9,8 @@ if(version MATCHES "clang")
 endif()
 
 if(PRECOMPILE)
-  file(MAKE_DIRECTORY "${FOLDER}/holdfast")
+  cmake_path(GET PRECOMPILE PARENT_PATH folder)
+  file(MAKE_DIRECTORY "${FOLDER}/holdfast/${folder}")
   execute_process(COMMAND ${command} -x c++-header "${INCLUDE}/holdfast/${PRECOMPILE}.hpp"
     -o "${FOLDER}/holdfast/${PRECOMPILE}.hpp.${extension}" RESULT_VARIABLE status)
   if(NOT status EQUAL 0)
