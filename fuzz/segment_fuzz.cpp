@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes as the file of a segment, header, body and peers: attached to as reader and as writer, described, verified,
-// searched, scanned and dumped by name, as the program does, and asked for over HTTP, as the server shows it; followed,
-// saved, repaired and changed. Errors are answers, but what was saved restores to a sound segment, and what was
-// salvaged verifies.
-// Input: flags, u32 bytes of the segment, u32 bytes of its peers file, then pieces of both, one file behind the other:
-// u32 offset, u16 bytes, the bytes. The flags:
+// searched, scanned and dumped by name, watched for its rates, as the program does, and asked for over HTTP, as the
+// server shows it; followed, saved, repaired and changed. Errors are answers, but what was saved restores to a sound
+// segment, and what was salvaged verifies. Input: flags, u32 bytes of the segment, u32 bytes of its peers file, then
+// pieces of both, one file behind the other: u32 offset, u16 bytes, the bytes. The flags:
 //   1    the header's checksum is made right
 //   2    the file ends where the input says
 //   4    the metrics are asked for, too, which costs most
@@ -12,6 +11,7 @@
 //   16   saved and restored
 //   32   followed and consumed
 //   64   changed by text, merged into and grown
+//   128  asked who holds it, and listed beside what else there is
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -37,17 +37,20 @@
 #include "holdfast/hash_table/grow.hpp"
 #include "holdfast/peers.hpp"
 #include "holdfast/segment.hpp"
+#include "inspect/activity.hpp"
 #include "inspect/attach.hpp"
 #include "inspect/description.hpp"
 #include "inspect/dumper.hpp"
 #include "inspect/entry_codec.hpp"
 #include "inspect/follower.hpp"
 #include "inspect/keyed_reader.hpp"
+#include "inspect/listing.hpp"
 #include "inspect/loader.hpp"
 #include "inspect/map_keys.hpp"
 #include "inspect/map_reader.hpp"
 #include "inspect/metrics_reader.hpp"
 #include "inspect/object_reader.hpp"
+#include "inspect/processes.hpp"
 #include "inspect/repair.hpp"
 #include "inspect/restorer.hpp"
 #include "inspect/saver.hpp"
@@ -183,6 +186,30 @@ void look_everywhere(const std::string& uri) {
     });
 }
 
+// As top shows it: damage is a line of it, and no end.
+void watch(const std::string& uri) {
+    inspect::activity_watch watch;
+    std::string text;
+    inspect::json_out out(text);
+    for (unsigned looks = 0; looks < 2; ++looks) {
+        const auto seen = watch.look_at_all({uri});
+        require(seen.size() == 1);
+        inspect::append_json(out, seen[0]);
+        (void)seen[0].lag_max();
+        watch.tick();
+    }
+}
+
+// As who and ls show it; which processes have it open does not depend on its bytes.
+void ask_who(const std::string& uri) {
+    allowed([&] {
+        std::string text;
+        inspect::json_out out(text);
+        inspect::append_json(out, inspect::usage_of(uri, false));
+    });
+    (void)inspect::list_segments();
+}
+
 // What comes of the salvaged parts is checked by repair itself.
 void repair_it(const std::string& uri) {
     bool sound = false;
@@ -310,6 +337,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     else
         where.take_away("s.peers");
     look_everywhere(where.uri());
+    watch(where.uri());
+    if ((flags & 128U) != 0) ask_who(where.uri());
     if ((flags & 8U) != 0) repair_it(where.uri());
     if ((flags & 16U) != 0) save_and_restore(where.uri());
     if ((flags & 32U) != 0) follow(where.uri());

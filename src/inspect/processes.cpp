@@ -180,7 +180,7 @@ void add_writers(usage& into, const memory::uri& name, const segment& s) {
 
 }  // namespace
 
-usage usage_of(std::string_view uri) {
+usage usage_of(std::string_view uri, bool with_processes) {
     const memory::uri name = memory::uri::parse(uri);
     const description d = describe(uri);
     if (d.problem && !d.info && !d.backing) throw error(d.problem->code, d.uri, d.problem->text);
@@ -198,7 +198,7 @@ usage usage_of(std::string_view uri) {
         result.readers = living_readers(name, first, result.reader_slots);
         if (d.contents.writer_slots && !d.problem) add_writers(result, name, *attach_to_look(uri));
     }
-    result.processes = processes_of(ids_of(name));
+    if (with_processes) result.processes = processes_of(ids_of(name));
     return result;
 }
 

@@ -40,7 +40,8 @@ struct usage {
 };
 
 /// Throws: not_found, invalid_name and others when there is no such memory at all. A damaged segment still has users.
-[[nodiscard]] usage usage_of(std::string_view uri);
+/// `with_processes`: /proc is looked through, which costs an open and more for each process that there is.
+[[nodiscard]] usage usage_of(std::string_view uri, bool with_processes = true);
 
 void append_json(json_out& out, const usage& who);
 
