@@ -15,13 +15,13 @@ TEST(StoreDeaths, ArrayOfWords) {
     die_at_every_store<array_subject<few_narrow_elements>>("array, narrow", 150'000, {8, 32});
 }
 TEST(StoreDeaths, ArrayOfCrumbs) {
-    die_at_every_store<array_subject<few_crumb_elements>>("array, crumbs", 50'000, {8, 32});
+    die_at_every_store<array_subject<few_crumb_elements>>("array, crumbs", 100'000, {8, 32});
 }
 TEST(StoreDeaths, ArrayOfWideElements) {
     die_at_every_store<array_subject<few_wide_elements>>("array, wide", 100'000, {8, 32});
 }
 TEST(StoreDeaths, ArrayOfElementsLargerThanAGroup) {
-    die_at_every_store<array_subject<few_large_elements>>("array, large", 20'000, {64, 64});
+    die_at_every_store<array_subject<few_large_elements>>("array, large", 60'000, {64, 64});
 }
 
 TEST(Interleavings, ArrayOfWideElements) {

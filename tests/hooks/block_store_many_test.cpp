@@ -26,7 +26,7 @@ void try_all(const char* name, const block_store_many_interleaving::steps& steps
 }
 
 TEST(StoreDeaths, ManyWritersOfABlockStore) {
-    die_at_every_store<block_store_subject<last_block_writer>>("block_store, many", 100'000);
+    die_at_every_store<block_store_subject<last_block_writer>>("block_store, many", 200'000);
 }
 
 TEST(Interleavings, ManyWritersOfABlockStoreLookForRoom) {

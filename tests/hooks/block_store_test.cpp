@@ -10,7 +10,7 @@ namespace {
 
 using namespace holdfast::test;
 
-TEST(StoreDeaths, BlockStore) { die_at_every_store<block_store_subject<one_block_writer>>("block_store", 500'000); }
+TEST(StoreDeaths, BlockStore) { die_at_every_store<block_store_subject<one_block_writer>>("block_store", 600'000); }
 
 using asks = block_store_interleaving::asks;
 

@@ -13,7 +13,7 @@ namespace {
 
 using namespace holdfast::test;
 
-TEST(StoreDeaths, Broadcast) { die_at_every_store<broadcast_subject>("broadcast", 500'000); }
+TEST(StoreDeaths, Broadcast) { die_at_every_store<broadcast_subject>("broadcast", 650'000); }
 
 using reads = broadcast_interleaving::reads;
 

@@ -20,7 +20,7 @@ void try_all(const char* name, const hash_map_many_interleaving::steps& steps,
 }
 
 TEST(StoreDeaths, ManyWritersOfAHashMap) {
-    die_at_every_store<hash_map_subject<last_map_writer>>("hash_map, many", 60'000, {8, 16});
+    die_at_every_store<hash_map_subject<last_map_writer>>("hash_map, many", 100'000, {8, 16});
 }
 
 TEST(Interleavings, ManyWritersOfOneKeyOfAHashMap) {

@@ -47,7 +47,7 @@ class reckoning_interleaving final : public interleaving {
     std::uint64_t handle_;
 };
 
-TEST(StoreDeaths, HashMap) { die_at_every_store<hash_map_subject<>>("hash_map", 300'000, {8, 16}); }
+TEST(StoreDeaths, HashMap) { die_at_every_store<hash_map_subject<>>("hash_map", 400'000, {8, 16}); }
 
 TEST(Interleavings, HashMap) {
     hash_map_interleaving same(false, 1), other(false, 0), erased(true, 1);

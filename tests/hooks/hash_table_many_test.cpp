@@ -28,11 +28,11 @@ constexpr std::uint32_t look = table_key_model::look, swap = table_key_model::sw
 
 TEST(StoreDeaths, ManyWritersOfAHashTableOfValuesInOneWord) {
     die_at_every_store<table_subject<narrow_shape, last_table_writer<narrow_shape>>>("hash_table, many, narrow",
-                                                                                     50'000);
+                                                                                     70'000);
 }
 TEST(StoreDeaths, ManyWritersOfAHashTableOfValuesOfSeveralWords) {
     die_at_every_store<table_subject<short_wide_shape, last_table_writer<short_wide_shape>>>("hash_table, many, wide",
-                                                                                             50'000);
+                                                                                             70'000);
 }
 
 TEST(Interleavings, ManyWritersOfOneKey) {

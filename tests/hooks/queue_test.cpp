@@ -11,8 +11,8 @@ namespace {
 
 using namespace holdfast::test;
 
-TEST(StoreDeaths, QueueOfBytes) { die_at_every_store<queue_subject>("queue", 2'500'000); }
-TEST(StoreDeaths, QueueOfElements) { die_at_every_store<elements_subject>("queue<T>", 3'000'000); }
+TEST(StoreDeaths, QueueOfBytes) { die_at_every_store<queue_subject>("queue", 1'800'000); }
+TEST(StoreDeaths, QueueOfElements) { die_at_every_store<elements_subject>("queue<T>", 2'500'000); }
 
 TEST(Interleavings, QueueOfBytes) {
     queue_interleaving empty(0, 0), held(3, 1), full(6, 5), wrapping(5, 1);

@@ -2,6 +2,7 @@
 // small_table_interleaving.hpp - two operations of a small table's writer beside two finds (schedule_rig.hpp).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -17,19 +18,20 @@ namespace holdfast::test {
 
 class small_table_interleaving final : public interleaving {
  public:
-    enum class kind : std::uint8_t { set, erase, find, check };
+    enum class kind : std::uint8_t { set, erase, find, check, rest };
     struct step {
         kind what = kind::find;
         std::uint64_t key = 0;
     };
     using steps = std::array<step, operations>;
 
-    /// Keys 0 and 1 were there when the reader arranged them; what the writer did meanwhile, it has not seen. A check
-    /// is a full one.
-    small_table_interleaving(const steps& writes, const steps& looks, const std::vector<step>& meanwhile = {})
-        : writes_(writes), looks_(looks), geometry_(small_image::plan(3)), bytes_(geometry_.body_bytes()) {
+    /// Keys 0 and 1, as far as there is room, were there when the reader arranged them; what the writer did meanwhile,
+    /// it has not seen. A check is a full one; who rests does nothing.
+    small_table_interleaving(const steps& writes, const steps& looks, const std::vector<step>& meanwhile = {},
+                             std::uint64_t capacity = 3)
+        : writes_(writes), looks_(looks), geometry_(small_image::plan(capacity)), bytes_(geometry_.body_bytes()) {
         small_image table(bytes_.bytes(), geometry_);
-        for (const std::uint64_t key : {0U, 1U}) {
+        for (std::uint64_t key = 0; key < std::min<std::uint64_t>(capacity, 2); ++key) {
             (void)table.writer().try_insert(key, small_value_of(key, 1));
             states_[0][key] = 1;
         }
@@ -44,7 +46,7 @@ class small_table_interleaving final : public interleaving {
         }
         for (unsigned i = 0; i < operations; ++i) {
             states_[i + 1] = states_[i];
-            states_[i + 1][writes[i].key] = writes[i].what == kind::set ? 2 + i : 0;
+            if (writes[i].what != kind::rest) states_[i + 1][writes[i].key] = writes[i].what == kind::set ? 2 + i : 0;
         }
     }
 
@@ -66,6 +68,7 @@ class small_table_interleaving final : public interleaving {
             return {};
         }
         const step& looks = looks_[operation];
+        if (looks.what == kind::rest) return {};
         if (looks.what == kind::check) return verified();
         std::optional<std::uint64_t> got;
         return look_at_writer([&] { got = small_image::number_of(reader_, looks.key); },
@@ -94,6 +97,7 @@ class small_table_interleaving final : public interleaving {
 
     void write(small_image& table, unsigned operation) {
         const std::uint64_t key = writes_[operation].key;
+        if (writes_[operation].what == kind::rest) return;
         if (writes_[operation].what == kind::erase)
             (void)table.writer().erase(key);
         else

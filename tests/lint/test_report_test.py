@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """scripts/test_report.py counts what happened: a failure that it does not see is a test that cannot fail."""
+import importlib.util
 import os
 import pathlib
 import subprocess
@@ -9,6 +10,16 @@ import tempfile
 import unittest
 
 TOOL = pathlib.Path(__file__).resolve().parents[2] / "scripts/test_report.py"
+spec = importlib.util.spec_from_file_location("test_report", TOOL)
+report = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(report)
+
+# How the tests of a kind are named.
+NAMES = {"queue<T>": "QueueOfElements", "queue": "QueueOfBytes", "broadcast": "Broadcast", "snapshot": "Snapshot", "sorted_index": "SortedIndex",
+         "array": "ArrayOfWords", "small_table": "SmallTable", "block_store": "BlockStore", "hash_map": "HashMap", "hash_table": "HashTableOfWords",
+         "counter_set": "CounterSet", "latency_histogram": "LatencyHistogram", "block_store of many writers": "ManyWritersOfABlockStore",
+         "hash_map of many writers": "ManyWritersOfAHashMap", "hash_table of many writers": "ManyWritersOfAHashTable",
+         "hash_map with a feed": "HashMapFeed"}
 
 PASSED = '<testcase name="a" status="run"/>'
 FAILED = '<testcase name="b" status="fail"><failure message=""/></testcase>'
@@ -73,14 +84,21 @@ class Report(unittest.TestCase):
         self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
 
     def complete(self, skipping=(), scale="1", **suites):
-        """What a complete run says and answers, with the numbers of one that tries enough but for what is given. `skipping` names the
+        """What a complete run says and answers, with the numbers of one that tries just enough but for what is given. `skipping` names the
         builds that skip a test for lack of ptrace."""
-        told = {"crash.ArrayStep.All": "told: steps = 700000\ntold: recovery_steps = 300000", "hooks.QueueStoreDeaths.All": "told: deaths = 10000000",
-                "fuzz.array": "9 inputs replayed, 100000 executions of mutated ones\n1000000 executions guided by coverage",
-                "fuzz.uri": "500 executions guided by coverage", "crash.QueueKill.KilledProducersOfRecordsPublish": "told: kills = 10000 kills, 3 of them",
-                **{f"crash.{name}Kill.All": "told: kills = 10000" for name in
-                   ("Queue", "Broadcast", "Snapshot", "SortedIndex", "BlockStore", "HashMap", "HashTable", "SmallTable")},
-                "crash.Memory/ArraySegmentKill.All/file": "told: kills = 4000", "crash.Containers/ImageKill.All/array": "told: kills = 6000", **suites}
+        times = max(1, int(float(scale)))
+        steps = {f"crash.{NAMES[kind]}Step.All": floor for kind, floor in report.STEPS.items()}
+        deaths = {f"crash.StoreDeaths.{NAMES[kind]}": floor * times for kind, floor in report.DEATHS.items()}
+        guided = {f"fuzz.{target}": floor * times for target, floor in report.GUIDED.items()}
+        guided["fuzz.array"] += max(0, 10**6 * times - sum(guided.values()))
+        told = {"crash.Other.Steps": f"told: steps = 7\ntold: recovery_steps = {max(0, 10**6 - 7 - sum(steps.values()))}",
+                "crash.Other.Deaths": f"told: deaths = {max(0, 10**7 * times - sum(deaths.values()))}",
+                **{name: f"told: steps = {number}" for name, number in steps.items()},
+                **{name: f"told: deaths = {number}" for name, number in deaths.items()},
+                **{f"crash.{NAMES[name]}Kill.All": "told: kills = 10000 kills, 3 of them" for name in report.CONTAINERS},
+                **{f"crash.{NAMES[kind]}Kill.All": f"told: kills = {floor}" for kind, floor in report.KILLS.items()},
+                **{name: f"9 inputs replayed, 100 executions of mutated ones\n{number} executions guided by coverage" for name, number in guided.items()},
+                "fuzz.uri": "500 executions guided by coverage", **suites}
         cases = [f'<testcase name="{name}" status="run"><system-out>{text.replace("<", "&lt;")}</system-out></testcase>' for name, text in told.items()]
         (self.results / "release.xml").write_text(f"<testsuite>{''.join(cases)}</testsuite>")
         for build in skipping:
@@ -91,43 +109,53 @@ class Report(unittest.TestCase):
         return done.returncode, done.stdout.splitlines()
 
     def test_what_was_tried_is_added_up(self):
-        code, lines = self.complete()
-        self.assertEqual((code, lines[-1]), (0, "15 passed, 0 failed, 0 skipped"), lines)
-        for line in ("tried, single steps: 1,000,000", "tried, kills: 100,000", "tried, kills of queue<T>: 10,000", "tried, kills of array: 10,000",
+        code, lines = self.complete(**{"crash.Containers/ImageKill.All/array  # GetParam() = array": "told: kills = 60"})
+        self.assertEqual(code, 0, lines)
+        for line in (f"tried, single steps: {max(10**6, 7 + sum(report.STEPS.values())):,}", "tried, kills of queue<T>: 10,000", "tried, kills of array: 10,060",
+                     f"tried, single steps of array: {report.STEPS['array']:,}", f"tried, deaths in front of stores of queue: {report.DEATHS['queue']:,}",
                      "tried, executions over segments and saved files guided by coverage: 1,000,000",
-                     "tried, executions over segments and saved files mutated blindly: 100,000",
+                     f"tried, executions of segment guided by coverage: {report.GUIDED['segment']:,}",
+                     f"tried, executions over segments and saved files mutated blindly: {100 * len(report.GUIDED):,}",
                      "tried, executions over other bytes guided by coverage: 500"):
             self.assertIn(line, lines)
 
     def test_a_complete_run_that_tried_too_little_fails(self):
-        for name, text, what in (("crash.ArrayStep.All", "told: steps = 999999", "single steps: 999,999"),
-                                 ("hooks.QueueStoreDeaths.All", "", "deaths in front of stores: 0"),
-                                 ("crash.QueueKill.KilledProducersOfRecordsPublish", "told: kills = 500", "kills of queue<T>: 500"),
+        for name, text, what in (("crash.SmallTableStep.All", "told: steps = 999", "single steps of small_table: 999"),
+                                 ("crash.StoreDeaths.ManyWritersOfAHashMap", "", "deaths in front of stores of hash_map of many writers: 0"),
+                                 ("crash.Other.Deaths", "", "deaths in front of stores: "),
+                                 ("crash.QueueOfElementsKill.All", "told: kills = 500", "kills of queue<T>: 500"),
                                  ("crash.SmallTableKill.All", "told: kills = 9999", "kills of small_table: 9,999"),
-                                 ("fuzz.array", "2000000 executions of mutated ones", "guided by coverage: 0")):
+                                 ("crash.CounterSetKill.All", "", "kills of counter_set: 0"),
+                                 ("crash.HashMapFeedKill.All", "told: kills = 3", "kills of hash_map with a feed: 3"),
+                                 ("fuzz.segment", "50 executions guided by coverage", "executions of segment guided by coverage: 50"),
+                                 ("fuzz.array", "2000000 executions of mutated ones", "guided by coverage: ")):
             code, lines = self.complete(**{name: text})
-            self.assertEqual((code, lines[-1]), (1, "15 passed, 1 failed, 0 skipped"))
+            self.assertEqual(code, 1)
             self.assertTrue(any(line.startswith("FAILED total: ") and what in line for line in lines), lines)
+
+    def test_every_kind_has_a_floor(self):
+        stepped = set(report.KINDS)
+        self.assertEqual(stepped, set(report.STEPS))
+        # A published index is a snapshot, and a feed two containers: neither has stores of its own to die at.
+        self.assertEqual(stepped - {"sorted_index", "hash_map with a feed"}, set(report.DEATHS))
+        self.assertEqual(stepped, set(report.CONTAINERS) | set(report.KILLS))
 
     def test_what_the_sanitizers_skip_excuses_nothing(self):
         self.assertEqual(self.complete(skipping=["asan"])[0], 0)
-        for name in ("crash.ArrayStep.All", "hooks.QueueStoreDeaths.All", "crash.QueueKill.KilledProducersOfRecordsPublish", "fuzz.array"):
-            code, lines = self.complete(skipping=["asan"], **{name: ""})
-            self.assertEqual((code, lines[-1]), (1, "15 passed, 1 failed, 1 skipped"))
+        for name in ("crash.ArrayOfWordsStep.All", "crash.StoreDeaths.QueueOfBytes", "crash.QueueOfElementsKill.All", "fuzz.array"):
+            self.assertEqual(self.complete(skipping=["asan"], **{name: ""})[0], 1)
 
     def test_a_machine_without_ptrace_may_try_fewer_steps_and_says_so(self):
-        code, lines = self.complete(skipping=["release-timing"], **{"crash.ArrayStep.All": ""})
-        self.assertEqual((code, lines[-1]), (0, "15 passed, 0 failed, 1 skipped"))
-        self.assertTrue(any(line.startswith("too little, single steps: 0 of 1,000,000") for line in lines), lines)
-        self.assertEqual(self.complete(skipping=["release-timing"], **{"hooks.QueueStoreDeaths.All": ""})[0], 1)
+        code, lines = self.complete(skipping=["release-timing"], **{"crash.ArrayOfWordsStep.All": ""})
+        self.assertEqual((code, lines[-1].partition(", ")[2]), (0, "0 failed, 1 skipped"))
+        self.assertTrue(any(line.startswith("too little, single steps of array: 0 of ") for line in lines), lines)
+        self.assertEqual(self.complete(skipping=["release-timing"], **{"crash.StoreDeaths.QueueOfBytes": ""})[0], 1)
 
     def test_a_longer_run_has_to_try_more(self):
-        enough = {"hooks.QueueStoreDeaths.All": "told: deaths = 1000000000", "fuzz.array": "100000000 executions guided by coverage"}
-        self.assertEqual(self.complete(scale="100", **enough)[0], 0)
-        for name in enough:
-            code, lines = self.complete(scale="100", **{other: text for other, text in enough.items() if other != name})
-            self.assertEqual((code, lines[-1]), (1, "15 passed, 1 failed, 0 skipped"))
-        self.assertEqual(self.complete(scale="0.1", **{"crash.ArrayStep.All": ""})[0], 0)
+        self.assertEqual(self.complete(scale="100")[0], 0)
+        for name, text in (("crash.Other.Deaths", ""), ("fuzz.array", "1000000 executions guided by coverage"), ("crash.StoreDeaths.QueueOfBytes", "told: deaths = 5000000")):
+            self.assertEqual(self.complete(scale="100", **{name: text})[0], 1)
+        self.assertEqual(self.complete(scale="0.1", **{"crash.ArrayOfWordsStep.All": ""})[0], 0)
 
     def test_a_part_of_the_tests_may_try_less(self):
         self.assertEqual(self.total(one=[PASSED]), (0, ["1 passed, 0 failed, 0 skipped"]))
