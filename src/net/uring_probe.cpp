@@ -74,12 +74,12 @@ void check_direct() {
     receive->flags = IOSQE_FIXED_FILE;
     receive->addr = reinterpret_cast<std::uint64_t>(&byte);
     receive->len = 1;
-    int none = -1;
+    int no_socket = -1;
     io_uring_files_update update{};
     update.offset = 1;
-    update.fds = reinterpret_cast<std::uint64_t>(&none);
+    update.fds = reinterpret_cast<std::uint64_t>(&no_socket);
     const bool removed = ring.enter(0, 0) == 0 && ring.configure(IORING_REGISTER_FILES_UPDATE, &update, 1) == 1;
-    if (!removed || ::recv(closed.there.get(), &none, 1, MSG_DONTWAIT) != 0)
+    if (!removed || ::recv(closed.there.get(), &no_socket, 1, MSG_DONTWAIT) != 0)
         fail("this kernel's keeps what leaves a table open for as long as older operations wait; 6.13 is needed");
 }
 
