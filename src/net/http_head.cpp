@@ -175,9 +175,19 @@ bool request_parser::accept_field(std::string_view name, std::string_view value,
     return true;
 }
 
+bool request_parser::accept_authority(std::string_view text) {
+    if (authority_size_ != 0 && text == std::string_view(authority_.data(), authority_size_)) return true;
+    if (!is_authority(text)) return false;
+    if (text.size() <= authority_.size()) {
+        std::ranges::copy(text, authority_.begin());
+        authority_size_ = static_cast<std::uint8_t>(text.size());
+    }
+    return true;
+}
+
 bool request_parser::accept_host(const head_facts& facts) {
     if (!facts.host) return message_.minor_version_ == 0 || deny(400, "no Host field");
-    if (!is_authority(*facts.host)) return deny(400, "malformed Host field");
+    if (!accept_authority(*facts.host)) return deny(400, "malformed Host field");
     if (message_.host_.size == 0)
         message_.host_ = {static_cast<std::uint32_t>(facts.host->data() - message_.base_),
                           static_cast<std::uint32_t>(facts.host->size())};

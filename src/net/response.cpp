@@ -142,7 +142,11 @@ void response::reset() noexcept {
 void append_json_string(std::string& out, std::string_view text) {
     constexpr std::string_view digits = "0123456789abcdef";
     out.push_back('"');
-    while (!text.empty()) {
+    while (true) {
+        const std::size_t plain = detail::skip_plain_json(text.data(), 0, text.size());
+        out.append(text.data(), plain);
+        text.remove_prefix(plain);
+        if (text.empty()) break;
         const std::size_t size = utf8_sequence(text);
         const char c = text.front();
         if (size == 0) {

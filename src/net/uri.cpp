@@ -10,18 +10,16 @@
 namespace holdfast::net {
 
 bool percent_decode(std::string_view text, std::string& out) {
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if (text[i] != '%') {
-            out.push_back(text[i]);
-            continue;
-        }
-        if (text.size() - i < 3 || !detail::is(text[i + 1], detail::hex_char) ||
-            !detail::is(text[i + 2], detail::hex_char))
+    while (true) {
+        const std::size_t plain = std::min(text.find('%'), text.size());
+        out.append(text.data(), plain);
+        text.remove_prefix(plain);
+        if (text.empty()) return true;
+        if (text.size() < 3 || !detail::is(text[1], detail::hex_char) || !detail::is(text[2], detail::hex_char))
             return false;
-        out.push_back(static_cast<char>(detail::hex_value(text[i + 1]) << 4U | detail::hex_value(text[i + 2])));
-        i += 2;
+        out.push_back(static_cast<char>(detail::hex_value(text[1]) << 4U | detail::hex_value(text[2])));
+        text.remove_prefix(3);
     }
-    return true;
 }
 
 void percent_encode(std::string_view text, std::string& out) {
@@ -41,6 +39,7 @@ void percent_encode(std::string_view text, std::string& out) {
 std::optional<std::vector<std::string>> split_path(std::string_view path) {
     if (!path.starts_with('/')) return std::nullopt;
     std::vector<std::string> segments;
+    segments.reserve(4);  // most paths have no more
     while (!path.empty()) {
         path.remove_prefix(1);
         const std::size_t end = std::min(path.find('/'), path.size());

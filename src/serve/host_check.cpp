@@ -65,7 +65,14 @@ host_check::host_check(std::vector<std::string> allowed) : allowed_(std::move(al
     for (std::string& name : allowed_) name = lower(name);
 }
 
-bool host_check::accepts(std::string_view authority) const {
+bool host_check::accepts(std::string_view authority) {
+    if (!accepted_.empty() && authority == accepted_) return true;
+    if (!is_ours(authority)) return false;
+    if (authority.size() <= remembered_bytes_max) accepted_.assign(authority);
+    return true;
+}
+
+bool host_check::is_ours(std::string_view authority) const {
     const std::string host = lower(host_without_port(authority));
     if (host.empty()) return false;
     if (host == "localhost" || host.ends_with(".localhost") || is_address(host)) return true;

@@ -7,6 +7,7 @@
 // calls us by our right name says so in Origin: what may change something is not answered to a foreign one.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,10 +27,16 @@ class host_check {
     explicit host_check(std::vector<std::string> allowed);
 
     /// Whether a request that calls us `authority` may be answered.
-    [[nodiscard]] bool accepts(std::string_view authority) const;
+    /// Threads: one. Cost: what the last one accepted was called costs a comparison.
+    [[nodiscard]] bool accepts(std::string_view authority);
 
  private:
+    static constexpr std::size_t remembered_bytes_max = 256;
+
+    [[nodiscard]] bool is_ours(std::string_view authority) const;
+
     std::vector<std::string> allowed_;
+    std::string accepted_;  // the last; empty: none
 };
 
 }  // namespace holdfast::serve

@@ -85,6 +85,18 @@ struct parsed {
     const net::request* operator->() const { return &parser.message(); }
 };
 
+// A parser remembers the last authority it found well formed, and judges every other one.
+TEST(HttpParser, AnAuthorityLikeTheLastVouchesForNoOther) {
+    const auto asking = [](const std::string& host) { return "GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n"; };
+    for (const std::string& last : {"x:80"s, std::string(61, 'x'), std::string(62, 'x'), std::string(63, 'x')})
+        for (const std::string& bad : {last + " y", last + "\"", "\"" + last.substr(1), last + "%", last + ":y"}) {
+            http_trace trace;
+            trace.feed(asking(last) + asking(last) + asking(last.substr(0, 1)) + asking(last) + asking(bad));
+            EXPECT_EQ(trace.requests(), 4) << last;
+            EXPECT_EQ(trace.refusal(), 400) << bad;
+        }
+}
+
 TEST(HttpParser, RequestOffersItsParts) {
     const parsed r(
         "PUT /v1/t/k%2F1?x=1&y HTTP/1.1\r\nHost: example.org:81\r\nX-One: 1\r\nx-two:  2 \r\nX-ONE: 3\r\n"

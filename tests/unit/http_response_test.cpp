@@ -5,6 +5,8 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "holdfast/error.hpp"
 
@@ -18,6 +20,24 @@ std::string json(std::string_view text) {
     std::string out;
     net::append_json_string(out, text);
     return out;
+}
+
+// What stands for itself is copied many bytes at a time: what does not is found wherever it is.
+TEST(JsonString, WhatHasToBeEscapedIsFoundAtEachPlace) {
+    const std::vector<std::pair<std::string_view, std::string_view>> escaped = {
+        {"\"", R"(\")"},          {"\\", R"(\\)"},
+        {"\x1f", R"(\u001f)"},    {"\x7f", R"(\u007f)"},
+        {"\0"sv, R"(\u0000)"},    {"\n", R"(\u000a)"},
+        {"\xff", "\xEF\xBF\xBD"}, {"\xc3\xa4", "\xc3\xa4"},
+        {"\x80", "\xEF\xBF\xBD"}, {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"}};
+    for (const auto& [raw, told] : escaped)
+        for (std::size_t before = 0; before < 40; ++before)
+            for (const std::size_t after : {std::size_t{0}, std::size_t{1}, std::size_t{15}, 40 - before}) {
+                const std::string front(before, '~');
+                const std::string back(after, ' ');
+                EXPECT_EQ(json(front + std::string(raw) + back), "\"" + front + std::string(told) + back + "\"");
+            }
+    EXPECT_EQ(json({}), "\"\"");
 }
 
 TEST(Response, CollectsFieldsInOrder) {

@@ -52,13 +52,31 @@ TEST(HostCheck, SplitsOffThePort) {
 }
 
 TEST(HostCheck, TakesAddressesLocalhostAndWhatIsAllowed) {
-    const serve::host_check check({"State.Example"});
+    serve::host_check check({"State.Example"});
     for (const char* good : {"127.0.0.1", "10.1.2.3:80", "[2001:db8::1]", "localhost", "LocalHost:1", "localhost.",
                              "a.localhost", "state.example", "STATE.EXAMPLE.:443"})
         EXPECT_TRUE(check.accepts(good)) << good;
     for (const char* bad : {"", "example", "evil.state.example", "state.example.evil", "127.0.0.1.nip.example",
                             "localhost.example", "1.2.3", "0x7f.1"})
         EXPECT_FALSE(check.accepts(bad)) << bad;
+}
+
+// The last one that was accepted is remembered, and lets nobody else in.
+TEST(HostCheck, RemembersWhatItAcceptedAndNothingElse) {
+    serve::host_check check({"state.example"});
+    const std::string longest = std::string(400, 'a') + ".localhost";
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_FALSE(check.accepts(""));
+        EXPECT_TRUE(check.accepts("state.example:80"));
+        EXPECT_TRUE(check.accepts("state.example:80"));
+        for (const char* bad :
+             {"", "state.example:8o", "state.exampl", "xstate.example:80", "state.example:80x", "evil"})
+            EXPECT_FALSE(check.accepts(bad)) << bad;
+        EXPECT_TRUE(check.accepts(longest));
+        EXPECT_FALSE(check.accepts(longest + "x"));
+        EXPECT_TRUE(check.accepts("127.0.0.1"));
+        EXPECT_FALSE(check.accepts("127.0.0.1x"));
+    }
 }
 
 TEST(OwnOrigin, IsOurNameAndPortUnderEitherScheme) {

@@ -13,6 +13,7 @@
 // A refusal is final: the connection cannot be trusted to agree with us where the next request starts.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -109,6 +110,7 @@ class request_parser {
     bool accept_field(std::string_view name, std::string_view value, struct head_facts& facts);
     bool accept_framing(const struct head_facts& facts);
     bool accept_host(const struct head_facts& facts);
+    bool accept_authority(std::string_view text);
 
     step refuse(int status, std::string_view reason) noexcept;
     bool deny(int status, std::string_view reason) noexcept { return refuse(status, reason), false; }
@@ -123,6 +125,8 @@ class request_parser {
     std::size_t kept_ = 0;
     std::string_view refusal_reason_;
     int refusal_status_ = 0;
+    std::array<char, 62> authority_{};  // the last one that was well formed: most requests name the same
+    std::uint8_t authority_size_ = 0;
     std::uint8_t version_digits_[2] = {0, 0};
     bool known_method_ = false;
     bool stops_at_body_ = false;
