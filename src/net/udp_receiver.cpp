@@ -73,8 +73,8 @@ struct udp_receiver::state {
         if (options.receive_times && !switch_on(fd, SOL_SOCKET, SO_TIMESTAMPNS))
             throw error(errc::unsupported, subject, "the kernel gives no receive times; do without receive_times");
         joins = options.join && switch_on(fd, IPPROTO_UDP, udp_gro_option);
-        source = options.carrier == udp_carrier::io_uring ? make_uring_source(fd, options)
-                                                          : make_call_source(fd, options);
+        source =
+            options.carrier == udp_carrier::io_uring ? make_uring_source(fd, options) : make_call_source(fd, options);
     }
 
     udp_arrivals receive(std::chrono::milliseconds wait) noexcept {

@@ -7,9 +7,9 @@
 // (I1) Each datagram that reaches the socket is handed over or counted as dropped: see dropped() for the unit.
 // (I2) Within a flow, datagrams are handed over in the order in which they reached the socket.
 // (I3) Memory is fixed at construction, whatever arrives: trains_max buffers of train_bytes_max.
-// Threads: one at a time, by io_uring always the same; several sockets of one port (bind_udp_group) are for several threads.
-// After a crash: nothing outlives the socket.
-// Source: udp(7), recvmmsg(2), socket(7); UDP_GRO: Linux 5.0, net/ipv4/udp.c.
+// Threads: one at a time, by io_uring always the same; several sockets of one port (bind_udp_group) are for several
+// threads. After a crash: nothing outlives the socket. Source: udp(7), recvmmsg(2), socket(7); UDP_GRO: Linux 5.0,
+// net/ipv4/udp.c.
 #pragma once
 
 #include <chrono>
@@ -104,7 +104,8 @@ class udp_receiver {
     [[nodiscard]] bool joins() const noexcept;
     [[nodiscard]] const udp_receiver_counters& counters() const noexcept;
     [[nodiscard]] udp_carrier carrier() const noexcept;
-    /// For an event loop (not by io_uring, which takes from the socket before it is asked), or a udp_sender that answers. It stays ours.
+    /// For an event loop (not by io_uring, which takes from the socket before it is asked), or a udp_sender that
+    /// answers. It stays ours.
     [[nodiscard]] int socket() const noexcept;
 
  private:
