@@ -203,8 +203,8 @@ def every_source_is_built(tree):
         if re.search(r"/Unity/unity_\w+\.cxx$", source) and os.path.isfile(source):  # several in one (HOLDFAST_UNITY)
             built.update(map(os.path.realpath, re.findall(r'^#include "([^"]+)"$', pathlib.Path(source).read_text(), re.M)))
     for path in tree.cpp("src/", "tests/", "fuzz/", "examples/", "bench/"):
-        # tests/consumer and tests/compile_fail hold projects of their own, which their tests configure
-        if path.endswith((".cpp", ".cc")) and not path.startswith(("tests/consumer/", "tests/compile_fail/")):
+        # tests/consumer, tests/compile_fail and tests/arm hold projects of their own, which their tests configure
+        if path.endswith((".cpp", ".cc")) and not path.startswith(("tests/consumer/", "tests/compile_fail/", "tests/arm/")):
             if os.path.realpath(tree.root / path) not in built:
                 yield path, 1, "no target builds this file: it looks tested or shipped and is neither"
 

@@ -3,8 +3,8 @@
 //
 // A line is matched with vectors where the target has them, or by a scalar path with the same result. The vector load,
 // and that of all counters at once, are the deliberate exceptions to "shared bytes are touched through atomics": the
-// processor reads each 16-bit lane whole, and each byte, and none is ever written but whole. Thread sanitizer builds
-// therefore take the scalar path.
+// processor reads each 16-bit lane whole, and each byte, and none is ever written but whole (x86-64 and Arm promise
+// that of aligned lanes). Thread sanitizer builds therefore take the scalar path.
 //
 // Programs for the baseline of x86-64 use the instructions of AVX2 where the processor has them. These are written out,
 // so that they stay inline: a function compiled for another target would be a call, which costs more than they save.
@@ -32,6 +32,9 @@
 
 #if defined(__SSE2__) && !defined(HOLDFAST_HASH_TABLE_SCALAR)
 #include <immintrin.h>
+#define HOLDFAST_HASH_TABLE_VECTOR 1
+#elif defined(__ARM_NEON) && defined(__aarch64__) && !defined(HOLDFAST_HASH_TABLE_SCALAR)
+#include <arm_neon.h>
 #define HOLDFAST_HASH_TABLE_VECTOR 1
 #endif
 
@@ -80,7 +83,20 @@ inline constexpr std::uint32_t all_places = (1U << layout::tags_per_line) - 1;
 #if defined(HOLDFAST_HASH_TABLE_VECTOR)
 /// The same with vectors.
 [[nodiscard]] inline std::uint32_t match_tags_vector(const std::byte* line, std::uint16_t tag) noexcept {
-#if defined(__AVX2__)
+#if defined(__ARM_NEON)
+    const std::uint16_t* const from = reinterpret_cast<const std::uint16_t*>(line);
+    const uint16x8_t pattern = vdupq_n_u16(tag);
+    const auto equal = [&](std::size_t lane) {
+        return vreinterpretq_u8_u16(vceqq_u16(vld1q_u16(from + lane), pattern));
+    };
+    // A byte of each lane, a bit of each byte, and neighbours added up until four bytes hold a bit for each lane.
+    const uint8x16_t bits = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+    const uint8x16_t low = vandq_u8(vuzp1q_u8(equal(0), equal(8)), bits);
+    const uint8x16_t high = vandq_u8(vuzp1q_u8(equal(16), equal(24)), bits);
+    const uint8x16_t pairs = vpaddq_u8(low, high);
+    const uint8x16_t fours = vpaddq_u8(pairs, pairs);
+    const std::uint32_t lanes = vgetq_lane_u32(vreinterpretq_u32_u8(vpaddq_u8(fours, fours)), 0);
+#elif defined(__AVX2__)
     const __m256i pattern = _mm256_set1_epi16(static_cast<short>(tag));
     const __m256i* from = reinterpret_cast<const __m256i*>(line);
     const __m256i a = _mm256_cmpeq_epi16(_mm256_load_si256(from), pattern);
@@ -98,7 +114,8 @@ inline constexpr std::uint32_t all_places = (1U << layout::tags_per_line) - 1;
     const std::uint32_t high = static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(c, d)));
     const std::uint32_t lanes = low | high << 16;
 #endif
-    // R1, pairs with W1: on x86-64 no instruction; it keeps the compiler from loading the node before the line.
+    // R1, pairs with W1: whoever sees a tag sees its node. On x86-64 no instruction; it keeps the compiler from loading
+    // the node before the line.
     std::atomic_thread_fence(std::memory_order_acquire);
     return lanes >> (layout::line_tags_offset / 2);
 }
