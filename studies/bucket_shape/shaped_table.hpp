@@ -149,7 +149,11 @@ class shaped_table final : public any_shaped_table {
     [[nodiscard]] holdfast::detail::hash_parts hash(std::uint64_t key) const noexcept {
         return {holdfast::detail::hash_key(reinterpret_cast<const std::byte*>(&key), 8, start_)};
     }
-    [[nodiscard]] holdfast::detail::home_place home_of(holdfast::detail::hash_parts h) const noexcept {
+    struct home_place {
+        std::uint64_t bucket;
+        unsigned preferred;
+    };
+    [[nodiscard]] home_place home_of(holdfast::detail::hash_parts h) const noexcept {
         const auto product = holdfast::detail::uint128{h.hash} * buckets_;
         return {static_cast<std::uint64_t>(product >> 64),
                 static_cast<unsigned>(holdfast::detail::multiply_high(static_cast<std::uint64_t>(product), Slots))};

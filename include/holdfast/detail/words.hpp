@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -101,6 +102,31 @@ inline void copy_to_words(std::byte* base, std::size_t offset, const std::byte* 
     std::uint64_t word = 0;
     std::memcpy(&word, key, bytes);
     return ((load_acquire<std::uint64_t>(base) ^ word) << (64 - 8 * bytes)) == 0;
+}
+
+/// A copy of a few private bytes. A compiler keeps it in registers, as it cannot keep bytes whose address goes into a
+/// call somewhere; whoever makes such a call passes a copy of the copy. Of zero bytes it is the bytes themselves.
+template <std::size_t Bytes>
+class kept_bytes {
+ public:
+    [[gnu::always_inline]] explicit kept_bytes(const std::byte* from) noexcept { std::memcpy(bytes_, from, Bytes); }
+    [[nodiscard, gnu::always_inline]] const std::byte* data() const noexcept { return bytes_; }
+
+ private:
+    std::byte bytes_[Bytes];
+};
+template <>
+class kept_bytes<0> {
+ public:
+    explicit kept_bytes(const std::byte* from) noexcept : at_(from) {}
+    [[nodiscard]] const std::byte* data() const noexcept { return at_; }
+
+ private:
+    const std::byte* at_;
+};
+/// How many of so many bytes are kept that way: all, or none where they are not whole registers, or too many.
+[[nodiscard]] constexpr std::size_t worth_keeping(std::size_t bytes) noexcept {
+    return std::has_single_bit(bytes) && bytes <= 16 ? bytes : 0;
 }
 
 /// Tells the processor that this is a wait loop.

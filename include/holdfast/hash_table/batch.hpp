@@ -41,10 +41,11 @@ void find_batch(const hash_table_finder<Node, Match>& finder, const std::byte* k
         typename hash_table_finder<Node, Match>::sighting seen[batch_group];
         std::uint32_t absent = 0;
         for (std::size_t i = 0; i < n; ++i) {
-            seen[i] = finder.look(hashes[i], homes[i]);
+            const auto home = finder.bucket_at(homes[i]);
+            seen[i] = finder.look(home, hashes[i]);
             if (seen[i].places != 0) {
                 prefetch(view.node_at(homes[i], static_cast<unsigned>(std::countr_zero(seen[i].places))));
-            } else if (counter_of(view.line(homes[i]), hashes[i].group()) == 0) {
+            } else if (finder.is_absent(home, seen[i], hashes[i])) {
                 absent |= std::uint32_t{1} << i;
             } else {
                 probe_pairs pair(homes[i], hashes[i], view.buckets);
@@ -56,8 +57,9 @@ void find_batch(const hash_table_finder<Node, Match>& finder, const std::byte* k
         for (std::size_t i = 0; i < n; ++i) {
             const std::byte* key = keys + (from + i) * key_bytes;
             const bool is_absent = (absent >> i & 1U) != 0;
-            found(from + i,
-                  is_absent ? no_slot : finder.find_from(seen[i], hashes[i], homes[i], key, value_of(from + i)));
+            found(from + i, is_absent ? no_slot
+                                      : finder.find_from(seen[i], hashes[i], finder.bucket_at(homes[i]), key,
+                                                         value_of(from + i)));
         }
     }
 }

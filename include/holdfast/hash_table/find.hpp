@@ -44,36 +44,32 @@ class hash_table_finder {
     /// Copies the value of `key` to `value`, which may be nullptr. Returns: the entry's slot, or no_slot (value is then
     /// undefined).
     [[gnu::always_inline]] std::uint64_t find(const std::byte* key, std::byte* value) const noexcept {
-#if defined(HOLDFAST_HASH_TABLE_WIDER)
-        if constexpr (Match == tag_match::best)
-            if (view_.vectors == vector_unit::avx512) return find_avx512(key, value);
-#endif
-        const hash_parts h = view_.hash(key);
-        const home_place at = view_.home_of(h);
-        const std::uint64_t home = at.bucket;
-        view_.prefetch_preferred(at);
-        return find_from(look(h, home), h, home, key, value);
+        const kept_key<Node> kept(key);
+        const hash_parts h = view_.hash(kept.data());
+        const home_bucket home = go_home(h);
+        std::uint64_t place = 0;
+        switch (conclude(home, look(home, h), h, kept.data(), value, place)) {
+            case sight::hit: return home.number * layout::tags_per_line + place;
+            case sight::miss: return no_slot;
+            case sight::past: return past_home(h, kept, value);
+            case sight::unsure: break;
+        }
+        return everywhere(h, kept, value);
     }
 
     /// The same for who does not ask for the slot: whether the key is there.
     [[gnu::always_inline]] bool get(const std::byte* key, std::byte* value) const noexcept {
-#if defined(HOLDFAST_HASH_TABLE_WIDER)
-        if constexpr (Match == tag_match::best)
-            if (view_.vectors == vector_unit::avx512) return find_avx512(key, value) != no_slot;
-#endif
-        const hash_parts h = view_.hash(key);
-        const home_place at = view_.home_of(h);
-        const std::uint64_t home = at.bucket;
-        view_.prefetch_preferred(at);
-        const std::byte* line = view_.line(home);
-        const sighting seen = look_at(line, h);
-        std::uint64_t slot = no_slot;
-        switch (conclude(line, seen, h, home, key, value, slot)) {
-            case glance::hit: return true;
-            case glance::miss: return false;
-            case glance::unsure: break;
+        const kept_key<Node> kept(key);
+        const hash_parts h = view_.hash(kept.data());
+        const home_bucket home = go_home(h);
+        std::uint64_t place = 0;
+        switch (conclude(home, look(home, h), h, kept.data(), value, place)) {
+            case sight::hit: return true;
+            case sight::miss: return false;
+            case sight::past: return past_home(h, kept, value) != no_slot;
+            case sight::unsure: break;
         }
-        return find_on(seen, h, home, key, value) != no_slot;
+        return everywhere(h, kept, value) != no_slot;
     }
 
     /// Asks for the lines in which a find of the key looks first.
@@ -83,24 +79,40 @@ class hash_table_finder {
         view_.prefetch_preferred(h);
     }
 
-    /// What a look at a key's home bucket showed: the places that carry its tag, and the version before them.
+    /// A key's home bucket.
+    struct home_bucket {
+        std::uint64_t number;
+        const std::byte* line;
+        const std::byte* nodes;
+    };
+    [[nodiscard, gnu::always_inline]] home_bucket bucket_at(std::uint64_t number) const noexcept {
+        return {number, view_.line(number), view_.bucket_nodes(number)};
+    }
+    /// What a look at it showed: the places that carry the low bits of the key's hash, and the version before them.
     struct sighting {
         std::uint32_t places;
         std::uint32_t version;
     };
-    [[nodiscard, gnu::always_inline]] sighting look(hash_parts h, std::uint64_t home) const noexcept {
-        return look_at(view_.line(home), h);
+    [[nodiscard, gnu::always_inline]] sighting look(const home_bucket& home, hash_parts h) const noexcept {
+        const std::uint32_t version = version_of(home.line);  // R2
+        return {match_tags<Match>(home.line, h.low(), view_.vectors), version};
+    }
+    /// Whether that look tells that the key is not there.
+    [[nodiscard, gnu::always_inline]] bool is_absent(const home_bucket& home, sighting seen,
+                                                     hash_parts h) const noexcept {
+        return seen.places == 0 && h.has_plain_tag() && nothing_went_past(home.line, h.hash);
     }
     /// The rest of a search after that look, at any time.
-    [[gnu::always_inline]] std::uint64_t find_from(sighting seen, hash_parts h, std::uint64_t home,
+    [[gnu::always_inline]] std::uint64_t find_from(sighting seen, hash_parts h, const home_bucket& home,
                                                    const std::byte* key, std::byte* value) const noexcept {
-        std::uint64_t slot = no_slot;
-        switch (conclude(view_.line(home), seen, h, home, key, value, slot)) {
-            case glance::hit: return slot;
-            case glance::miss: return no_slot;
-            case glance::unsure: break;
+        std::uint64_t place = 0;
+        switch (conclude(home, seen, h, key, value, place)) {
+            case sight::hit: return home.number * layout::tags_per_line + place;
+            case sight::miss: return no_slot;
+            case sight::past: return find_past_home(h, key, value);
+            case sight::unsure: break;
         }
-        return find_on(seen, h, home, key, value);
+        return find_everywhere(h, key, value);
     }
 
     /// What can be told by the home bucket alone.
@@ -110,29 +122,23 @@ class hash_table_finder {
     /// their own behind it; without calls they need no stack, and `value` stays in registers. hit: `value` is the
     /// key's; unsure: find() tells.
     [[gnu::always_inline]] glance find_at_home(const std::byte* key, std::byte* value) const noexcept {
-#if defined(HOLDFAST_HASH_TABLE_WIDER)
-        if constexpr (Match == tag_match::best)
-            if (view_.vectors == vector_unit::avx512) return glance::unsure;  // a call
-#endif
-        const hash_parts h = view_.hash(key);
-        const home_place at = view_.home_of(h);
-        const std::uint64_t home = at.bucket;
-        view_.prefetch_preferred(at);
-        std::uint64_t slot = no_slot;
-        const std::byte* line = view_.line(home);
-        return conclude(line, look_at(line, h), h, home, key, value, slot);
+        const kept_key<Node> kept(key);
+        const hash_parts h = view_.hash(kept.data());
+        const home_bucket home = go_home(h);
+        std::uint64_t place = 0;
+        switch (conclude(home, look(home, h), h, kept.data(), value, place)) {
+            case sight::hit: return glance::hit;
+            case sight::miss: return glance::miss;
+            default: return glance::unsure;
+        }
     }
 
     /// For values of one word that tell by themselves whose they are: that of the first entry with the key's tag in its
     /// home bucket, whatever its key. Returns: 0: the key is not there; unsure: find() tells. A value that is either of
     /// these is no guess. Requires: the key's preferred line was asked for.
     [[gnu::always_inline]] std::uint64_t guess(hash_parts h) const noexcept {
-#if defined(HOLDFAST_HASH_TABLE_WIDER)
-        if constexpr (Match == tag_match::best)
-            if (view_.vectors == vector_unit::avx512) return guess_avx512(h);
-#endif
-        const std::uint64_t home = h.home(view_.buckets);
-        return guess_from(look(h, home), h, home);
+        const home_bucket home = bucket_at(h.home(view_.buckets));
+        return guess_from(look(home, h), h, home);
     }
     static constexpr std::uint64_t unsure = ~std::uint64_t{0};
 
@@ -204,37 +210,58 @@ class hash_table_finder {
  private:
     enum class copied { yes, again, corrupt };
 
-    [[nodiscard, gnu::always_inline]] sighting look_at(const std::byte* line, hash_parts h) const noexcept {
-        const std::uint32_t version = version_of(line);  // R2
-        return {match_tags<Match>(line, h.tag(), view_.vectors), version};
+    [[nodiscard, gnu::always_inline]] home_bucket go_home(hash_parts h) const noexcept {
+        const home_place at = view_.home_of(h);
+        const home_bucket home = bucket_at(at.bucket);
+        view_.prefetch_preferred(at, home.nodes);
+        return home;
     }
 
-    /// What a look at the home bucket tells. Nearly every key is the first of its tag there, or nowhere; all other ways
-    /// are out of line. hit: `slot` is the entry's, and `value` a copy of its value.
-    [[nodiscard, gnu::always_inline]] glance conclude(const std::byte* line, sighting seen, hash_parts h,
-                                                      std::uint64_t home, const std::byte* key, std::byte* value,
-                                                      std::uint64_t& slot) const noexcept {
-        if (seen.places == 0) return nothing_went_past(line, h.hash) ? glance::miss : glance::unsure;
-        return is_first_of(line, seen, home, key, value, slot) ? glance::hit : glance::unsure;
+    /// What a look at the home bucket tells; past: the key is not there, but entries of its class went past it.
+    enum class sight : std::uint8_t { hit, miss, past, unsure };
+
+    /// Nearly every key is the first of its tag in its home bucket, or nowhere; all other ways are out of line. hit:
+    /// `place` is the entry's, and `value` a copy of its value.
+    ///
+    /// Looked for were the low bits of the hash, which are no tag for one key of 255. Those above the keys' tags are
+    /// found nowhere, and 0 where a place is free, whose node may well be that of the key: it was erased.
+    [[nodiscard, gnu::always_inline]] sight conclude(const home_bucket& home, sighting seen, hash_parts h,
+                                                     const std::byte* key, std::byte* value,
+                                                     std::uint64_t& place) const noexcept {
+        if (seen.places == 0) {
+            if (!h.has_plain_tag()) [[unlikely]]
+                return sight::unsure;
+            return nothing_went_past(home.line, h.hash) ? sight::miss : sight::past;
+        }
+        if (h.low() == layout::tag_free) [[unlikely]]
+            return sight::unsure;
+        place = static_cast<unsigned>(std::countr_zero(seen.places));
+        return is_first_of(home, seen.version, place, key, value) ? sight::hit : sight::unsure;
     }
-    /// Whether the key lies in the first place that a look at a bucket showed, at rest; `slot` and `value` then tell
-    /// where and what. Requires: there is such a place.
-    [[nodiscard, gnu::always_inline]] bool is_first_of(const std::byte* line, sighting seen, std::uint64_t bucket,
-                                                       const std::byte* key, std::byte* value,
-                                                       std::uint64_t& slot) const noexcept {
-        slot = bucket * layout::tags_per_line + static_cast<unsigned>(std::countr_zero(seen.places));
-        const std::byte* node = view_.nodes + slot * view_.node_bytes;
+    /// Whether the first place that a look at a bucket showed holds the key, at rest; `value` is then a copy of its
+    /// value. Requires: there is such a place.
+    [[nodiscard, gnu::always_inline]] bool is_first_of(const home_bucket& in, std::uint32_t version,
+                                                       std::uint64_t place, const std::byte* key,
+                                                       std::byte* value) const noexcept {
+        const std::byte* const node = in.nodes + place * view_.node_bytes;
         if (!equal_words(node, key, view_.node.key_bytes())) [[unlikely]]
             return false;
         if (value != nullptr) copy_from_words(value, node, view_.value_at(), view_.node.value_bytes());
         // An odd version is never equal to itself without the lowest bit.
-        return version_is_still(line, seen.version & ~std::uint32_t{1});
+        return version_is_still(in.line, version & ~std::uint32_t{1});
     }
 
-    /// Behind a look that did not tell.
-    [[gnu::always_inline]] std::uint64_t find_on(sighting seen, hash_parts h, std::uint64_t home, const std::byte* key,
-                                                 std::byte* value) const noexcept {
-        return seen.places == 0 ? find_in_pairs(h, home, key, value) : find_everywhere(h, home, key, value);
+    // Calls, with a copy of the key: the one that was looked at stays in registers. They are given no more than they
+    // cannot find out, so that a find in line keeps nothing for them.
+    [[gnu::always_inline]] std::uint64_t past_home(hash_parts h, const kept_key<Node>& key,
+                                                   std::byte* value) const noexcept {
+        const kept_key<Node> again = key;
+        return find_past_home(h, again.data(), value);
+    }
+    [[gnu::always_inline]] std::uint64_t everywhere(hash_parts h, const kept_key<Node>& key,
+                                                    std::byte* value) const noexcept {
+        const kept_key<Node> again = key;
+        return find_everywhere(h, again.data(), value);
     }
 
     /// The sum of what each writer counts.
@@ -247,71 +274,93 @@ class hash_table_finder {
         return sum < view_.slots() ? sum : view_.slots();
     }
 
-#if defined(HOLDFAST_HASH_TABLE_WIDER)
-    // By the instructions of AVX-512: calls, as they are compiled for another processor than their caller. They call
-    // nobody but in their last instruction, so they need no stack.
-    [[gnu::noinline, HOLDFAST_HASH_TABLE_AVX512]] std::uint64_t find_avx512(const std::byte* key,
-                                                                            std::byte* value) const noexcept {
-        const hash_parts h = view_.hash(key);
-        const home_place at = view_.home_of(h);
-        const std::uint64_t home = at.bucket;
-        view_.prefetch_preferred(at);
-        const std::byte* line = view_.line(home);
-        const std::uint32_t version = version_of(line);  // R2
-        return find_from({match_tags_avx512(line, h.tag()), version}, h, home, key, value);
-    }
-    [[gnu::noinline, HOLDFAST_HASH_TABLE_AVX512]] std::uint64_t guess_avx512(hash_parts h) const noexcept {
-        const std::uint64_t home = h.home(view_.buckets);
-        const std::byte* line = view_.line(home);
-        const std::uint32_t version = version_of(line);  // R2
-        return guess_from({match_tags_avx512(line, h.tag()), version}, h, home);
-    }
-#endif
-
-    [[gnu::always_inline]] std::uint64_t guess_from(sighting seen, hash_parts h, std::uint64_t home) const noexcept {
-        const std::byte* line = view_.line(home);
-        if (seen.places == 0) return nothing_went_past(line, h.hash) ? 0 : unsure;
-        const std::uint64_t slot = home * layout::tags_per_line + static_cast<unsigned>(std::countr_zero(seen.places));
+    [[gnu::always_inline]] std::uint64_t guess_from(sighting seen, hash_parts h,
+                                                    const home_bucket& home) const noexcept {
+        if (seen.places == 0) return is_absent(home, seen, h) ? 0 : unsure;
+        if (h.low() == layout::tag_free) [[unlikely]]
+            return unsure;
+        const std::uint64_t slot =
+            home.number * layout::tags_per_line + static_cast<unsigned>(std::countr_zero(seen.places));
         const auto word = load_acquire<std::uint64_t>(view_.nodes + slot * view_.node_bytes + view_.value_at());
         // An insert into the slot changes the version before the word, so the word is that of an entry whose tag was
         // published. An odd version is never equal to itself without the lowest bit.
-        if (word == 0 || !version_is_still(line, seen.version & ~std::uint32_t{1})) [[unlikely]]
+        if (word == 0 || !version_is_still(home.line, seen.version & ~std::uint32_t{1})) [[unlikely]]
             return unsure;
         return word;
     }
 
-    [[gnu::noinline]] std::uint64_t find_everywhere(hash_parts h, std::uint64_t home, const std::byte* key,
+    [[gnu::noinline]] std::uint64_t find_everywhere(hash_parts h, const std::byte* key,
                                                     std::byte* value) const noexcept {
-        const std::uint64_t slot = search_bucket(home, h.tag(), key, value);
+        const std::uint64_t home = h.home(view_.buckets), slot = search_bucket(home, h.tag(), key, value);
         if (slot != no_slot) return slot;
         if (nothing_went_past(view_.line(home), h.hash)) return no_slot;
-        return find_in_pairs(h, home, key, value);
+        return find_in_pairs(h, key, value);
     }
 
-    /// The rest of the way of a key that may have gone past its home bucket.
-    [[gnu::noinline]] std::uint64_t find_in_pairs(hash_parts h, std::uint64_t home, const std::byte* key,
-                                                  std::byte* value) const noexcept {
-        probe_pairs pair(home, h, view_.buckets);
+    /// What a look at both buckets of a pair showed: places and versions of the first below, of the second above.
+    struct pair_sighting {
+        std::uint64_t places;
+        std::uint64_t versions;
+        bool nothing_went_on;  // past the pair, of the key's class
+    };
+    [[nodiscard, gnu::always_inline]] pair_sighting look_at_pair(const probe_pairs& pair, hash_parts h,
+                                                                 std::uint16_t tag) const noexcept {
+        const std::byte* const first = view_.line(pair.first());
+        const std::byte* const second = view_.line(pair.second());
+        const std::uint64_t versions = version_of(first) | std::uint64_t{version_of(second)} << 32;  // R2
+        const std::uint64_t places = match_tags<Match>(first, tag, view_.vectors) |
+                                     std::uint64_t{match_tags<Match>(second, tag, view_.vectors)} << 32;
+        return {places, versions, nothing_went_past(first, h.hash) || nothing_went_past(second, h.hash)};
+    }
+    /// Whether the first place of those holds the key, as is_first_of() says. Nobody can foretell which of two buckets
+    /// has a key, so nothing here branches by it. Requires: there is such a place.
+    [[nodiscard, gnu::always_inline]] bool is_first_of_pair(const probe_pairs& pair, const pair_sighting& seen,
+                                                            const std::byte* key, std::byte* value,
+                                                            std::uint64_t& slot) const noexcept {
+        static_assert(layout::buckets_max >> 32 == 0);
+        const unsigned at = static_cast<unsigned>(std::countr_zero(seen.places)), half = at & 32U;
+        const auto number = static_cast<std::uint32_t>((pair.first() | pair.second() << 32) >> half);
+        slot = std::uint64_t{number} * layout::tags_per_line + (at & 31U);
+        return is_first_of(bucket_at(number), static_cast<std::uint32_t>(seen.versions >> half), at & 31U, key, value);
+    }
+    void prefetch_in_pair(const probe_pairs& pair, hash_parts h) const noexcept {
+        if (!view_.prefetches) return;
+        const home_place preferred = view_.home_of(h);
+        view_.prefetch_in(pair.first(), preferred);
+        view_.prefetch_in(pair.second(), preferred);
+    }
+
+    /// The rest of the way of a key that may have gone past its home bucket: nearly always the first pair tells. Calls
+    /// nobody but in its last instruction.
+    [[gnu::noinline]] std::uint64_t find_past_home(hash_parts h, const std::byte* key,
+                                                   std::byte* value) const noexcept {
+        probe_pairs pair(h.home(view_.buckets), h, view_.buckets);
+        pair.next();
+        prefetch_in_pair(pair, h);
+        const pair_sighting seen = look_at_pair(pair, h, h.low());
+        std::uint64_t slot = no_slot;
+        if (seen.places == 0 && seen.nothing_went_on && h.has_plain_tag()) return no_slot;
+        if (seen.places != 0 && h.low() != layout::tag_free && is_first_of_pair(pair, seen, key, value, slot))
+            return slot;
+        return find_in_pairs(h, key, value);
+    }
+    /// The same for every key.
+    [[gnu::noinline]] std::uint64_t find_in_pairs(hash_parts h, const std::byte* key, std::byte* value) const noexcept {
+        const std::uint16_t tag = h.tag();
+        probe_pairs pair(h.home(view_.buckets), h, view_.buckets);
         for (std::uint32_t i = 0; i < view_.pairs_max; ++i) {
             pair.next();
-            view_.prefetch_line(pair.second());
-            if (view_.prefetches) {
-                const unsigned place = view_.home_of(h).preferred;
-                view_.prefetch_in(pair.first(), place);
-                view_.prefetch_in(pair.second(), place);
-            }
-            for (const std::uint64_t bucket : {pair.first(), pair.second()}) {
-                const std::byte* line = view_.line(bucket);
-                const sighting seen = look_at(line, h);
-                if (seen.places == 0) continue;
+            prefetch_in_pair(pair, h);
+            const pair_sighting seen = look_at_pair(pair, h, tag);
+            if (seen.places != 0) {
                 std::uint64_t slot = no_slot;
-                if (!is_first_of(line, seen, bucket, key, value, slot))
-                    slot = search_bucket(bucket, h.tag(), key, value);
-                if (slot != no_slot) return slot;
+                if (is_first_of_pair(pair, seen, key, value, slot)) return slot;
+                for (const std::uint64_t bucket : {pair.first(), pair.second()}) {
+                    slot = search_bucket(bucket, tag, key, value);
+                    if (slot != no_slot) return slot;
+                }
             }
-            if (nothing_went_past(view_.line(pair.first()), h.hash) ||
-                nothing_went_past(view_.line(pair.second()), h.hash))
-                break;
+            if (seen.nothing_went_on) break;
         }
         return no_slot;
     }

@@ -33,6 +33,11 @@ struct hash_table_intent {
         return closed_of(begun() + 1, slot, size_before).opened(op);
     }
     [[nodiscard]] constexpr hash_table_intent opened(operation op) const noexcept { return {word + op}; }
+    /// Of a closed word for slot 0: that for another slot, and that of the operation behind it, which is a sum away.
+    [[nodiscard]] constexpr hash_table_intent on(std::uint64_t slot) const noexcept { return {word + 8 * slot}; }
+    [[nodiscard]] constexpr hash_table_intent following(bool other_parity) const noexcept {
+        return {(word + (std::uint64_t{1} << 40)) ^ (other_parity ? 4U : 0U)};
+    }
 
     /// How many operations began, modulo 2^24.
     [[nodiscard]] constexpr std::uint64_t begun() const noexcept { return word >> 40; }

@@ -44,19 +44,15 @@ namespace holdfast::detail {
 enum class tag_match { scalar, best };
 
 /// What the processor offers beyond what this build was compiled for.
-enum class vector_unit : std::uint8_t { compiled, avx2, avx512 };
+enum class vector_unit : std::uint8_t { compiled, avx2 };
 
 #if defined(HOLDFAST_HASH_TABLE_VECTOR) && defined(__x86_64__) && !defined(__AVX__)
 #define HOLDFAST_HASH_TABLE_WIDER 1
-#define HOLDFAST_HASH_TABLE_AVX512 gnu::target("avx512bw,avx512vl,bmi,bmi2")
 #endif
 
 /// Returns: the best unit of this processor. Cost: a few loads; ask once for each handle.
 [[nodiscard]] inline vector_unit widest_vector_unit() noexcept {
 #if defined(HOLDFAST_HASH_TABLE_WIDER)
-    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi") &&
-        __builtin_cpu_supports("bmi2"))
-        return vector_unit::avx512;
     if (__builtin_cpu_supports("avx2")) return vector_unit::avx2;
 #endif
     return vector_unit::compiled;
@@ -141,23 +137,6 @@ inline constexpr std::uint32_t all_places = (1U << layout::tags_per_line) - 1;
         : [tag] "r"(std::uint32_t{tag}), [line] "r"(line)
         : "memory");
     return (low | high << 16) >> (layout::line_tags_offset / 2);
-}
-
-/// The same in 6. Only for functions that are compiled for AVX-512. On 256 bits, since wider ones slow some processors
-/// down; in a register above 15, whose upper halves nobody has to clear.
-[[nodiscard, HOLDFAST_HASH_TABLE_AVX512]] inline std::uint32_t match_tags_avx512(const std::byte* line,
-                                                                                 std::uint16_t tag) noexcept {
-    std::uint32_t lanes;
-    asm volatile(
-        "vpbroadcastw %[tag], %%ymm16\n\t"
-        "vpcmpeqw (%[line]), %%ymm16, %%k1\n\t"
-        "vpcmpeqw 32(%[line]), %%ymm16, %%k2\n\t"
-        "kunpckwd %%k1, %%k2, %%k1\n\t"
-        "kmovd %%k1, %[lanes]"
-        : [lanes] "=r"(lanes)
-        : [tag] "r"(std::uint32_t{tag}), [line] "r"(line)
-        : "k1", "k2", "xmm16", "memory");
-    return lanes >> (layout::line_tags_offset / 2);
 }
 #endif
 

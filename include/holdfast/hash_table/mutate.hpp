@@ -51,6 +51,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -97,47 +98,63 @@ class hash_table_mutator {
           finder_(v.as_const()),
           size_(counted(v)),
           // Relaxed: nobody else stores to it. Whatever the bytes say, only the count goes on.
-          begun_(hash_table_intent{load_relaxed<std::uint64_t>(v.journal + layout::journal_intent_offset)}.begun()) {}
+          next_(hash_table_intent{load_relaxed<std::uint64_t>(v.journal + layout::journal_intent_offset)}.next(
+              hash_table_intent::none, 0, size_)) {}
 
     /// Adds an entry unless the key is there.
     result try_insert(const std::byte* key, const std::byte* value) noexcept {
-        const hash_parts h = view_.hash(key);
+        const kept_key<Node> k(key);
+        const kept_value<Node> v(value);
+        const hash_parts h = view_.hash(k.data());
         location at;
-        if (has_known_words() && look_home(h, at) == 0 && is_new_at_home(h, at)) [[likely]]
-            return insert_here<known_words>(at, h, key, value);
-        return try_insert_anywhere(h, key, value);
+        if (look_home(h, at) && at.places == 0 && is_new_at_home(h, at)) [[likely]]
+            return insert_here<known_words>(at, h, k.data(), v.data());
+        const kept_key<Node> same_key = k;
+        const kept_value<Node> same_value = v;
+        return try_insert_anywhere(h, same_key.data(), same_value.data());
     }
 
     /// Adds an entry, or gives the existing one a new value.
     result insert_or_assign(const std::byte* key, const std::byte* value) noexcept {
-        const hash_parts h = view_.hash(key);
+        const kept_key<Node> k(key);
+        const kept_value<Node> v(value);
+        const hash_parts h = view_.hash(k.data());
         location at;
-        if (has_known_words()) [[likely]] {
-            if (const std::uint32_t places = look_home(h, at); places == 0) {
-                if (is_new_at_home(h, at)) return insert_here<known_words>(at, h, key, value);
-            } else if (is_first_of<known_words>(places, key, at)) {
-                return assign<known_words>(at, key, value);
+        if (look_home(h, at)) [[likely]] {
+            if (at.places == 0) {
+                if (is_new_at_home(h, at)) [[likely]]
+                    return insert_here<known_words>(at, h, k.data(), v.data());
+            } else if (is_first_of<known_words>(k.data(), at)) {
+                return assign<known_words>(at, k.data(), v.data());
             }
         }
-        return insert_or_assign_anywhere(h, key, value);
+        const kept_key<Node> same_key = k;
+        const kept_value<Node> same_value = v;
+        return insert_or_assign_anywhere(h, same_key.data(), same_value.data());
     }
 
     /// Gives an existing entry a new value.
     result update(const std::byte* key, const std::byte* value) noexcept {
-        const hash_parts h = view_.hash(key);
+        const kept_key<Node> k(key);
+        const kept_value<Node> v(value);
+        const hash_parts h = view_.hash(k.data());
         location at;
-        if (is_at_home(h, key, at)) [[likely]]
-            return assign<known_words>(at, key, value);
-        return update_anywhere(h, key, value);
+        if (look_home(h, at) && is_first_of<known_words>(k.data(), at)) [[likely]]
+            return assign<known_words>(at, k.data(), v.data());
+        const kept_key<Node> same_key = k;
+        const kept_value<Node> same_value = v;
+        return update_anywhere(h, same_key.data(), same_value.data());
     }
 
     /// Removes an entry.
     result erase(const std::byte* key) noexcept {
-        const hash_parts h = view_.hash(key);
+        const kept_key<Node> k(key);
+        const hash_parts h = view_.hash(k.data());
         location at;
-        if (is_at_home(h, key, at)) [[likely]]
+        if (look_home(h, at) && is_first_of<known_words>(k.data(), at)) [[likely]]
             return erase_at<known_words>(at, h);
-        return erase_anywhere(h, key);
+        const kept_key<Node> same_key = k;
+        return erase_anywhere(h, same_key.data());
     }
 
     [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
@@ -154,7 +171,8 @@ class hash_table_mutator {
         std::uint64_t slot = no_slot;   // the same
         std::uint32_t free_places = 0;  // in the bucket, if not found
         std::uint16_t tag = 0;          // of the key
-        unsigned preferred = 0;         // place, if not found
+        std::uint64_t fraction = 0;     // home_place's, if not found
+        std::uint32_t places = 0;       // of the home bucket, that carry the tag
         std::byte* line = nullptr;      // of the bucket
         std::uint32_t version = 0;      // of the bucket, if not found
     };
@@ -181,30 +199,27 @@ class hash_table_mutator {
         return view_.nodes + slot * bytes_of_node<Words>();
     }
 
-    /// Looks at the home bucket. Returns: the places that carry the key's tag.
-    [[nodiscard, gnu::always_inline]] std::uint32_t look_home(hash_parts h, location& at) const noexcept {
+    /// Looks at the home bucket. Returns: whether that can tell anything of this key.
+    [[nodiscard, gnu::always_inline]] bool look_home(hash_parts h, location& at) const noexcept {
+        if (!has_known_words() || !h.has_plain_tag()) [[unlikely]]
+            return false;
         const home_place home = view_.home_of(h);
         view_.prefetch_preferred(home);
         at.bucket = home.bucket;
-        at.preferred = home.preferred;
+        at.fraction = home.fraction;
         at.line = view_.line(home.bucket);
-        at.tag = h.tag();
-        return match_tags<Match>(at.line, at.tag, view_.vectors);
+        at.tag = h.low();
+        at.places = match_tags<Match>(at.line, at.tag, view_.vectors);
+        return true;
     }
-    /// Whether the key lies in the first of these places of the home bucket. Requires: there is one.
+    /// Whether the key lies in the first of the places seen.
     template <std::size_t Words>
-    [[nodiscard, gnu::always_inline]] bool is_first_of(std::uint32_t places, const std::byte* key,
-                                                       location& at) const noexcept {
-        at.place = static_cast<unsigned>(std::countr_zero(places));
+    [[nodiscard, gnu::always_inline]] bool is_first_of(const std::byte* key, location& at) const noexcept {
+        if (at.places == 0) return false;
+        at.place = static_cast<unsigned>(std::countr_zero(at.places));
         at.slot = at.bucket * layout::tags_per_line + at.place;
         at.found = equal_words(node_of<Words>(at.slot), key, view_.node.key_bytes());
         return at.found;
-    }
-    [[nodiscard, gnu::always_inline]] bool is_at_home(hash_parts h, const std::byte* key, location& at) const noexcept {
-        if (!has_known_words()) [[unlikely]]
-            return false;
-        const std::uint32_t places = look_home(h, at);
-        return places != 0 && is_first_of<known_words>(places, key, at);
     }
     /// Whether a key whose tag is not in its home bucket is nowhere, and has room there.
     [[nodiscard, gnu::always_inline]] bool is_new_at_home(hash_parts h, location& at) const noexcept {
@@ -258,7 +273,7 @@ class hash_table_mutator {
         const home_place home = view_.home_of(h);
         view_.prefetch_preferred(home);
         at.tag = h.tag();
-        at.preferred = home.preferred;
+        at.fraction = home.fraction;
         if (search(home.bucket, at.tag, key, at)) return at;
         at.bucket = home.bucket;
         at.line = view_.line(home.bucket);
@@ -281,9 +296,9 @@ class hash_table_mutator {
         store_release<std::uint64_t>(digest, base);                          // D2
         if (at.pairs != 0) change_counters(h, at.pairs, false);              // E2
         if constexpr (Sharing == sharing::none)
-            finish(now, now.size - (now.size != 0 ? 1 : 0));  // S1, S2
+            finish(now, now.size - (now.size != 0 ? 1 : 0), now.size != 0);  // S1, S2
         else
-            finish(now, now.size - 1);  // modulo 2^64: another writer may have counted the entry in
+            finish(now, now.size - 1, true);  // modulo 2^64: another writer may have counted the entry in
         return {outcome::ok, entry_change::erased, at.slot};
     }
 
@@ -324,7 +339,8 @@ class hash_table_mutator {
         // Turned so that the places from the beginning of a line on come first; it may lie in the bucket before.
         const std::uint64_t free = at.free_places;
         const auto turned = [&](std::uint64_t by) { return free >> (by & 63) | free << (-by & 63); };
-        const std::uint64_t wanted = first + at.preferred, line = wanted & (0 - width);
+        const std::uint64_t wanted = first + home_place{at.bucket, at.fraction}.preferred(),
+                            line = wanted & (0 - width);
         // Without branches: at the fills of a table in use nobody can foretell them.
         const std::uint64_t here = turned(line - first) & ((std::uint64_t{1} << width) - 1);
         const std::uint64_t none_here = (here - 1) >> 63;
@@ -362,7 +378,7 @@ class hash_table_mutator {
         promise(now, next);                                                           // D1
         set_tag(at.line, place, at.tag);                                              // I4, W1
         store_release<std::uint64_t>(digest, next);                                   // D2
-        finish(now, now.size + 1);                                                    // S1, S2
+        finish(now, now.size + 1, true);                                              // S1, S2
         return {outcome::ok, entry_change::inserted, slot};
     }
 
@@ -382,7 +398,7 @@ class hash_table_mutator {
         promise(now, next);                                                   // D1
         store_release<std::uint64_t>(word, changed);                          // U0
         store_release<std::uint64_t>(digest, next);                           // D2
-        close(now);                                                           // S2
+        finish(now);                                                          // S2
         return {outcome::ok, entry_change::updated, at.slot};
     }
 
@@ -411,7 +427,7 @@ class hash_table_mutator {
         store_release<std::uint32_t>(line + layout::line_version_offset, version + 2);          // U3, W2
         store_release<std::uint64_t>(digest, next);                                             // D2
         store_release<std::uint64_t>(journal + layout::journal_sequence_offset, sequence + 2);  // J3, pairs with R3
-        close(now);                                                                             // S2
+        finish(now);                                                                            // S2
         return {outcome::ok, entry_change::updated, slot};
     }
 
@@ -521,7 +537,7 @@ class hash_table_mutator {
     /// own stores, for a process that dies at once after any of them and for readers that verify.
     [[gnu::always_inline]] running begin(hash_table_intent::operation op, std::uint64_t slot,
                                          std::uint64_t base) noexcept {
-        const running now{view_.journal, size_, hash_table_intent::closed_of(++begun_, slot, size_)};
+        const running now{view_.journal, size_, next_.on(slot)};
         store_release<std::uint64_t>(now.journal + layout::journal_base_offset, base);
         store_release<std::uint64_t>(now.journal + layout::journal_intent_offset, now.closed.opened(op).word);
         return now;
@@ -531,9 +547,15 @@ class hash_table_mutator {
         store_release<std::uint64_t>(now.journal + layout::journal_next_offset, next);
     }
     /// S1 and S2. Release: the size never runs ahead of the tag, nor the closed intent ahead of the size.
-    [[gnu::always_inline]] void finish(const running& now, std::uint64_t size) noexcept {
+    [[gnu::always_inline]] void finish(const running& now, std::uint64_t size, bool changed) noexcept {
         size_ = size;
+        next_ = next_.following(changed);
         store_release<std::uint64_t>(now.journal + layout::journal_size_offset, size);
+        close(now);
+    }
+    /// The same where the size stays.
+    [[gnu::always_inline]] void finish(const running& now) noexcept {
+        next_ = next_.following(false);
         close(now);
     }
     /// S2, W4. Release: whoever sees it sees everything that the operation stored.
@@ -551,7 +573,7 @@ class hash_table_mutator {
 
  private:
     std::uint64_t size_ = 0;
-    std::uint64_t begun_ = 0;  // operations
+    hash_table_intent next_{};  // of the next operation: closed, and without its slot
 };
 
 }  // namespace detail

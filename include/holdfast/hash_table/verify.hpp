@@ -384,8 +384,8 @@ class hash_table_verifier {
         const hash_parts h = view_.hash(key_);
         if (h.tag() != tag) return hash_table_damage::tag_wrong;
         if (position_on_path(view_, h, bucket) < 0) return hash_table_damage::off_path;
-        const std::uint64_t home = h.home(view_.buckets);
-        const std::uint64_t slot = finder_.find_from(finder_.look(h, home), h, home, key_, nullptr);
+        const auto home = finder_.bucket_at(h.home(view_.buckets));
+        const std::uint64_t slot = finder_.find_from(finder_.look(home, h), h, home, key_, nullptr);
         if (slot == no_slot) return hash_table_damage::unreachable;
         if (slot != bucket * layout::tags_per_line + place) return hash_table_damage::duplicate;
         return std::nullopt;

@@ -38,6 +38,37 @@ struct runtime_node {
     [[nodiscard]] constexpr std::size_t value_bytes() const noexcept { return value; }
 };
 
+template <class Node>
+[[nodiscard]] constexpr std::size_t kept_key_bytes() noexcept {
+    if constexpr (requires { Node::words; })
+        return worth_keeping(Node::key_bytes());
+    else
+        return 0;
+}
+template <class Node>
+[[nodiscard]] constexpr std::size_t kept_value_bytes() noexcept {
+    if constexpr (requires { Node::words; })
+        return worth_keeping(Node::value_bytes());
+    else
+        return 0;
+}
+/// Keys and values as operations in line have them, which may end in a call: kept, where the compiler knows them.
+template <class Node>
+using kept_key = kept_bytes<kept_key_bytes<Node>()>;
+template <class Node>
+using kept_value = kept_bytes<kept_value_bytes<Node>()>;
+
+/// Where an entry is looked for first.
+struct home_place {
+    std::uint64_t bucket = 0;
+    std::uint64_t fraction = 0;  // how far into it, of 2^64
+
+    /// The place of the preferred slot in it.
+    [[nodiscard]] constexpr unsigned preferred() const noexcept {
+        return static_cast<unsigned>(multiply_high(fraction, layout::tags_per_line));
+    }
+};
+
 /// A hash split into what the probe sequence needs.
 struct hash_parts {
     std::uint64_t hash = 0;
@@ -45,23 +76,19 @@ struct hash_parts {
     [[nodiscard]] constexpr std::uint64_t home(std::uint64_t buckets) const noexcept {
         return multiply_high(hash, buckets);
     }
+    /// The bits that tags are made of. Of 255 keys in 256 they are the tag.
+    [[nodiscard]] constexpr std::uint16_t low() const noexcept { return static_cast<std::uint16_t>(hash); }
+    [[nodiscard]] constexpr bool has_plain_tag() const noexcept { return low() - 1U < layout::tag_reserved_min - 1U; }
     [[nodiscard]] constexpr std::uint16_t tag() const noexcept {
-        const std::uint32_t low = static_cast<std::uint32_t>(hash & 0xffff);
-        if (low - 1 < layout::tag_reserved_min - 1U) [[likely]]
-            return static_cast<std::uint16_t>(low);
+        if (has_plain_tag()) [[likely]]
+            return low();
         // The 257 unusable values are spread over as many usable ones: 0 -> 0x100, 0xff00 + i -> 1 + i.
-        return static_cast<std::uint16_t>(low == 0 ? 0x100 : low - layout::tag_reserved_min + 1);
+        return static_cast<std::uint16_t>(low() == 0 ? 0x100 : low() - layout::tag_reserved_min + 1);
     }
     [[nodiscard]] constexpr unsigned group() const noexcept { return static_cast<unsigned>(hash >> 16) & 15U; }
     [[nodiscard]] constexpr std::uint64_t step(std::uint64_t buckets) const noexcept {
         return 1 + ((((hash >> 20) & 0xffff'ffffU) * (buckets - 1)) >> 32);
     }
-};
-
-/// Where an entry is looked for first.
-struct home_place {
-    std::uint64_t bucket = 0;
-    unsigned preferred = 0;  // place in it
 };
 
 /// The pairs of buckets after the home bucket, one after the other.
@@ -234,21 +261,33 @@ struct table_view {
     /// Home bucket and, in it, the place of the preferred slot: whole and fraction of hash * buckets / 2^64.
     [[nodiscard]] home_place home_of(hash_parts h) const noexcept {
         const uint128 product = uint128{h.hash} * buckets;
-        return {static_cast<std::uint64_t>(product >> 64),
-                static_cast<unsigned>(multiply_high(static_cast<std::uint64_t>(product), layout::tags_per_line))};
+        return {static_cast<std::uint64_t>(product >> 64), static_cast<std::uint64_t>(product)};
     }
     /// Asks for the cache line in which an entry with this hash probably lies, if it is in its home bucket.
-    void prefetch_preferred(hash_parts h) const noexcept {
-        if (prefetches) prefetch(nodes + preferred_slot(h) * node_bytes);
+    void prefetch_preferred(hash_parts h) const noexcept { prefetch_preferred(home_of(h)); }
+    [[gnu::always_inline]] void prefetch_preferred(home_place home) const noexcept {
+        if (prefetches) prefetch(bucket_nodes(home.bucket) + preferred_byte(home));
     }
-    void prefetch_preferred(home_place home) const noexcept {
-        if (prefetches) prefetch(node_at(home.bucket, home.preferred));
+    /// The same where the nodes of the home bucket are at hand.
+    [[gnu::always_inline]] void prefetch_preferred(home_place home, const std::byte* its_nodes) const noexcept {
+        if (prefetches) prefetch(its_nodes + preferred_byte(home));
     }
     /// The same for another bucket, where an insert chooses by the same place.
-    void prefetch_in(std::uint64_t bucket, unsigned place) const noexcept { prefetch(node_at(bucket, place)); }
+    void prefetch_in(std::uint64_t bucket, home_place home) const noexcept {
+        prefetch(bucket_nodes(bucket) + preferred_byte(home));
+    }
     void prefetch_line(std::uint64_t bucket) const noexcept { prefetch(line(bucket)); }
 
  private:
+    /// A byte of the cache line in which the preferred node of a bucket begins, from the bucket's first node on.
+    [[nodiscard, gnu::always_inline]] std::uint64_t preferred_byte(home_place home) const noexcept {
+        // Where whole nodes share a line, any byte of the node will do. A wrong guess where nodes are longer than
+        // known.
+        if constexpr (requires { requires Node::words != 0 && 8 % Node::words == 0; })
+            return multiply_high(home.fraction, 8 * Node::words * layout::tags_per_line);
+        else
+            return home.preferred() * node_bytes;
+    }
     [[nodiscard, gnu::noinline]] Byte* journal_of_owner(std::uint64_t bucket) const noexcept {
         const std::uint64_t owner = stripe_owner(stripe(stripe_of(bucket)));
         return journal_at(owner - 1 < writers ? owner - 1 : 0);
