@@ -380,7 +380,7 @@ class HashTableGrowth : public segment_test {
 // What a kill between two instructions leaves is what a reader finds between them.
 TEST_F(HashTableGrowth, SteppedThroughAGrowthAReaderFindsEveryKey) {
     if (!can_step()) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
-    constexpr u64 entries = 30;
+    constexpr u64 entries = 12;
     const std::string uri = disk_.file_uri("t");
     {
         table t = table::create(uri, {.capacity = entries});
