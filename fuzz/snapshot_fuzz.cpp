@@ -37,14 +37,19 @@ void use_any_bytes(std::span<std::byte> body, const snapshot_geometry& geometry,
     std::vector<std::byte> out(slot_bytes);
     const auto got = reader.read(out);
     require(got.bytes <= slot_bytes && got.status != outcome::contended);
+    std::vector<std::byte> slot(slot_bytes);
+    const auto in_slot = reader.read_slot(slot);
+    // The copy beside `current` is all that a read looks at; who looks into the slot may find that damaged.
+    require(in_slot.status == got.status || (got && got.bytes <= 40 && in_slot.status == outcome::corrupt));
     one_hazard hazards;
     snapshot_pin_core pin(reader, hazards.word);
-    require(pin.pin().status == got.status);
+    require(pin.pin().status == in_slot.status);
     pin.release();
     hazards.word.store(hazard);
     findings found;
     verify_snapshot(body, geometry, found);
-    if (got.status == outcome::corrupt) require(!found.empty());
+    if (in_slot.status == outcome::corrupt) require(!found.empty());
+    if (got && in_slot && found.empty()) require(got.bytes == in_slot.bytes && out == slot);
     try {
         snapshot_write_core writer(body, geometry, "fuzz");
         const auto next = writer.publish(std::span(out).first(7), hazards, 0);

@@ -130,6 +130,45 @@ TEST(SnapshotConcurrency, PinnedReadersSeeTheirObjectUntouched) {
     EXPECT_GT(totals.read, 0U);
 }
 
+// Objects of one to eight words, most of which also lie beside `current`: the copy there is rewritten under its readers
+// all the time.
+TEST(SnapshotConcurrency, ReadersOfSmallObjectsNeverSeeAMix) {
+    snapshot_bench bench(3, 64);
+    std::atomic<bool> stop{false};
+    tally totals;
+    const auto words_of = [](std::uint64_t version) { return version % 7 == 0 ? 8 : 1 + version % 5; };
+    std::vector<std::thread> readers;
+    for (int i = 0; i < 3; ++i)
+        readers.emplace_back([&, i] {
+            const auto reader = bench.reader();
+            std::uint64_t words[8];
+            read_until(stop, totals, [&](std::uint64_t& version) {
+                if (i == 2) {  // as a record of one word reads
+                    version = reader.read_front<8>(reinterpret_cast<std::byte*>(words), 8);
+                    if (version != 0 && words[0] != version) count(totals.wrong);
+                    return version == 0 ? outcome::contended : outcome::ok;
+                }
+                const auto got = reader.read(std::as_writable_bytes(std::span(words)));
+                version = got.version;
+                if (!got) return got.status;
+                if (got.bytes != 8 * words_of(version)) count(totals.wrong);
+                for (std::uint64_t w = 0; w < got.bytes / 8; ++w)
+                    if (words[w] != version) count(totals.wrong);
+                return got.status;
+            });
+        });
+    auto writer = bench.writer();
+    holdfast::layout::no_hazards nobody;
+    for (std::uint64_t i = 1; i <= scaled(200000); ++i) {
+        const std::vector<std::uint64_t> object(words_of(i), i);
+        ASSERT_TRUE(writer.publish(std::as_bytes(std::span(object)), nobody, 0));
+    }
+    stop = true;
+    for (auto& reader : readers) reader.join();
+    EXPECT_EQ(totals.wrong, 0U);
+    EXPECT_GT(totals.read, 0U);
+}
+
 // Two slots and a writer that never rests: a reader without a hazard is overrun again and again. It may give up, it may
 // not give a mix, and it must come back each time.
 TEST(SnapshotConcurrency, AnOverrunReaderGivesUpHonestly) {

@@ -220,6 +220,45 @@ TEST_P(Everywhere, ARecordWithMoreFieldsServesOldReaders) {
               errc::schema_mismatch);
 }
 
+struct five_words {
+    std::uint64_t words[5];
+};
+struct six_words {
+    std::uint64_t words[6];
+};
+
+// The largest that lies beside `current`, and the next.
+template <class T>
+void read_each_version(const std::string& uri) {
+    auto writer = snapshot<T>::create(uri);
+    auto reader = writer.make_reader();
+    for (std::uint64_t version = 1; version < 30; ++version) {
+        T value{};
+        for (std::uint64_t& word : value.words) word = version << 32 | static_cast<std::uint64_t>(&word - value.words);
+        ASSERT_EQ(writer.publish(value).version, version);
+        const auto got = reader.read();
+        ASSERT_TRUE(got);
+        EXPECT_EQ(got.version, version);
+        EXPECT_EQ(std::memcmp(&got.value, &value, sizeof value), 0) << version;
+    }
+}
+TEST_P(Everywhere, ARecordOfAFewWordsIsReadWhole) {
+    read_each_version<five_words>(place.uri());
+    read_each_version<six_words>("heap:");
+}
+
+// Its writer went by another schema's size: never read as if it were whole.
+TEST_P(Everywhere, WhatIsShorterThanASmallRecordIsNotReadAsOne) {
+    holdfast::snapshot_payload payload;
+    payload.schema = holdfast::container_schema{std::nullopt, holdfast::schema_of<five_words>()}.text();
+    auto writer = snapshot_writer::create(place.uri(), room_for(sizeof(five_words)), payload);
+    snapshot<five_words>::reader reader{writer.make_reader()};
+    ASSERT_TRUE(writer.publish(whole_object(1, sizeof(five_words))));
+    EXPECT_EQ(reader.read().status, outcome::ok);
+    ASSERT_TRUE(writer.publish(whole_object(2, sizeof(five_words) - 1)));
+    EXPECT_EQ(reader.read().status, outcome::corrupt);
+}
+
 // Without holes and without a bool, which is never looked at in place.
 struct sheet {
     std::uint64_t generation;

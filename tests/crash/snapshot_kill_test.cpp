@@ -103,7 +103,9 @@ TEST(SnapshotCoreKill, TenThousandKillsLoseNoVersionAndNoSlot) {
     holdfast::test::shared_image copy(bench.image().size());
     // Made beforehand: what is killed is publishing, not the making of objects.
     std::vector<std::vector<std::byte>> objects;
-    for (std::uint64_t n = 0; n < 8; ++n) objects.push_back(whole_object(n, bytes_max - 70 * n));
+    // Half of them small enough to lie beside `current`, too.
+    for (std::uint64_t n = 0; n < 8; ++n)
+        objects.push_back(whole_object(n, n % 2 == 0 ? bytes_max - 70 * n : 40 - 5 * n));
     const auto object_of = [&](std::uint64_t of) -> const std::vector<std::byte>& { return objects[of % 8]; };
     holdfast::layout::no_hazards nobody;
     const auto publish = [&](holdfast::layout::snapshot_write_core& writer) {

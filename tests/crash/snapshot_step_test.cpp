@@ -35,8 +35,10 @@ using holdfast::test::whole_object;
 
 constexpr std::size_t object_bytes = 136;
 
-// Object of version v: v distinct bytes more than a hundred, all derived from v.
-std::vector<std::byte> object_of(std::uint64_t version) { return whole_object(version, 100 + version % 36); }
+// Object of version v, all derived from v: one that is in its slot alone, then two that also lie beside `current`.
+std::vector<std::byte> object_of(std::uint64_t version) {
+    return whole_object(version, version % 3 == 1 ? 100 + version % 36 : 1 + 7 * version % 40);
+}
 
 std::string sound(std::span<const std::byte> image, const snapshot_bench& bench) {
     findings found;
@@ -44,12 +46,15 @@ std::string sound(std::span<const std::byte> image, const snapshot_bench& bench)
     return found.empty() ? "" : "verify: " + found.list()[0].what;
 }
 
-// "" when the image shows version `before` or `after`, whole; `seen` says which.
+// "" when the image shows version `before` or `after`, whole, alike to all readers; `seen` says which.
 std::string shows(std::span<const std::byte> image, const snapshot_bench& bench, std::uint64_t before,
                   std::uint64_t after, std::uint64_t& seen) {
-    std::vector<std::byte> out(object_bytes);
-    const auto got = snapshot_read_core(image, bench.geometry()).read(out);
+    std::vector<std::byte> out(object_bytes), in_slot(object_bytes);
+    const snapshot_read_core reader(image, bench.geometry());
+    const auto got = reader.read(out), slot = reader.read_slot(in_slot);
     seen = got.version;
+    if (slot.status != got.status || slot.version != got.version || in_slot != out)
+        return "the copy beside current is another object";
     if (before == 0 && got.status == outcome::empty) return {};
     if (got.status != outcome::ok) return "a reader gets no object";
     if (got.version != before && got.version != after) return "a reader gets version " + std::to_string(got.version);
@@ -106,6 +111,40 @@ TEST_F(SnapshotStep, PublishInEveryStateOfTheSlots) {
                 [&](std::span<std::byte> image) { return before_or_after(image, bench, published); });
             ASSERT_TRUE(total.passed()) << slots << " slots, " << published << " published: " << total.failure;
         }
+    report(total);
+}
+
+// One size after another of those that lie beside `current`, up to the first that does not.
+TEST_F(SnapshotStep, PublishOfEverySmallSize) {
+    step_report total;
+    std::uint64_t in_front = 0;
+    for (std::size_t bytes = 0; bytes <= 41; bytes += bytes < 8 || bytes > 37 ? 1 : 5) {
+        snapshot_bench bench(2, object_bytes);
+        auto writer = bench.writer();
+        no_hazards nobody;
+        ASSERT_TRUE(writer.publish(whole_object(1, 17), nobody, 1));
+        const auto object = whole_object(2, bytes);
+        total += single_step(
+            bench.image(), [&] { (void)writer.publish(object, nobody, 99); },
+            [&](std::span<std::byte> image) -> std::string {
+                if (std::string fault = sound(image, bench); !fault.empty()) return fault;
+                const snapshot_read_core reader(image, bench.geometry());
+                std::vector<std::byte> out(object_bytes);
+                const auto got = reader.read(out);
+                out.resize(static_cast<std::size_t>(got.bytes));
+                if (!got || out != (got.version == 1 ? whole_object(1, 17) : object))
+                    return "a reader gets a mixed object";
+                in_front += got.version == 2 && reader.control().front.word.load() == reader.current();
+                // A successor brings it there.
+                (void)snapshot_write_core(image, bench.geometry(), "successor");
+                if (got.bytes <= holdfast::layout::snapshot_front_bytes &&
+                    reader.control().front.word.load() != reader.current())
+                    return "the successor did not fill the front";
+                return sound(image, bench);
+            });
+        ASSERT_TRUE(total.passed()) << bytes << " bytes: " << total.failure;
+    }
+    EXPECT_GT(in_front, 0U);
     report(total);
 }
 

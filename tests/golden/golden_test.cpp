@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "golden/contents.hpp"
@@ -33,13 +34,15 @@ struct golden_case {
     friend std::ostream& operator<<(std::ostream& out, const golden_case& c) { return out << c.name; }
 };
 
-// The images in the folder; each belongs to the subject whose name it begins with.
+// The images in the folder; each belongs to the subject whose name it begins with: NAME, NAME_killed, and NAME_before,
+// what was written before something was added that older programs read over.
 std::vector<golden_case> cases() {
     std::vector<golden_case> all;
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
         if (entry.path().extension() != ".image") continue;
         std::string name = entry.path().stem().string(), of = name;
-        if (of.ends_with("_killed")) of.resize(of.size() - 7);
+        for (const std::string_view suffix : {"_before", "_killed"})
+            if (of.ends_with(suffix)) of.resize(of.size() - suffix.size());
         const auto* const subject = std::find_if(std::begin(golden_subjects), std::end(golden_subjects),
                                                  [&](const golden_subject& s) { return of == s.name; });
         all.push_back({name, subject == std::end(golden_subjects) ? nullptr : subject});

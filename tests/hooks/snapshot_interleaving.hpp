@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// snapshot_interleaving.hpp - two publishes of a snapshot beside two reads, or two pins (schedule_rig.hpp).
+// snapshot_interleaving.hpp - two publishes of a snapshot beside a read and a visit, or two pins (schedule_rig.hpp).
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "holdfast/detail/shared_copy.hpp"
 #include "holdfast/layout/snapshot_verify.hpp"
 #include "hooks/interleaving.hpp"
 #include "support/hash_table_image.hpp"
@@ -18,15 +22,21 @@ namespace holdfast::test {
 
 class snapshot_interleaving final : public interleaving {
  public:
+    /// Which objects: those that also lie beside `current`, or those that are in their slots alone.
+    enum sizes : std::size_t { small = 24, slots_alone = 48 };
+
     /// `verifies`: what comes after the first read is a check of the whole.
-    snapshot_interleaving(std::uint64_t slots, bool pins, bool verifies = false)
-        : pins_(pins),
+    snapshot_interleaving(std::uint64_t slots, bool pins, bool verifies = false, sizes of = slots_alone)
+        : object_bytes_(of),
+          pins_(pins),
           verifies_(verifies),
-          geometry_(layout::snapshot_geometry::make(slots, object_bytes, 0, "bench")),
+          geometry_(layout::snapshot_geometry::make(slots, object_bytes_, 0, "bench")),
           bytes_(static_cast<std::size_t>(geometry_.body_bytes()) + 64) {
         attach();
         for (std::uint64_t version = 1; version <= published; ++version)
-            (void)writer_.publish(whole_object(version, object_bytes), hazard_, 0);
+            (void)writer_.publish(whole_object(version, object_bytes_), hazard_, 0);
+        for (std::uint64_t i = 0; i < objects_.size(); ++i)
+            objects_[i] = whole_object(published + 1 + i, object_bytes_);
     }
 
     [[nodiscard]] std::span<std::byte> image() override { return bytes_.bytes(); }
@@ -42,13 +52,13 @@ class snapshot_interleaving final : public interleaving {
     std::string succeed() override {
         successor_ = {body(), geometry_, "next"};
         if (successor_.version() == published + begun(0) - refused_) return {};
-        const publish_result done = successor_.publish(objects()[begun(0) - 1 + refused_offset()], hazard_, 0);
+        const publish_result done = successor_.publish(objects_[begun(0) - 1 + refused_offset()], hazard_, 0);
         if (!done) ++refused_;
         return done || done.status == outcome::full ? "" : "the successor's publish failed";
     }
     std::string run(unsigned process, unsigned operation) override {
         if (process == 0) {
-            const publish_result done = writer_.publish(objects()[operation + refused_offset()], hazard_, 0);
+            const publish_result done = writer_.publish(objects_[operation + refused_offset()], hazard_, 0);
             if (!done) ++refused_;
             return done || done.status == outcome::full ? "" : "a publish failed";
         }
@@ -60,7 +70,9 @@ class snapshot_interleaving final : public interleaving {
         if (pins_ && operation == 1 && pin_.held().status == outcome::ok && version_pinned() == 0)
             return "a pinned object was changed";
         std::uint64_t version = 0;
-        return look_at_writer([&] { version = pins_ ? pinned() : read(); },
+        return look_at_writer([&] { version = pins_            ? pinned()
+                                              : operation == 0 ? read()
+                                                               : visit(); },
                               [&](unsigned state) { return refused_ != 0 || version == published + state; },
                               "a reader got a version that was not there at the time, or none, or a mix");
     }
@@ -78,13 +90,12 @@ class snapshot_interleaving final : public interleaving {
         if (!pins_ || dead == 1U || geometry_.slots > 2)
             for (int i = 0; i < 2; ++i)
                 if (const std::uint64_t next = writer_.version() + 1;
-                    !writer_.publish(whole_object(next, object_bytes), hazard_, 0) || read() != next)
+                    !writer_.publish(whole_object(next, object_bytes_), hazard_, 0) || read() != next)
                     return "the next publish failed";
         return {};
     }
 
  private:
-    static constexpr std::size_t object_bytes = 24;
     static constexpr std::uint64_t published = 4;
 
     struct one_hazard {
@@ -97,21 +108,22 @@ class snapshot_interleaving final : public interleaving {
     [[nodiscard]] std::span<std::byte> body() {
         return image().first(static_cast<std::size_t>(geometry_.body_bytes()));
     }
-    // Made before: a process that ends for good gives back no memory.
-    static const std::array<std::vector<std::byte>, 2>& objects() {
-        static const std::array<std::vector<std::byte>, 2> made{whole_object(published + 1, object_bytes),
-                                                                whole_object(published + 2, object_bytes)};
-        return made;
-    }
     [[nodiscard]] unsigned refused_offset() const noexcept { return 0U - refused_; }
-    static std::uint64_t version_of(const std::byte* object) {
+    [[nodiscard]] std::uint64_t version_of(const std::byte* object) const {
         for (std::uint64_t version = 1; version <= published + 4; ++version)
-            if (is_whole({object, object_bytes}, version)) return version;
+            if (is_whole({object, object_bytes_}, version)) return version;
         return 0;
     }
     std::uint64_t read() {
-        std::byte out[object_bytes];
-        const auto got = reader_.read(out);
+        std::byte out[slots_alone];
+        const auto got = reader_.read(std::span(out).first(object_bytes_));
+        return got.status == outcome::ok && version_of(out) == got.version ? got.version : 0;
+    }
+    std::uint64_t visit() {
+        std::byte out[slots_alone];
+        const auto got = reader_.visit([&](std::span<const std::byte> object, std::uint64_t) {
+            detail::copy_from_shared(out, object.data(), std::min(object.size(), object_bytes_));
+        });
         return got.status == outcome::ok && version_of(out) == got.version ? got.version : 0;
     }
     std::uint64_t pinned() {
@@ -121,15 +133,18 @@ class snapshot_interleaving final : public interleaving {
         return version == layout::snapshot_version_of(held.word) ? version : 0;
     }
     std::uint64_t version_pinned() {
-        std::byte out[object_bytes];
+        std::byte out[slots_alone];
         std::memcpy(out, body().data() + geometry_.payload_offset(layout::snapshot_slot_of(pin_.held().word)),
-                    sizeof out);
+                    object_bytes_);
         const std::uint64_t version = version_of(out);
         return version == layout::snapshot_version_of(pin_.held().word) ? version : 0;
     }
 
+    const std::size_t object_bytes_;
     bool pins_, verifies_;
     layout::snapshot_geometry geometry_;
+    // Made before: a process that ends for good gives back no memory.
+    std::array<std::vector<std::byte>, 2> objects_;
     aligned_bytes bytes_;
     one_hazard hazard_;
     layout::snapshot_write_core writer_, successor_;

@@ -9,14 +9,23 @@
 namespace {
 
 using namespace holdfast::test;
+constexpr auto small = snapshot_interleaving::small;
 
 TEST(StoreDeaths, Snapshot) { die_at_every_store<snapshot_subject>("snapshot", 2'500'000); }
 
 TEST(Interleavings, Snapshot) {
     for (const std::uint64_t slots : {2U, 3U}) {
         snapshot_interleaving reads(slots, false), pins(slots, true);
-        interleave("snapshot: publish, publish | read, read", reads);
+        interleave("snapshot: publish, publish | read, visit", reads);
         interleave("snapshot: publish, publish | pin, pin", pins);
+    }
+}
+
+TEST(Interleavings, SmallSnapshot) {
+    for (const std::uint64_t slots : {2U, 3U}) {
+        snapshot_interleaving reads(slots, false, false, small), pins(slots, true, false, small);
+        interleave("small snapshot: publish, publish | read, visit", reads);
+        if (slots == 2) interleave("small snapshot: publish, publish | pin, pin", pins);
     }
 }
 
@@ -25,14 +34,19 @@ TEST(Interleavings, SnapshotVerifyBesideAWriter) {
         snapshot_interleaving verified(slots, false, true);
         interleave("snapshot: publish, publish | read, verify", verified);
     }
+    snapshot_interleaving verified(2, false, true, small);
+    interleave("small snapshot: publish, publish | read, verify", verified);
 }
 TEST(Interleavings, SnapshotSuccessors) {
     for (const std::uint64_t slots : {2U, 3U}) {
         snapshot_interleaving reads(slots, false), pins(slots, true), verified(slots, false, true);
-        interleave_successors("snapshot: publish, publish, successor | read, read", reads);
+        interleave_successors("snapshot: publish, publish, successor | read, visit", reads);
         interleave_successors("snapshot: publish, publish, successor | pin, pin", pins);
         interleave_successors("snapshot: publish, publish, successor | read, verify", verified);
     }
+    snapshot_interleaving reads(2, false, false, small), verified(2, false, true, small);
+    interleave_successors("small snapshot: publish, publish, successor | read, visit", reads);
+    interleave_successors("small snapshot: publish, publish, successor | read, verify", verified);
 }
 
 TEST(Interleavings, SnapshotLosesNothingByMerging) {
@@ -43,9 +57,10 @@ TEST(Interleavings, SnapshotLosesNothingByMerging) {
 
 TEST(Orders, Snapshot) {
     snapshot_interleaving reads(2, false), pins(2, true), more_reads(3, false), more_pins(3, true);
-    expect_orders_matter("snapshot", {&reads, &pins, &more_reads, &more_pins});
-    snapshot_interleaving verified(2, false, true);
-    expect_orders_matter("snapshot, looked at", {&verified}, 1000);
+    snapshot_interleaving small_reads(2, false, false, small);
+    expect_orders_matter("snapshot", {&reads, &pins, &more_reads, &more_pins, &small_reads});
+    snapshot_interleaving verified(2, false, true), small_verified(2, false, true, small);
+    expect_orders_matter("snapshot, looked at", {&verified, &small_verified}, 1000);
 }
 
 }  // namespace

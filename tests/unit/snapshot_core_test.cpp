@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a snapshot promises over plain bytes: publishing, choosing slots, hazards, recovery, damage. Invariants (I1..I4)
+// What a snapshot promises over plain bytes: publishing, choosing slots, hazards, recovery, damage. Invariants (I1..I5)
 // are those of layout/snapshot_layout.hpp.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -285,6 +286,118 @@ TEST(SnapshotPin, RubbishInAHazardWordKeepsNothing) {
     EXPECT_EQ(hazards.asked, 0U);
 }
 
+std::uint64_t word_in_front(snapshot_bench& bench) { return bench.reader().control().front.word.load(); }
+
+// Everything but the slot's size and version says otherwise: so the front is where the object came from.
+TEST(SnapshotFront, ASmallObjectIsReadBesideCurrentAndALargerOneOutOfItsSlot) {
+    for (const std::size_t bytes : {0U, 1U, 8U, 16U, 39U, 40U, 41U, 60U}) {
+        snapshot_bench bench(2, 60);
+        auto writer = bench.writer();
+        ASSERT_TRUE(publish_object(writer, 9, bytes));
+        const bool small = bytes <= holdfast::layout::snapshot_front_bytes;
+        EXPECT_EQ(word_in_front(bench) == bench.reader().current(), small) << bytes;
+        std::byte* const in_slot =
+            bench.body().data() + bench.geometry().payload_offset(snapshot_slot_of(bench.reader().current()));
+        const std::vector<std::byte> object = whole_object(9, bytes), other(bytes, std::byte{7});
+        std::copy(other.begin(), other.end(), in_slot);
+        EXPECT_EQ(read_all(bench.reader()), small ? object : other) << bytes;
+        std::vector<std::byte> out(60);
+        ASSERT_TRUE(bench.reader().read_slot(out));
+        EXPECT_TRUE(std::equal(other.begin(), other.end(), out.begin())) << bytes;
+    }
+}
+
+TEST(SnapshotFront, LargeAndSmallObjectsInTurnAreEachReadWhole) {
+    snapshot_bench bench(3, 100);
+    auto writer = bench.writer();
+    for (std::uint64_t version = 1; version <= 60; ++version) {
+        const std::size_t bytes = static_cast<std::size_t>(version * 37 % 101);
+        ASSERT_EQ(publish_object(writer, version, bytes).version, version);
+        EXPECT_EQ(read_all(bench.reader()), whole_object(version, bytes)) << version;
+        findings found;
+        verify_snapshot(bench.body(), bench.geometry(), found);
+        ASSERT_TRUE(found.empty()) << found.list()[0].what;
+    }
+}
+
+TEST(SnapshotFront, TooSmallBufferIsToldTheSizeItNeeds) {
+    snapshot_bench bench(2, 100);
+    auto writer = bench.writer();
+    ASSERT_TRUE(publish_object(writer, 1, 30));
+    std::vector<std::byte> out(29, std::byte{7});
+    const auto got = bench.reader().read(out);
+    EXPECT_EQ(got.status, outcome::too_small);
+    EXPECT_EQ(got.bytes, 30U);
+    EXPECT_EQ(out, std::vector<std::byte>(29, std::byte{7}));
+}
+
+// An image of before there was a front, and one that a program went on with which knows of none (I5).
+TEST(SnapshotFront, OfAnotherVersionIsNotBelieved) {
+    snapshot_bench bench(3, 64);
+    auto writer = bench.writer();
+    ASSERT_TRUE(publish_object(writer, 1, 24));
+    const std::vector<std::byte> front(bench.body().begin() + 8, bench.body().begin() + 64);
+    for (const bool zeros : {true, false}) {
+        ASSERT_TRUE(publish_object(writer, 2, 24));
+        if (zeros)
+            std::memset(bench.body().data() + 8, 0, 56);
+        else
+            std::memcpy(bench.body().data() + 8, front.data(), front.size());
+        EXPECT_EQ(read_all(bench.reader()), whole_object(2, 24));
+        findings found;
+        verify_snapshot(bench.body(), bench.geometry(), found);
+        EXPECT_TRUE(found.empty());
+        writer = bench.writer();  // recovers it
+        EXPECT_EQ(word_in_front(bench), bench.reader().current());
+        EXPECT_EQ(read_all(bench.reader()), whole_object(2, 24));
+    }
+}
+
+// A word from beyond `current` would be believed when the writer comes there.
+TEST(SnapshotFront, OfAVersionToComeIsFoundAndForgotten) {
+    for (const std::size_t bytes : {24U, 64U}) {
+        snapshot_bench bench(2, 64);
+        {
+            auto writer = bench.writer();
+            for (std::uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(publish_object(writer, i, bytes));
+        }
+        auto& front = reinterpret_cast<holdfast::layout::snapshot_control*>(bench.body().data())->front;
+        const std::uint64_t next = snapshot_word(5, 1 - snapshot_slot_of(bench.reader().current()));
+        front.word.store(next);
+        front.bytes.store(40);
+        findings found;
+        verify_snapshot(bench.body(), bench.geometry(), found);
+        ASSERT_EQ(found.count(), 1U);
+        EXPECT_EQ(found.list()[0].offset, 8U);
+        EXPECT_EQ(read_all(bench.reader()), whole_object(4, bytes));
+        auto writer = bench.writer();
+        EXPECT_NE(word_in_front(bench), next);
+        ASSERT_TRUE(publish_object(writer, 5, 64));
+        EXPECT_EQ(bench.reader().current(), next);
+        EXPECT_EQ(read_all(bench.reader()), whole_object(5, 64));
+    }
+}
+
+TEST(SnapshotFront, DamageToItIsFoundThereAndOnlyThere) {
+    snapshot_bench bench(2, 64);
+    auto writer = bench.writer();
+    ASSERT_TRUE(publish_object(writer, 1, 33));
+    for (const std::size_t at : {24U, 40U, 56U}) {
+        bench.body()[at] ^= std::byte{4};
+        findings found;
+        verify_snapshot(bench.body(), bench.geometry(), found);
+        ASSERT_EQ(found.count(), 1U) << at;
+        EXPECT_EQ(found.list()[0].offset, 24U);
+        bench.body()[at] ^= std::byte{4};
+    }
+    bench.body()[57] ^= std::byte{4};  // behind the object
+    findings found;
+    verify_snapshot(bench.body(), bench.geometry(), found);
+    EXPECT_TRUE(found.empty());
+    ASSERT_TRUE(publish_object(writer, 2, 33));
+    EXPECT_TRUE(is_whole(read_all(bench.reader()), 2));
+}
+
 TEST(SnapshotRecovery, ASuccessorContinuesTheVersions) {
     snapshot_bench bench(3, 64);
     {
@@ -418,7 +531,7 @@ TEST(Snapshot, RandomOperationsAgreeWithAModel) {
         for (int step = 0; step < 300; ++step) {
             const std::uint64_t dice = random.below(10);
             if (dice < 5) {
-                const auto bytes = static_cast<std::size_t>(random.below(257));
+                const auto bytes = static_cast<std::size_t>(random.below(random.below(2) == 0 ? 257 : 50));
                 const auto result = writer.publish(whole_object(version + 1, bytes), hazards, 0);
                 if (result) {
                     ASSERT_EQ(result.version, ++version);

@@ -5,6 +5,8 @@
 // Layout v1 of the segment's body (little-endian)
 //   offset        bytes  field         written by
 //        0            8  current       writer: version << 8 | slot; 0 = nothing published yet
+//        8           56  front         writer: a second copy of the current object, if it has 40 bytes or fewer
+//                                      (snapshot_front: the value of `current` that it belongs to, size, bytes)
 //       64            8  refused       writer: publishes refused because no slot was free
 //       72            8  reclaimed     writer: hazards of dead readers taken back
 //      128        N*128  slot headers  writer: version, payload bytes, checksum, format, time (snapshot_slot)
@@ -15,6 +17,10 @@
 //      none holds one above current's, except between the last two stores of a publish that a crash cut short.
 // (I3) The slot named by `current` is never written; nor is one whose version a live reader's hazard names.
 // (I4) payload bytes <= slot_bytes.
+// (I5) The front's word is 0 or one that `current` has held. While it is the one that `current` holds, the front holds
+//      the object of the slot that `current` names, byte for byte. Else the front means nothing: so an image of before
+//      there was a front (zeros), and one that a writer who knows of none went on with, are read rightly, and they read
+//      ours.
 #pragma once
 
 #include <array>
@@ -36,9 +42,17 @@ inline constexpr std::uint64_t snapshot_page = 4096;
 inline constexpr std::uint64_t snapshot_slot_bytes_max = std::uint64_t{1} << 46;
 inline constexpr std::uint64_t snapshot_version_max = (std::uint64_t{1} << 56) - 1;
 
+inline constexpr std::uint64_t snapshot_front_bytes = 40;  // what the cache line of `current` has left
+
+struct snapshot_front {
+    std::atomic<std::uint64_t> word;   // of `current`; 0: being filled, or never filled
+    std::atomic<std::uint64_t> bytes;  // <= snapshot_front_bytes
+    std::byte data[snapshot_front_bytes];
+};
+
 struct snapshot_control {
     std::atomic<std::uint64_t> current;
-    std::byte padding_0[56];
+    snapshot_front front;
     std::atomic<std::uint64_t> refused;
     std::atomic<std::uint64_t> reclaimed;
     std::byte padding_1[48];
@@ -55,12 +69,15 @@ struct snapshot_slot {
 };
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
-static_assert(sizeof(snapshot_control) == 128 && offsetof(snapshot_control, refused) == 64 &&
-              offsetof(snapshot_control, reclaimed) == 72);
+static_assert(sizeof(snapshot_front) == 56 && offsetof(snapshot_front, bytes) == 8 &&
+              offsetof(snapshot_front, data) == 16);
+static_assert(sizeof(snapshot_control) == 128 && offsetof(snapshot_control, front) == 8 &&
+              offsetof(snapshot_control, refused) == 64 && offsetof(snapshot_control, reclaimed) == 72);
 static_assert(sizeof(snapshot_slot) == 128 && offsetof(snapshot_slot, bytes) == 8 &&
               offsetof(snapshot_slot, checksum) == 16 && offsetof(snapshot_slot, format) == 24 &&
               offsetof(snapshot_slot, published_ns) == 32);
-static_assert(std::is_standard_layout_v<snapshot_control> && std::is_standard_layout_v<snapshot_slot>);
+static_assert(std::is_standard_layout_v<snapshot_control> && std::is_standard_layout_v<snapshot_front> &&
+              std::is_standard_layout_v<snapshot_slot>);
 
 [[nodiscard]] constexpr std::uint64_t snapshot_word(std::uint64_t version, std::uint32_t slot) noexcept {
     return version << 8 | slot;

@@ -54,6 +54,39 @@ inline void verify_snapshot_slot(const snapshot_read_core& core, std::uint32_t i
         found.add(at + offsetof(snapshot_slot, format), name + " carries another payload format than the segment");
 }
 
+/// The front is checked against what the slot of the same word says of its object (I5).
+inline void verify_snapshot_front(const snapshot_read_core& core, findings& found) {
+    const snapshot_front& front = core.control().front;
+    const std::uint64_t at = offsetof(snapshot_control, front);
+    // R7, as a reader.
+    const std::uint64_t word = front.word.load(std::memory_order_acquire);
+    if (word == 0) return;
+    // After the front's word: a writer stores it behind `current` (W2, W8).
+    const std::uint64_t current = core.current();
+    if (snapshot_version_of(word) > snapshot_version_of(current)) {
+        found.add(at, "the copy beside current is of version " + std::to_string(snapshot_version_of(word)) +
+                          " although current is " + std::to_string(snapshot_version_of(current)));
+        return;
+    }
+    if (word != current) return;  // means nothing, or is about to
+    const snapshot_located in_slot = core.check(word);
+    if (in_slot.status != outcome::ok) return;  // moved on, or found with the slot
+    // Relaxed: believed only if neither word nor version has moved.
+    const std::uint64_t bytes = front.bytes.load(std::memory_order_relaxed);
+    const std::uint64_t expected = core.slot(snapshot_slot_of(word)).checksum.load(std::memory_order_relaxed);
+    const bool fits = bytes == in_slot.bytes && bytes <= snapshot_front_bytes;
+    const std::uint64_t sum = fits ? holdfast::detail::checksum({front.data, static_cast<std::size_t>(bytes)}) : 0;
+    // still_there() begins with the fence that keeps the loads above in front of both looks (R3, R8).
+    if (!core.still_there(in_slot) || front.word.load(std::memory_order_relaxed) != word) return;
+    if (!fits) {
+        found.add(at + offsetof(snapshot_front, bytes), "the copy beside current claims " + std::to_string(bytes) +
+                                                            " bytes, the object has " + std::to_string(in_slot.bytes));
+    } else if (sum != expected) {
+        found.add(at + offsetof(snapshot_front, data),
+                  "the copy beside current of version " + std::to_string(in_slot.version()) + " is damaged");
+    }
+}
+
 /// What is damaged in a snapshot's body. Reads only; any bytes are safe; a writer may be at work meanwhile.
 /// Requires: `geometry` validated against body.size(); body aligned to 64 bytes.
 /// Cost: one pass over the payloads of the versions held.
@@ -62,6 +95,7 @@ inline void verify_snapshot(std::span<const std::byte> body, const snapshot_geom
     const snapshot_located current = core.locate();
     if (current.status == outcome::corrupt)
         found.add(0, "current word " + std::to_string(current.word) + " names no whole object");
+    verify_snapshot_front(core, found);
     for (std::uint32_t i = 0; i < geometry.slots; ++i) {
         verify_snapshot_slot(core, i, found);
         const std::uint64_t held = core.slot(i).version.load(std::memory_order_acquire);  // R1, as above

@@ -7,8 +7,13 @@
 //   3 slot.bytes, checksum, format     the same                                                   before
 //   4 slot.version = v (W1)            a whole object nobody can reach; recover() empties it      before
 //   5 current = (v, slot) (W2)         published                                                  after
-// recover() makes one pass over the slot headers and changes nothing a reader could be reading: run twice it does what
-// it does once. The old object stays whole in its slot through all of this.
+// and for an object of at most snapshot_front_bytes
+//   6 front.word = 0 (W7)              readers look into the slot                                 after
+//   7 front.bytes, data                the same                                                   after
+//   8 front.word = (v, slot) (W8)      readers need the line of `current` alone                   after
+// recover() makes one pass over the slot headers, fills the front if it is not that of `current`, and changes nothing a
+// reader could be reading: run twice it does what it does once. The old object stays whole in its slot through all of
+// this. Between 5 and 8, also for as long as a writer stays dead there, the front carries another word than `current`.
 //
 // Choosing the slot: never the current one (I3), never one that a hazard names with the version it holds; of the others
 // the one with the oldest version, which gives readers without a hazard the longest grace (slots - 2 publishes). Only
@@ -132,6 +137,7 @@ class snapshot_write_core {
         current_ = snapshot_word(next, index);
         versions_[index] = next;
         prepared_.reset();
+        if (bytes <= snapshot_front_bytes) fill_front(payload, bytes);
         return {outcome::ok, next};
     }
 
@@ -160,6 +166,34 @@ class snapshot_write_core {
         counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     }
 
+    /// Copies the current object to the front. Requires: bytes <= snapshot_front_bytes.
+    void fill_front(const std::byte* payload, std::uint64_t bytes) noexcept {
+        snapshot_front& front = control().front;
+        // W7, relaxed: the fence behind it keeps the stores below behind it; pairs with the fence in front of R8.
+        // Weaker: a reader could mix in new bytes and still find the word of the object before.
+        front.word.store(0, std::memory_order_relaxed);
+        std::atomic_thread_fence(std::memory_order_release);
+        // Relaxed, as the bytes: published by W8.
+        front.bytes.store(bytes, std::memory_order_relaxed);
+        holdfast::detail::copy_to_shared(front.data, payload, static_cast<std::size_t>(bytes));
+        // W8, pairs with R7. Weaker would let a reader find the word before the object.
+        front.word.store(current_, std::memory_order_release);
+    }
+
+    void recover_front() noexcept {
+        snapshot_front& front = control().front;
+        // Relaxed: nobody else stores it, and what a predecessor stored lies behind the lease.
+        if (front.word.load(std::memory_order_relaxed) == current_) return;
+        const std::uint32_t index = snapshot_slot_of(current_);
+        // Relaxed: as the word. Checked by recover(), but any size does here that fits.
+        const std::uint64_t bytes =
+            current_ != 0 ? slot(index).bytes.load(std::memory_order_relaxed) : ~std::uint64_t{0};
+        if (bytes <= snapshot_front_bytes) return fill_front(base_ + geometry_.payload_offset(index), bytes);
+        // Whatever stood there: a word from beyond `current` would come true one day. Relaxed: it is believed by nobody
+        // as it is, and is none afterwards.
+        front.word.store(0, std::memory_order_relaxed);
+    }
+
     void recover(const std::string& subject) {
         // Acquire on both: the predecessor may still be a thread of this process, in tests; between processes the lease
         // orders its stores before ours. Pairs with W1 and W2.
@@ -183,6 +217,7 @@ class snapshot_write_core {
             if (!reachable && found != 0) slot(i).version.store(0, std::memory_order_release);
             versions_[i] = reachable ? found : 0;
         }
+        recover_front();
     }
 
     /// The oldest slot that is neither current nor kept by a living reader.

@@ -46,8 +46,11 @@ class snapshot_reader {
 
     /// Copies the current object to the front of `out`.
     /// Returns: ok with version and bytes; empty; too_small with the bytes needed; contended; corrupt (see fault()).
-    /// Cost: the copy, as memcpy; again for each time the writer lapped it.
-    snapshot_read_result read(std::span<std::byte> out) noexcept { return keep(core_.read(out)); }
+    /// Cost: the copy, as memcpy; again for each time the writer lapped it. Up to 40 bytes lie in one cache line with
+    /// the word that says which object is current.
+    [[gnu::always_inline]] snapshot_read_result read(std::span<std::byte> out) noexcept {
+        return keep(core_.read(out));
+    }
 
     /// Copies the current object into `out`, whose size becomes the object's. Allocates at most the slot size.
     snapshot_read_result read(std::vector<std::byte>& out) {
@@ -87,7 +90,7 @@ class snapshot_reader {
     [[nodiscard]] const layout::snapshot_read_core& core() const noexcept { return core_; }
 
  private:
-    snapshot_read_result keep(snapshot_read_result result) noexcept {
+    [[gnu::always_inline]] snapshot_read_result keep(snapshot_read_result result) noexcept {
         if (result.status == outcome::corrupt) corrupt_ = true;
         return result;
     }

@@ -108,13 +108,20 @@ class snapshot<T>::reader {
         detail::require_record<T>(reader_.segment(), false);
     }
 
-    /// The newest value. Cost: a copy of T and three loads.
+    /// The newest value. Cost: a copy of T and three loads; of at most 40 bytes, all from one cache line.
     [[nodiscard]] result read() noexcept {
-        // Whole words: a slot's room is a multiple of a page, so the last one may reach beyond the record.
+        // Whole words: a slot's room is a multiple of a page, and that of the front one of words, so the last one may
+        // reach beyond the record.
         union {
             detail::raw_record<T> record;
             std::byte words[(sizeof(T) + 7) / 8 * 8];
         } copied;
+        if constexpr (sizeof copied.words <= layout::snapshot_front_bytes) {
+            // Longer than T: the writer's record has more fields at its end.
+            if (const auto version = reader_.core().template read_front<sizeof copied.words>(copied.words, sizeof(T));
+                version != 0) [[likely]]
+                return {outcome::ok, version, copied.record.get()};
+        }
         bool whole = true;
         const snapshot_read_result got = reader_.visit([&](std::span<const std::byte> object, std::uint64_t) noexcept {
             whole = object.size() >= sizeof(T);  // longer: the writer's record has more fields at its end
