@@ -129,7 +129,7 @@ TEST(BenchSuites, PeersAreThereOrNamedAsAbsent) {
     std::vector<bench::absent_peer> absent;
     EXPECT_EQ(bench::hash_table_kinds(absent).size() + absent.size(), 8U);
     absent.clear();
-    EXPECT_EQ(bench::snapshot_kinds(absent).size() + absent.size(), 7U);
+    EXPECT_EQ(bench::snapshot_kinds(absent).size() + absent.size(), 9U);
     absent.clear();
     EXPECT_EQ(bench::sorted_index_kinds(absent).size() + absent.size(), 7U);
     absent.clear();

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "workload/segment_subject.hpp"
+#include "workload/snapshot_subject.hpp"
 
 namespace holdfast::bench {
 
@@ -30,15 +31,18 @@ class interprocess_snapshot {
  public:
     static constexpr std::string_view name = "boost::interprocess mutex and a copy";
     static std::string version() { return boost_version_text(); }
-    explicit interprocess_snapshot(std::size_t words)
+    static constexpr workload::far_place place = workload::far_place::process;
+    explicit interprocess_snapshot(const workload::snapshot_request& request)
         : name_(fresh()),
-          memory_(boost::interprocess::create_only, name_.c_str(), words * sizeof(std::uint64_t) + 65'536),
+          memory_(boost::interprocess::create_only, name_.c_str(), request.words * sizeof(std::uint64_t) + 65'536),
           mutex_(memory_.construct<boost::interprocess::interprocess_mutex>("mutex")()),
-          object_(memory_.construct<std::uint64_t>("object")[words]()),
-          words_(words) {
+          object_(memory_.construct<std::uint64_t>("object")[request.words]()),
+          words_(request.words) {
         boost::interprocess::shared_memory_object::remove(
-            name_.c_str());  // mapped it stays; a killed run leaves nothing
+            name_.c_str());  // mapped it stays, in the writer's process too; a killed run leaves nothing
     }
+    void open_writer() {}
+    void open_reader() {}
 
     bool read(std::span<std::uint64_t> out) {
         const lock hold(*mutex_);

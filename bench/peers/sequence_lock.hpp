@@ -8,18 +8,30 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "workload/shared_pages.hpp"
+#include "workload/snapshot_subject.hpp"
 
 namespace holdfast::bench {
 
 class sequence_lock {
  public:
     static constexpr std::string_view name = "sequence lock";
+    static constexpr workload::far_place place = workload::far_place::process;
     static std::string version() { return "written for this comparison"; }
-    explicit sequence_lock(std::size_t words)
-        : words_(words), object_(std::make_unique<std::atomic<std::uint64_t>[]>(words)) {}
+    explicit sequence_lock(const workload::snapshot_request& request)
+        : words_(request.words),
+          pages_(std::make_unique<workload::shared_pages>((1 + words_) * sizeof(word))),
+          sequence_(*::new(pages_->bytes().data()) word(0)),
+          object_(&sequence_ + 1) {
+        for (std::size_t i = 0; i < words_; ++i) ::new (object_ + i) word(0);
+    }
+    void open_writer() {}
+    void open_reader() {}
 
     bool read(std::span<std::uint64_t> out) {
         for (;;) {
@@ -45,9 +57,11 @@ class sequence_lock {
     }
 
  private:
+    using word = std::atomic<std::uint64_t>;
     std::size_t words_;
-    alignas(64) std::atomic<std::uint64_t> sequence_{0};
-    std::unique_ptr<std::atomic<std::uint64_t>[]> object_;
+    std::unique_ptr<workload::shared_pages> pages_;
+    word& sequence_;
+    word* object_;  // right behind it: a small object lies in the same line
 };
 
 }  // namespace holdfast::bench

@@ -17,6 +17,8 @@
 #include <string>
 #include <string_view>
 
+#include "workload/snapshot_subject.hpp"
+
 namespace holdfast::bench {
 
 /// A thread's registration, for as long as the thread lives.
@@ -33,10 +35,13 @@ class rcu_snapshot {
  public:
     static constexpr std::string_view name = "liburcu, memb";
     static std::string version() { return HOLDFAST_BENCH_URCU; }
-    explicit rcu_snapshot(std::size_t words) : words_(words) {}
+    static constexpr workload::far_place place = workload::far_place::thread;
+    explicit rcu_snapshot(const workload::snapshot_request& request) : words_(request.words) {}
     rcu_snapshot(const rcu_snapshot&) = delete;
     rcu_snapshot& operator=(const rcu_snapshot&) = delete;
     ~rcu_snapshot() { delete[] current_.load(); }
+    void open_writer() {}
+    void open_reader() {}
 
     bool read(std::span<std::uint64_t> out) {
         return visit([&](const std::uint64_t* object) { std::memcpy(out.data(), object, out.size_bytes()); });
