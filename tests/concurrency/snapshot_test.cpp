@@ -159,7 +159,8 @@ TEST(SnapshotConcurrency, ReadersOfSmallObjectsNeverSeeAMix) {
         });
     auto writer = bench.writer();
     holdfast::layout::no_hazards nobody;
-    for (std::uint64_t i = 1; i <= scaled(200000); ++i) {
+    // Beside readers that have begun, however long that takes. Relaxed: a total.
+    for (std::uint64_t i = 1; i <= scaled(200000) || totals.read.load(std::memory_order_relaxed) < 1000; ++i) {
         const std::vector<std::uint64_t> object(words_of(i), i);
         ASSERT_TRUE(writer.publish(std::as_bytes(std::span(object)), nobody, 0));
     }
