@@ -123,8 +123,9 @@ void use_any_bytes(std::span<std::byte> body, const layout::hash_map_geometry& g
     require(report.findings == found && (report.busy == 0 || Map::writers > 1));
     if (corrupt) require(found != 0);
     auto writers = attach_all<Map>(view);
+    // A recovery that was killed after it had rejected a damaged record leaves one that stands open; the next goes on.
     for (const auto& writer : writers)
-        if (writer.recovery().record_rebuilt) require(found != 0);
+        if (writer.recovery().record_rebuilt) require(found != 0 || report.operation_open);
     for (const std::uint8_t step : script) {
         auto& writer = writers[step / 16 % Map::writers];
         const std::string key = key_of(step % 16);
