@@ -20,19 +20,24 @@ namespace holdfast::serve {
 
 namespace {
 
-/// Listens without sharing the port for a moment: SO_REUSEPORT alone would let two servers of one user answer by turns.
-/// The workers of a supervisor that was killed just now still drain: they get a second.
-void require_free_port(const std::string& address) {
+/// `listen`, again for a second while somebody else listens there: the workers of a supervisor that was killed just now
+/// still drain, and the kernel takes the ring of a killed process down, with what that accepts from, behind its death.
+template <class Listen>
+int listen_soon(const Listen& listen) {
     for (const std::uint64_t begin = supervisor::now_ns();;) {
         try {
-            const memory::descriptor probe(net::listen_tcp(address));
-            return;
+            return listen();
         } catch (const error& e) {
             if (e.reason() != errc::already_exists || supervisor::now_ns() - begin > 1'000'000'000) throw;
         }
         const struct timespec pause{0, 10'000'000};
         ::nanosleep(&pause, nullptr);
     }
+}
+
+/// Listens without sharing the port for a moment: SO_REUSEPORT alone would let two servers of one user answer by turns.
+void require_free_port(const std::string& address) {
+    const memory::descriptor probe(listen_soon([&] { return net::listen_tcp(address); }));
 }
 
 constexpr net::listen_options shared_port{.reuse_port = true};
@@ -130,7 +135,7 @@ void supervisor::make_unix_listener() {
     if (options_.unix_path.empty() || unix_listener_) return;
     const mode_t before = ::umask(0);  // it would take rights from the mode; there is one thread here
     try {
-        unix_listener_ = memory::descriptor(net::listen_unix(options_.unix_path, 0666));
+        unix_listener_ = memory::descriptor(listen_soon([&] { return net::listen_unix(options_.unix_path, 0666); }));
     } catch (...) {
         ::umask(before);
         throw;

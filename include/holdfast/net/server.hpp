@@ -158,7 +158,9 @@ class server {
     /// Makes run() return when what is under way has been answered: connections already in the kernel's queue are
     /// taken, listeners closed, every response says "Connection: close", idle connections are closed after
     /// drain_idle_ms, late answers are waited for, streams are ended in order behind what they have queued, and
-    /// whatever is left is cut after drain_timeout_ms. Threads: any; async-signal-safe.
+    /// whatever is left is cut after drain_timeout_ms. A queue that no other process or server holds open goes with its
+    /// listener: the kernel resets who comes between the last accept and the close (see hand_over.hpp).
+    /// Threads: any; async-signal-safe.
     void drain() noexcept;
 
     /// As drain(), where another process has the same listeners and accepts from them by now (hand_over.hpp): what
