@@ -31,7 +31,7 @@ namespace {
 
 enum order : std::uint64_t { stop, sleep, probe, probe_two };
 
-constexpr std::uint64_t longest_wait_ns = 10'000'000'000;
+constexpr std::uint64_t longest_wait_ns = 60'000'000'000;
 
 /// Kills it; its number is free afterwards.
 void end_process(pid_t child, const memory::descriptor& handle) noexcept {
@@ -229,7 +229,7 @@ void patience::ask() {
     between_->require_other();
     const std::uint64_t now = now_ns();
     if (until_ns_ == 0) until_ns_ = now + longest_wait_ns;
-    if (now > until_ns_) throw std::runtime_error("nothing came from the other side for ten seconds");
+    if (now > until_ns_) throw std::runtime_error("nothing came from the other side for a minute");
 }
 
 two_cores pick_two_cores() {

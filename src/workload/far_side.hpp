@@ -5,8 +5,8 @@
 // orders it looks for the next one without sleeping, so that an order begins within one transfer of a cache line;
 // rest() sends it to sleep, so that it takes no core from the other subjects. Any order wakes it.
 //
-// What lies on the board is in shared pages, each of its words alone in two lines. The near side waits at most ten
-// seconds for anything: a far side that failed or died ends the experiment with its own words, never with a hang.
+// What lies on the board is in shared pages, each of its words alone in two lines. The near side waits at most a
+// minute for anything: a far side that failed or died ends the experiment with its own words, never with a hang.
 // A far side in a process of its own dies with the near one. It is known by its pidfd, and reaped only at the end: a
 // number whose process died and was reaped may be somebody else's by then.
 #pragma once
@@ -100,7 +100,7 @@ class far_side {
 class patience {
  public:
     explicit patience(const far_side& between) noexcept : between_(&between) {}
-    /// Throws: std::runtime_error when there is nothing to wait for any more, or ten seconds are over.
+    /// Throws: std::runtime_error when there is nothing to wait for any more, or a minute is over.
     void operator()() {
         if (++looks_ % looks_between == 0) [[unlikely]]
             ask();

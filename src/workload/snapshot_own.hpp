@@ -51,9 +51,10 @@ class named_snapshot {
 
 /// A reader that was overrun at all its attempts, because its core was taken away each time, starts over. As a user's
 /// code would ask: whether it got one first, and only then what came in the way.
+inline constexpr int overrun_tries = 1000;
 template <class Read>
 [[nodiscard, gnu::noinline, gnu::cold]] bool read_overrun(const Read& attempt) {
-    for (int tries = 0; tries < 1000; ++tries)
+    for (int tries = 0; tries < overrun_tries; ++tries)
         if (const snapshot_read_result got = attempt(); got.status != outcome::contended) return bool(got);
     return false;
 }
@@ -115,7 +116,7 @@ class own_snapshot_record {
     void open_writer() { writer_.emplace(snapshot<object>::create(name_.uri())); }
     void open_reader() { reader_.emplace(snapshot<object>::reader::attach(name_.uri())); }
     bool read(std::span<std::uint64_t> out) {
-        for (int tries = 0; tries < 1000; ++tries) {
+        for (int tries = 0; tries < overrun_tries; ++tries) {
             const auto got = reader_->read();
             if (got.status == outcome::contended) continue;
             out[0] = got.value.words[0];
@@ -141,13 +142,13 @@ class own_pinned_snapshot : public named_snapshot {
     using named_snapshot::named_snapshot;
     void open_reader() { reader_.emplace(snapshot_pinned_reader::attach(uri())); }
     bool read(std::span<std::uint64_t> out) {
-        const snapshot_view view = reader_->pin();
+        const snapshot_view view = pin();
         if (view.bytes().size() != out.size_bytes()) return false;
         std::memcpy(out.data(), view.bytes().data(), out.size_bytes());
         return true;
     }
     bool look(std::uint64_t& sum) {
-        const snapshot_view view = reader_->pin();
+        const snapshot_view view = pin();
         if (!view) return false;
         const auto* const words = reinterpret_cast<const std::uint64_t*>(view.bytes().data());
         sum = std::accumulate(words, words + view.bytes().size() / sizeof(std::uint64_t), std::uint64_t{0});
@@ -155,6 +156,13 @@ class own_pinned_snapshot : public named_snapshot {
     }
 
  private:
+    [[nodiscard, gnu::always_inline]] snapshot_view pin() {
+        snapshot_view view = reader_->pin();
+        for (int tries = 0; !view && view.status() == outcome::contended && tries < overrun_tries; ++tries)
+            view = reader_->pin();  // as read_overrun
+        return view;
+    }
+
     std::optional<snapshot_pinned_reader> reader_;
 };
 

@@ -10,18 +10,13 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(__file__))
-from serve_support import BUILD, main, skip_all  # noqa: E402
+from serve_support import BUILD, left_behind, main, skip_all, wait_until  # noqa: E402
 
 BENCH = BUILD / "bin" / "rings_bench"
 ENGINES = ["holdfast serve, epoll", "holdfast serve, io_uring"]
 FIGURES = ["deliveries", "server time a delivery", "p50 from the publication", "p99 from the publication"]
 LINES = ["server-sent events to 200 subscribers", "server-sent events to 200 subscribers, 16 messages under way", "WebSocket to 200 subscribers",
          "WebSocket to 200 subscribers, 16 messages under way", "long poll to 200 subscribers"]
-
-
-def left_behind():
-    """Files of the suite in shared memory."""
-    return {entry.name for entry in pathlib.Path("/dev/shm").glob("holdfast-http-*")}
 
 
 class BenchRings(unittest.TestCase):
@@ -39,7 +34,7 @@ class BenchRings(unittest.TestCase):
         measured = {result["subject"] for result in found["results"]}
         self.assertIn(ENGINES[0], measured)
         self.assertEqual(measured | {entry["subject"] for entry in found["skipped"]}, set(ENGINES))
-        self.assertEqual(left_behind(), before)
+        wait_until("nothing is left behind", lambda: left_behind() <= before)
 
 
 if __name__ == "__main__":

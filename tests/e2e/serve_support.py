@@ -51,6 +51,26 @@ def wait_until(what, holds, seconds=20):
         time.sleep(0.005)
 
 
+def bench_runs():
+    """{prefix: files in shared memory} of the runs of the suites http, rings and websocket."""
+    runs = {}
+    for entry in pathlib.Path("/dev/shm").glob("holdfast-http-??????*"):
+        runs.setdefault(entry.name[:len("holdfast-http-??????")], set()).add(entry.name)
+    return runs
+
+
+def left_behind():
+    """Files of those whose lock nobody holds: they are over. Other runs may go on beside a test."""
+    held = {line.split()[-3].split(":")[-1] for line in pathlib.Path("/proc/locks").read_text().splitlines() if " FLOCK " in line}
+    left = set()
+    for prefix, files in bench_runs().items():
+        with contextlib.suppress(FileNotFoundError):
+            if str(os.stat(f"/dev/shm/{prefix}.bench-run").st_ino) in held:
+                continue
+        left |= files
+    return left
+
+
 class Segments:
     """Names, files and a registry of one test alone, removed at the end."""
 

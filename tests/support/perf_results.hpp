@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -19,6 +20,12 @@ namespace holdfast::test {
 using perf_test::describe, perf_test::latency_result, perf_test::result, perf_test::run_record;
 
 inline const std::string hostile_text = "\"<&>,\r\n\x1b[31m\xff'";
+
+/// Whether the result carries a warning of that code.
+inline bool warns(const result& found, const std::string& code) {
+    return std::any_of(found.warnings.begin(), found.warnings.end(),
+                       [&](const perf_test::warning& one) { return one.code == code; });
+}
 
 inline result measured_result(std::string name, double median) {
     result r;

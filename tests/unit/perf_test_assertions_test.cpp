@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "holdfast/perf_test.hpp"
+#include "support/perf_results.hpp"
 
 namespace {
 
 namespace perf = holdfast::perf_test;
+using holdfast::test::warns;
 using namespace std::chrono_literals;
 
 perf::measured between(double low, double value, double high) {
@@ -33,7 +35,7 @@ TEST(PerfTestAssertions, AMeasurementOfABlockHasNumbers) {
         for (int i = 0; i < 20; ++i) PERF_USE(sum += 3);
     };
     EXPECT_TRUE(found.good());
-    EXPECT_GE(found.samples.size(), 30U);
+    EXPECT_TRUE(found.samples.size() >= 30 || warns(found, "few")) << found.samples.size();
     EXPECT_GT(sum, found.count);
     EXPECT_EQ(found.suite, "PerfTestAssertions");
     EXPECT_PERF_LT(found.median(), 1ms);

@@ -5,28 +5,24 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "holdfast/perf_test/clock.hpp"
+#include "support/perf_results.hpp"
 
 namespace {
 
 namespace perf = holdfast::perf_test;
+using holdfast::test::warns;
 
 perf::test_options short_run(double seconds = 0.02) {
     perf::test_options options;
     options.name = "Body";
     options.seconds = seconds;
     return options;
-}
-
-bool warns(const perf::result& found, const std::string& code) {
-    return std::any_of(found.warnings.begin(), found.warnings.end(),
-                       [&](const perf::warning& one) { return one.code == code; });
 }
 
 // Operations of a given length by the clock, so that a busy machine can only make them longer.

@@ -10,9 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "support/perf_results.hpp"
+
 namespace {
 
 namespace perf = holdfast::perf_test;
+using holdfast::test::warns;
 
 constexpr int any_rate = -1;
 constexpr int short_time = 20;
@@ -33,7 +36,7 @@ class PerfTestFixture : public testing::Test {
         EXPECT_TRUE(found.good()) << found.failure;
         EXPECT_EQ(found.suite, "PerfTestFixture");
         EXPECT_GE(calls_, found.count);
-        EXPECT_GE(found.samples.size(), 30U);
+        EXPECT_TRUE(found.samples.size() >= 30 || warns(found, "few")) << found.samples.size();
     }
     void SetUp() override { ++set_up_; }
 

@@ -16,9 +16,12 @@
 #include "holdfast/perf_test/options.hpp"
 #include "holdfast/perf_test/result.hpp"
 #include "holdfast/perf_test/session.hpp"
+#include "support/perf_results.hpp"
 
 namespace holdfast::perf_test {
 namespace {
+
+using test::warns;
 
 test_options quick() {
     test_options options;
@@ -37,12 +40,6 @@ template <class Operation>
 result measured(const test_options& options, Operation operation) {
     looped_body body(operation);
     return measure_mode(options, body);
-}
-
-bool warns(const result& found, const std::string& code) {
-    for (const warning& each : found.warnings)
-        if (each.code == code) return true;
-    return false;
 }
 
 TEST(Modes, PlainOptionsWantNone) {
