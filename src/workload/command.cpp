@@ -2,6 +2,7 @@
 #include "workload/command.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,7 +30,8 @@ constexpr std::string_view help =
     "  --filter TEXT   only experiments whose name (SUITE: EXPERIMENT) holds TEXT\n"
     "  --only SUBJECT  only this peer beside ours; may be given again\n"
     "  -time MS        time for each subject of an experiment, 1500 ms if not given\n"
-    "  --json FILE     the results as JSON; - is stdout, and there are no tables then\n"
+    "  --json FILE     the results as JSON; - is stdout, and there are no tables then; FILE.partial holds those of a\n"
+    "                  run that was ended early\n"
     "  --html FILE     the results as one page with charts\n"
     "Exit codes: 0 done, 1 a suite failed, 2 usage.\n";
 
@@ -65,7 +67,7 @@ constexpr std::string_view help =
 }
 
 /// A file that is written in the end, and whose place is proved to be writable at once: a run of an hour must not end
-/// with a misspelt folder. Until then an old file stays as it is.
+/// with a misspelt folder. Until then an old file stays as it is, and what is there so far lies beside it.
 class late_file {
  public:
     explicit late_file(std::string path) : path_(std::move(path)) {
@@ -76,8 +78,17 @@ class late_file {
         ::close(file);
         if (is_new) ::unlink(path_.c_str());
     }
+    /// What a run that is ended early leaves: PATH.partial. Failing costs no run.
+    void keep(const std::string& text) const {
+        if (!is_regular()) return;
+        std::FILE* const file = std::fopen((path_ + partial).c_str(), "we");
+        if (file == nullptr) return;
+        (void)std::fwrite(text.data(), 1, text.size(), file);
+        (void)std::fclose(file);
+    }
     void write(const std::string& text) const {
         if (path_.empty()) return;
+        if (is_regular()) ::unlink((path_ + partial).c_str());
         std::FILE* const file = path_ == "-" ? stdout : std::fopen(path_.c_str(), "we");
         bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
         const int reason = errno;
@@ -88,6 +99,13 @@ class late_file {
     }
 
  private:
+    static constexpr const char* partial = ".partial";
+
+    [[nodiscard]] bool is_regular() const {
+        struct stat status{};
+        return !path_.empty() && path_ != "-" && (::stat(path_.c_str(), &status) != 0 || S_ISREG(status.st_mode));
+    }
+
     std::string path_;
 };
 
@@ -191,8 +209,10 @@ void run_bench(const bench_request& request, const std::vector<suite>& suites) {
     run_listener listener;
     if (is_terminal(STDERR_FILENO))
         listener.progress = [](std::string_view line) { print(stderr, "\r\033[K" + std::string(line)); };
-    if (tables != nullptr)
-        listener.done = [tables, colours](const experiment_report& e) { print(tables, table_text(e, colours) + "\n"); };
+    listener.done = [&](const report& so_far) {
+        if (tables != nullptr) print(tables, table_text(so_far.experiments.back(), colours) + "\n");
+        json.keep(json_text(so_far));
+    };
     const report all = run_suites(chosen, request.options, listener);
     if (tables != nullptr) print(tables, closing_text(all, colours));
     json.write(json_text(all));

@@ -206,7 +206,7 @@ class timing_recorder final : public recorder {
         if (!places.empty() && places.front() == 0)
             for (std::size_t k = 1; k < places.size(); ++k) add_ratio(done, found, places[k], k, paired);
         all_.experiments.push_back(std::move(done));
-        if (listener_.done) listener_.done(all_.experiments.back());
+        if (listener_.done) listener_.done(all_);
     }
 
     static void add_ratio(experiment_report& done, const perf_test::interleaved_result& found, std::size_t place,

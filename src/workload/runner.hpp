@@ -15,7 +15,7 @@ namespace holdfast::workload {
 /// What is told while a run goes on. Either may be empty.
 struct run_listener {
     std::function<void(std::string_view line)> progress;  ///< a line that replaces the one before; empty takes it away
-    std::function<void(const experiment_report&)> done;   ///< after each experiment
+    std::function<void(const report& so_far)> done;       ///< after each experiment, its report the last one
 };
 
 /// Runs the suites one after the other. One that throws ends there and is noted in report::failures; the others run.

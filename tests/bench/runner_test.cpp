@@ -4,11 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "holdfast/perf_test/do_not_optimize.hpp"
+#include "support/unique_name.hpp"
 #include "workload/command.hpp"
 #include "workload/runner.hpp"
 
@@ -197,8 +201,9 @@ TEST(BenchRunner, ProgressIsTakenAwayBeforeATableIsShown) {
     run_listener listener;
     listener.progress = [&last](std::string_view line) { last = line; };
     int tables = 0;
-    listener.done = [&](const experiment_report&) {
+    listener.done = [&](const report& so_far) {
         ++tables;
+        EXPECT_EQ(so_far.experiments.size(), static_cast<std::size_t>(tables));
         EXPECT_EQ(last, "");
     };
     run_options options;
@@ -229,6 +234,32 @@ TEST(BenchCommand, RefusesNonsense) {
                                words{"-time", "0"}, words{"-time", "nan"}, words{"-time", "1e99"}, words{"-time", "5x"},
                                words{"--quick=1"}, words{"--json", "f", "--html", "f"}, words{"-"}})
         EXPECT_THROW((void)parse_bench_request(wrong), usage_error) << wrong.front();
+}
+
+// For a run of an hour that is ended in its last minute.
+TEST(BenchCommand, WhatIsThereSoFarLiesBesideTheFileUntilTheEnd) {
+    const test::unique_directory folder;
+    const std::filesystem::path file = folder.file("run.json"), partial = folder.file("run.json.partial");
+    std::ofstream(file) << "older";
+    const auto text_of = [](const std::filesystem::path& path) {
+        std::ostringstream text;
+        text << std::ifstream(path).rdbuf();
+        return text.str();
+    };
+    std::string meanwhile, before;
+    const std::vector<suite> suites{{"one", "", [&](recorder& to) {
+                                         to.add("first", "requests/s", {"ours"}, {{1, 2, 3}}, true);
+                                         meanwhile = text_of(partial), before = text_of(file);
+                                         to.add("second", "requests/s", {"ours"}, {{1, 2, 3}}, true);
+                                     }}};
+    bench_request request;
+    request.suites = {"one"};
+    request.json_file = file;
+    run_bench(request, suites);
+    EXPECT_EQ(before, "older");
+    EXPECT_THAT(meanwhile, AllOf(HasSubstr("one: first"), testing::Not(HasSubstr("one: second"))));
+    EXPECT_THAT(text_of(file), AllOf(HasSubstr("one: first"), HasSubstr("one: second")));
+    EXPECT_FALSE(std::filesystem::exists(partial));
 }
 
 TEST(BenchCommand, RefusesBeforeAnythingIsTimed) {
