@@ -125,6 +125,8 @@ TEST(HashTableSuite, RunsEveryExperimentItNames) {
     are_lines(2, HasSubstr("one cache line there and back took"));
     are_lines(9, HasSubstr("as fast as others, times: std::unordered_map 1.00 (1.0 asked) (met)"));
     are_lines(1, StartsWith("target: memory of an entry, 1e4 entries of 16 bytes, 4 KiB pages at most 20.5 bytes: "));
+    EXPECT_THAT(all.skipped, ElementsAre(testing::Pair("1e4 entries of 16 bytes, huge pages",
+                                                       "such a table is smaller than one huge page")));
 }
 
 TEST(HashTableSuite, SaysWhichTargetsAreMet) {
