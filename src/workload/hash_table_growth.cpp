@@ -158,11 +158,20 @@ void measure_growth(std::uint64_t entries, page_choice pages, const std::string&
     auto many = filled<table_of_many>(uri + "-many", present, options);
     seen grows{"holdfast, while it grows"}, shared{"holdfast, of many writers, while it grows"},
         still{"holdfast, at rest"};
+    const auto pages_now = [&] { return std::pair(use_of(one.segment()), use_of(many.segment())); };
+    const auto at_first = pages_now();
     const std::size_t rounds = to.options().quick || entries > 2'000'000 ? 2 : 10;
     for (std::size_t round = 0; round < rounds; ++round) {
         grow_and_shrink(one, updates, grows);
         rest(one, updates, 5 * samples_min, still);
         grow_and_shrink(many, updates, shared);
+    }
+    if (pages == page_choice::huge) {
+        const auto moved = pages_now();
+        to.note(huge_pages_text("growth, " + size_text, {{"the table at first", at_first.first},
+                                                         {"once moved", moved.first},
+                                                         {"that of many writers at first", at_first.second},
+                                                         {"once moved", moved.second}}));
     }
     for (std::size_t q = 0; q < std::size(quantiles); ++q) {
         const std::string name = name_of(quantiles[q]);

@@ -26,6 +26,11 @@ namespace holdfast::workload {
     return options;
 }
 
+/// Of a table's segment, all of which belongs to it.
+[[nodiscard]] inline memory_use use_of(const segment& s) {
+    return {s.info().total_bytes, s.info().total_bytes, s.pages().huge_bytes};
+}
+
 /// Ours, in shared memory (a memfd), 90 % full when it holds what it was made for.
 template <class Value>
 class own_table {
@@ -50,10 +55,7 @@ class own_table {
     bool update(std::uint64_t key, const Value& v) { return static_cast<bool>(table_.update(key, v)); }
     bool erase(std::uint64_t key) { return static_cast<bool>(table_.erase(key)); }
     [[nodiscard]] std::uint64_t size() const { return reader_.size(); }
-    [[nodiscard]] memory_use memory() const {
-        const segment& s = reader_.segment();
-        return {s.info().total_bytes, s.info().total_bytes, s.pages().huge_bytes};
-    }
+    [[nodiscard]] memory_use memory() const { return use_of(reader_.segment()); }
 
  private:
     using table = hash_table<std::uint64_t, Value>;

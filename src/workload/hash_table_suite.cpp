@@ -49,8 +49,9 @@ void tell_what_is_not_run(recorder& to) {
             to.skip(one.text(), "such a table is smaller than one huge page");
 }
 
-constexpr std::uint64_t fits_in_cache = 100'000;         // warmed by a piece of the walk before each batch
-constexpr std::uint64_t grows_from = 1'000'000;          // a smaller table's growth is over in some hundred operations
+constexpr std::uint64_t fits_in_cache = 100'000;  // warmed by a piece of the walk before each batch
+constexpr std::uint64_t grows_from = 1'000'000;   // a smaller table's growth is over in some hundred operations
+constexpr std::uint64_t large_entries_of_two_writers = 1'000'000;  // of 64 bytes, in this set only
 constexpr std::uint64_t fits_in_last_cache = 2'000'000;  // a batch is a quarter of the walk, after another quarter
 
 constexpr const char* published_source =
@@ -202,14 +203,9 @@ void data_set::check() {
 
 void data_set::note_pages() {
     if (size_.pages == page_choice::small) return;
-    std::string text = "huge pages obtained, " + size_.text() + ":";
-    for (const contender& c : contenders_) {
-        const memory_use use = c.table->memory();
-        const std::uint64_t part = use.mapped_bytes == 0 ? 0 : use.huge_bytes * 100 / use.mapped_bytes;
-        text += " " + c.name + " " + (use.mapped_bytes == 0 ? "unknown" : std::to_string(part) + " %") + ";";
-    }
-    text.back() = '.';
-    to_.note(text);
+    std::vector<std::pair<std::string, memory_use>> of;
+    for (const contender& c : contenders_) of.emplace_back(c.name, c.table->memory());
+    to_.note(huge_pages_text(size_.text(), of));
 }
 
 perf_test::subject data_set::walking(const contender& c, keys questions, slice_loop loop, bool found) const {
@@ -454,9 +450,10 @@ suite hash_table_suite(std::vector<hash_table_kind> kinds) {
         const std::size_t count = to.options().quick ? quick_sizes : std::size(sizes);
         for (std::size_t i = 0; i < count; ++i) {
             data_set(kinds, sizes[i], to).run();
-            if (sizes[i].entry_bytes != 16) continue;
-            measure_two_writers(sizes[i].entries, sizes[i].pages, sizes[i].text(), to);
-            if (sizes[i].entries >= grows_from) measure_growth(sizes[i].entries, sizes[i].pages, sizes[i].text(), to);
+            const auto& [entries, entry_bytes, pages] = sizes[i];
+            if (entry_bytes == 16 || entries == large_entries_of_two_writers)
+                measure_two_writers({entries, pages}, entry_bytes, sizes[i].text(), to);
+            if (entry_bytes == 16 && entries >= grows_from) measure_growth(entries, pages, sizes[i].text(), to);
         }
     };
     return s;

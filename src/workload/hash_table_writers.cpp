@@ -25,16 +25,13 @@ namespace holdfast::workload {
 
 namespace {
 
-using value = table_value<1>;
-using shared_table = hash_table<std::uint64_t, value, writers::many>;
-using lone_table = hash_table<std::uint64_t, value>;
-
 constexpr double wanted_gain = 1.6;               // of two writers over one
 constexpr std::uint64_t wanted_from = 1'000'000;  // entries: in smaller tables both want the same cache lines
 
 enum class change : std::uint64_t { update, churn };
 
 /// The keys of one writer, and where it is in them. Each side has its own.
+template <class Value>
 class writer_work {
  public:
     writer_work(std::span<const std::uint64_t> all, std::uint64_t entries, std::uint64_t half)
@@ -61,7 +58,7 @@ class writer_work {
     std::uint64_t update(Table& table, std::uint64_t operations) {
         return updates_.run(operations, [&](std::span<const std::uint64_t> part) {
             std::uint64_t done = 0;
-            for (const std::uint64_t key : part) done += table.update(key, value_of<value>(key)) ? 1 : 0;
+            for (const std::uint64_t key : part) done += table.update(key, value_of<Value>(key)) ? 1 : 0;
             return done;
         });
     }
@@ -73,7 +70,7 @@ class writer_work {
         for (std::uint64_t i = 0; i < operations; ++i) {
             const std::uint64_t in = ring_[(at_ + window) % ring_.size()];
             const bool gone = static_cast<bool>(table.erase(ring_[at_]));
-            done += gone && table.try_insert(in, value_of<value>(in)) ? 1 : 0;
+            done += gone && table.try_insert(in, value_of<Value>(in)) ? 1 : 0;
             at_ = (at_ + 1) % ring_.size();
         }
         return done;
@@ -84,26 +81,35 @@ class writer_work {
     std::uint64_t at_ = 0;
 };
 
-template <class Table>
+template <class Table, class Value>
 [[nodiscard]] Table filled(std::span<const std::uint64_t> present, page_choice pages) {
     Table table = Table::create("memfd:", table_options_for(present.size(), pages));
     for (const std::uint64_t key : present)
-        if (!table.try_insert(key, value_of<value>(key)))
+        if (!table.try_insert(key, value_of<Value>(key)))
             throw std::runtime_error("holdfast refused an insert before it held what it was made for");
     return table;
 }
 
 /// One table that two may write, one that only one may, and the process that is the second writer.
+template <class Value>
 class two_writers {
+    using shared_table = hash_table<std::uint64_t, Value, writers::many>;
+    using lone_table = hash_table<std::uint64_t, Value>;
+
  public:
-    two_writers(std::uint64_t entries, page_choice pages, const two_cores& cores)
-        : all_(make_keys(entries, 2 * entries)),
-          shared_(filled<shared_table>(std::span(all_).first(entries), pages)),
-          lone_(filled<lone_table>(std::span(all_).first(entries), pages)),
-          shared_work_(all_, entries, 0),
-          lone_work_(all_, entries, 0),
-          other_work_(all_, entries, 1),
+    two_writers(const table_request& of, const two_cores& cores)
+        : all_(make_keys(of.entries, 2 * of.entries)),
+          shared_(filled<shared_table, Value>(std::span(all_).first(of.entries), of.pages)),
+          lone_(filled<lone_table, Value>(std::span(all_).first(of.entries), of.pages)),
+          shared_work_(all_, of.entries, 0),
+          lone_work_(all_, of.entries, 0),
+          other_work_(all_, of.entries, 1),
           far_(far_place::process, cores.far, [this](far_side&, const far_order& order) { work_there(order); }) {}
+
+    void note_pages(const std::string& size_text, recorder& to) const {
+        to.note(huge_pages_text("two writers, " + size_text, {{"the table of two writers", use_of(shared_.segment())},
+                                                              {"that of the only writer", use_of(lone_.segment())}}));
+    }
 
     void measure(const std::string& name, change what, recorder& to) {
         if (!to.wants(name)) return;
@@ -134,7 +140,7 @@ class two_writers {
         return since(start);
     }
     template <class Table>
-    static double alone(Table& table, writer_work& work, change what, std::uint64_t operations) {
+    static double alone(Table& table, writer_work<Value>& work, change what, std::uint64_t operations) {
         const auto start = clock::now();
         work.run(table, what, operations);
         return since(start);
@@ -149,27 +155,39 @@ class two_writers {
     std::vector<std::uint64_t> all_;
     shared_table shared_;
     lone_table lone_;
-    writer_work shared_work_, lone_work_, other_work_;
+    writer_work<Value> shared_work_, lone_work_, other_work_;
     std::unique_ptr<shared_table> attached_;
     far_side far_;  // forked last, with all of the above
 };
 
+struct wanted_work {
+    std::string update, churn, size_text;
+};
+
+template <class Value>
+void measure_both(const table_request& of, const wanted_work& wanted, const two_cores& cores, recorder& to) {
+    two_writers<Value> both(of, cores);
+    const perf_test::cpu_pin pin(cores.near);  // behind the fork: the far side has a core of its own
+    if (of.pages == page_choice::huge) both.note_pages(wanted.size_text, to);
+    both.measure(wanted.update, change::update, to);
+    both.measure(wanted.churn, change::churn, to);
+}
+
 }  // namespace
 
-void measure_two_writers(std::uint64_t entries, page_choice pages, const std::string& size_text, recorder& to) {
-    const std::string update = "update, two writers, " + size_text,
-                      churn = "erase one and insert another, two writers, " + size_text;
-    if (!to.wants(update) && !to.wants(churn)) return;
+void measure_two_writers(const table_request& of, std::size_t entry_bytes, const std::string& size_text, recorder& to) {
+    const wanted_work wanted{"update, two writers, " + size_text,
+                             "erase one and insert another, two writers, " + size_text, size_text};
+    const bool any = to.wants(wanted.update);
+    if (!to.wants(wanted.churn) && !any) return;
     const two_cores cores = pick_two_cores();
     if (!cores.there) return to.skip("two writers, " + size_text, "this process may use one processor only");
-    const std::uint64_t table_bytes = entries * 24;
-    if (const std::string lacking = lacking_room({.memory_bytes = 2 * table_bytes + entries * 64, .shared_bytes = 0});
+    const std::uint64_t table_bytes = of.entries * entry_bytes * 3 / 2;
+    if (const std::string lacking =
+            lacking_room({.memory_bytes = 2 * table_bytes + of.entries * 64, .shared_bytes = 0});
         !lacking.empty())
         return to.skip("two writers, " + size_text, lacking);
-    two_writers both(entries, pages, cores);
-    const perf_test::cpu_pin pin(cores.near);  // behind the fork: the far side has a core of its own
-    both.measure(update, change::update, to);
-    both.measure(churn, change::churn, to);
+    (entry_bytes == 16 ? &measure_both<table_value<1>> : &measure_both<table_value<7>>)(of, wanted, cores, to);
 }
 
 }  // namespace holdfast::workload

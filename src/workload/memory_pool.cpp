@@ -85,4 +85,14 @@ memory_use memory_pool::use() const {
     return out;
 }
 
+std::string huge_pages_text(const std::string& what, const std::vector<std::pair<std::string, memory_use>>& of) {
+    std::string text = "huge pages obtained, " + what + ":";
+    for (const auto& [name, use] : of)
+        text += " " + name + " " +
+                (use.mapped_bytes == 0 ? "unknown" : std::to_string(use.huge_bytes * 100 / use.mapped_bytes) + " %") +
+                ";";
+    text.back() = '.';
+    return text;
+}
+
 }  // namespace holdfast::workload

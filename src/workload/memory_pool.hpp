@@ -12,6 +12,8 @@
 #include <limits>
 #include <map>
 #include <new>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace holdfast::workload {
@@ -29,6 +31,10 @@ struct memory_use {
     std::uint64_t mapped_bytes = 0;  ///< of the mappings they lie in; 0: unknown
     std::uint64_t huge_bytes = 0;    ///< of these, under 2 MiB pages
 };
+
+/// "huge pages obtained, WHAT: NAME 99 %; OTHER unknown.": a note for people.
+[[nodiscard]] std::string huge_pages_text(const std::string& what,
+                                          const std::vector<std::pair<std::string, memory_use>>& of);
 
 class memory_pool {
  public:

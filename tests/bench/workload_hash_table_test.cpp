@@ -20,6 +20,7 @@
 #include "workload/hash_table_own.hpp"
 #include "workload/hash_table_suite.hpp"
 #include "workload/hash_table_targets.hpp"
+#include "workload/hash_table_writers.hpp"
 #include "workload/keys.hpp"
 #include "workload/memory_chase.hpp"
 
@@ -198,6 +199,22 @@ TEST(HashTableSuite, TellsWhatAWriterWaitsForWhileItsTableGrows) {
         EXPECT_EQ(std::ranges::count_if(r.notes, [&](const auto& n) { return n.starts_with(target); }),
                   of == "at rest" ? 0 : 1);
     }
+}
+
+TEST(HashTableSuite, TwoWritersHaveLargeEntriesTooAndTellTheirPages) {
+    if (!pick_two_cores().there) GTEST_SKIP() << "it takes two processors";
+    holdfast::test::trial_recorder r({.quick = true, .filter = "update", .only = {}});
+    measure_two_writers({entries, page_choice::huge}, 64, "5000 entries", r);
+    EXPECT_THAT(r.ran, SizeIs(1));
+    EXPECT_GT(r.added["update, two writers, 5000 entries holdfast, two writers"], 0);
+    EXPECT_THAT(r.notes, testing::Contains(testing::MatchesRegex(
+                             "huge pages obtained, two writers, 5000 entries: the table of two writers [0-9]+ %; "
+                             "that of the only writer [0-9]+ %.")));
+}
+
+TEST(MemoryPool, HugePagesAreToldForEachSubject) {
+    EXPECT_EQ(huge_pages_text("1e6", {{"holdfast", {90, 200, 150}}, {"LMDB", {}}}),
+              "huge pages obtained, 1e6: holdfast 75 %; LMDB unknown.");
 }
 
 TEST(HashTableSuite, RunsOnlyTheSubjectsAskedFor) {
