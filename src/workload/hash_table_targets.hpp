@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "workload/memory_pool.hpp"
 #include "workload/suite.hpp"
@@ -11,8 +12,8 @@
 
 namespace holdfast::workload {
 
-/// The targets of a table of so many entries on such pages. Each note_*() says what is to be said of one experiment, by
-/// its samples; nothing of peers that were not timed.
+/// The targets of a table of so many entries on such pages, each with the aim beyond what is asked. Each note_*() says
+/// what is to be said of one experiment, by its samples; of peers that were not timed, that nothing is judged by them.
 class hash_table_targets {
  public:
     hash_table_targets(std::uint64_t entries, page_choice pages, recorder& to)
@@ -31,6 +32,10 @@ class hash_table_targets {
  private:
     [[nodiscard]] bool in_memory() const { return entries_ >= 1'000'000; }  // a table that no near cache holds
     [[nodiscard]] double find_wanted(bool hit) const;
+    void note_least(const std::string& name, const sampled& found, const std::string& peer, double times,
+                    std::string_view aim) const;
+    void note_most(const std::string& name, const sampled& found, const std::string& peer, double times,
+                   std::string_view aim) const;
 
     std::uint64_t entries_;
     page_choice pages_;

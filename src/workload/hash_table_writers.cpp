@@ -123,7 +123,8 @@ class two_writers {
         sampled found{{subjects[0].name, subjects[1].name, subjects[2].name}, timed.samples};
         to.add(name, "ns", found.names, found.samples, false);
         to.note(name + ": " + line_text(timed));
-        if (all_.size() / 2 >= wanted_from) note_if_any(to, at_least_text(name, found, subjects[1].name, wanted_gain));
+        if (all_.size() / 2 >= wanted_from)
+            note_if_any(to, at_least_text(name, found, subjects[1].name, wanted_gain, "1.9"));
     }
 
  private:

@@ -22,6 +22,10 @@ namespace {
     return text.ends_with('0') ? text.substr(0, text.size() - 1) : text;
 }
 
+[[nodiscard]] std::string aim_text(std::string_view aim) {
+    return aim.empty() ? std::string() : " (aim " + std::string(aim) + ")";
+}
+
 }  // namespace
 
 std::string verdict(bool met) { return met ? " (met)" : " (missed)"; }
@@ -60,20 +64,28 @@ sampled run_sampled(recorder& to, const experiment& e) {
     return found;
 }
 
-std::string at_most_text(const std::string& what, const sampled& found, std::string_view peer, double times) {
+std::string at_most_text(const std::string& what, const sampled& found, std::string_view peer, double times,
+                         std::string_view aim) {
     const auto other = found.find(peer);
     if (!other || !found.timed(0)) return {};
     const double ratio = times_faster(found.samples[*other], found.samples[0]);
-    return "target: " + what + " in at most " + asked_text(times) + " times the time of " + std::string(peer) + ": " +
-           fixed_text(ratio, 2) + " times, " + nanoseconds(found.samples[0]) + verdict(ratio <= times);
+    return "target: " + what + " in at most " + asked_text(times) + " times the time of " + std::string(peer) +
+           aim_text(aim) + ": " + fixed_text(ratio, 2) + " times, " + nanoseconds(found.samples[0]) +
+           verdict(ratio <= times);
 }
 
-std::string at_least_text(const std::string& what, const sampled& found, std::string_view peer, double times) {
+std::string at_least_text(const std::string& what, const sampled& found, std::string_view peer, double times,
+                          std::string_view aim) {
     const auto other = found.find(peer);
     if (!other || !found.timed(0)) return {};
     const double ratio = times_faster(found.samples[0], found.samples[*other]);
-    return "target: " + what + " at least " + asked_text(times) + " times as fast as " + std::string(peer) + ": " +
-           fixed_text(ratio, 2) + " times, " + nanoseconds(found.samples[0]) + verdict(ratio >= times);
+    return "target: " + what + " at least " + asked_text(times) + " times as fast as " + std::string(peer) +
+           aim_text(aim) + ": " + fixed_text(ratio, 2) + " times, " + nanoseconds(found.samples[0]) +
+           verdict(ratio >= times);
+}
+
+std::string not_judged_text(const std::string& what, std::string_view peer) {
+    return "target: " + what + " not judged: " + std::string(peer) + " is not there";
 }
 
 std::string beside_published_text(const std::string& what, std::span<const double> ours,

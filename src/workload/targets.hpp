@@ -44,12 +44,15 @@ struct sampled {
 /// Has it timed.
 [[nodiscard]] sampled run_sampled(recorder& to, const experiment& e);
 
-/// "target: WHAT in at most N times the time of PEER: M times, T ns (met)"; nothing if either was not timed.
+/// "target: WHAT in at most N times the time of PEER: M times, T ns (met)"; nothing if either was not timed. An aim
+/// beyond what is asked follows the peer, " (aim 1.2)", and is not judged.
 [[nodiscard]] std::string at_most_text(const std::string& what, const sampled& found, std::string_view peer,
-                                       double times);
-/// "target: WHAT at least N times as fast as PEER: M times, T ns (met)"; nothing if either was not timed.
+                                       double times, std::string_view aim = {});
+/// "target: WHAT at least N times as fast as PEER: M times, T ns (met)"; nothing if either was not timed. As above.
 [[nodiscard]] std::string at_least_text(const std::string& what, const sampled& found, std::string_view peer,
-                                        double times);
+                                        double times, std::string_view aim = {});
+/// "target: WHAT not judged: PEER is not there".
+[[nodiscard]] std::string not_judged_text(const std::string& what, std::string_view peer);
 /// "WHAT: N million a second; published, another machine: M million UNIT": nothing if ours was not timed.
 [[nodiscard]] std::string beside_published_text(const std::string& what, std::span<const double> ours,
                                                 const published_figure& published);
