@@ -143,7 +143,7 @@ void data_set::run() {
         if (size_.entries <= fits_in_cache)
             measure_fill(name(titles[0]));
         else
-            time_fills(name(titles[0]), large() || to_.options().quick ? 1 : 5);
+            time_fills(name(titles[0]), to_.options().quick ? 1 : large() ? 3 : 11);
     }
     fill();
     check();
