@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // map_history.hpp - roles for histories of a hash map (history_rig.hpp): a writer that does every operation there is,
-// or two of many, readers that find or scan, a clock that goes on. What they do is judged by map_key_model.hpp.
+// or three of many, readers that find or scan, a clock that goes on. What they do is judged by map_key_model.hpp.
 #pragma once
 
 #include <time.h>
@@ -71,7 +71,7 @@ class map_history {
         }
     }
 
-    /// A writer that is killed, or two of them, readers that find and scan, a clock.
+    /// A writer that is killed, or three of them, readers that find and scan, a clock.
     [[nodiscard]] std::vector<history_role> roles(const std::string& uri) const {
         std::vector<history_role> all = {
             {[this, uri](history_worker& me) { return write(me, uri, 0); }, true},
@@ -83,7 +83,8 @@ class map_history {
             {[this, uri](history_worker& me) { return read<map_reader>(me, uri); }},
             {[this, uri](history_worker& me) { return scan(me, uri); }},
         };
-        if (many) all.push_back({[this, uri](history_worker& me) { return write(me, uri, 1); }, true});
+        for (std::uint64_t other = 1; many && other < 3; ++other)
+            all.push_back({[this, uri, other](history_worker& me) { return write(me, uri, other); }, true});
         if (load_.expiring) all.push_back({[](history_worker& me) { return tell_time(me); }});
         return all;
     }
