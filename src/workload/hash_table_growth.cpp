@@ -156,6 +156,8 @@ void measure_growth(std::uint64_t entries, page_choice pages, const std::string&
     const std::string uri = "posix:/" + names.prefix();
     auto one = filled<table_of_one>(uri + "-one", present, options);
     auto many = filled<table_of_many>(uri + "-many", present, options);
+    if (!perf_test::disturbance_meter().sees_steal())
+        to.note("growth, " + size_text + ": the system does not tell stolen time, so none was left out");
     seen grows{"holdfast, while it grows"}, shared{"holdfast, of many writers, while it grows"},
         still{"holdfast, at rest"};
     const auto pages_now = [&] { return std::pair(use_of(one.segment()), use_of(many.segment())); };
