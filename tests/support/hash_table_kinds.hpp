@@ -32,7 +32,8 @@ struct hash_table_parameter {
     const std::vector<workload::hash_table_kind>& kinds, bool refuses_under_churn = false) {
     std::vector<hash_table_parameter> all;
     for (const workload::hash_table_kind& kind : kinds)
-        for (const std::size_t bytes : {16, 64}) all.push_back({kind, bytes, refuses_under_churn});
+        for (const std::size_t bytes : {std::size_t{16}, std::size_t{64}})
+            all.push_back({kind, bytes, refuses_under_churn});
     return all;
 }
 
