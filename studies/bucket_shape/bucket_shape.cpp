@@ -4,10 +4,13 @@
 //   study_bucket_shape [--quick] [--seconds 0.3] [--out FOLDER] [--check]
 //
 // Tables of five shapes over private memory (shaped_table.hpp), 16-byte entries. Counted, by seeded trials: usage at
-// the first refusal, and at 90 % the lines and wrong keys that finds look at, filled and turned over. Timed, all shapes
+// the first refusal, and at 90 % the lines and wrong keys that finds look at, filled and turned over, and lines by
+// load. The same of a prime number of buckets and of a power of two, with the instructions of finds. Timed, all shapes
 // in turn: finds one at a time in tables of 1e4, 1e6 and 2e7 entries, 90 % full. Prints tables; with --out writes
-// bucket_shape.html. --check ends with an error if a count that README.md states does not show. --quick: 1e4 only.
+// bucket_shape.html and its charts. --check ends with an error if a count that README.md states does not show. --quick:
+// 1e4 only.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -15,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "../../tests/support/prefetch_count.hpp"
 #include "../command_line.hpp"
 #include "../findings.hpp"
 #include "holdfast/perf_test/do_not_optimize.hpp"
@@ -50,6 +54,30 @@ constexpr std::size_t ours = 0, narrow_tags = 4;
             {"52 tags of 8 bits in 64 bytes", 64.0 / 52, made<study::shape_52_of_8>}};
 }
 
+struct usage {
+    double mean = 0, least = 1;
+};
+
+/// Part of the slots in use when the first insert is refused.
+usage first_refusal(const shape& of, u64 slots, u64 trials) {
+    usage found;
+    for (u64 trial = 0; trial < trials; ++trial) {
+        const table one = of.make(slots, trial + 1);
+        for (const u64 key : make_keys(trial << 40U, one->slots() + 1))
+            if (!one->insert(key, key)) break;
+        const double part = static_cast<double>(one->size()) / static_cast<double>(one->slots());
+        found.mean += part / static_cast<double>(trials);
+        found.least = std::min(found.least, part);
+    }
+    return found;
+}
+
+[[nodiscard]] std::string text_of(const usage& found) {
+    return study::number(100 * found.mean, "%.2f %%") + study::number(100 * found.least, " (%.2f %%)");
+}
+
+[[nodiscard]] u64 trials_of(u64 slots, bool quick) { return quick ? 5 : slots <= 100'000 ? 20 : 3; }
+
 void first_refusals(study::findings& out, const std::vector<u64>& sizes, bool quick) {
     std::vector<std::string> headings{"bucket", "bytes beside a slot"};
     for (const u64 slots : sizes) headings.push_back(count_text(slots) + " slots, mean (least)");
@@ -58,18 +86,9 @@ void first_refusals(study::findings& out, const std::vector<u64>& sizes, bool qu
     for (std::size_t k = 0; k < all.size(); ++k) {
         rows.push_back({all[k].name, study::number(all[k].bytes)});
         for (const u64 slots : sizes) {
-            const u64 trials = quick ? 5 : slots <= 100'000 ? 20 : 3;
-            double mean = 0, least = 1;
-            for (u64 trial = 0; trial < trials; ++trial) {
-                const table one = all[k].make(slots, trial + 1);
-                for (const u64 key : make_keys(trial << 40U, one->slots() + 1))
-                    if (!one->insert(key, key)) break;
-                const double part = static_cast<double>(one->size()) / static_cast<double>(one->slots());
-                mean += part / static_cast<double>(trials);
-                least = std::min(least, part);
-            }
-            rows.back().push_back(study::number(100 * mean, "%.2f %%") + study::number(100 * least, " (%.2f %%)"));
-            if (k == ours) out.expect(least > 0.99, "buckets of 26 are 99 % full before an insert is refused");
+            const usage found = first_refusal(all[k], slots, trials_of(slots, quick));
+            rows.back().push_back(text_of(found));
+            if (k == ours) out.expect(found.least > 0.99, "buckets of 26 are 99 % full before an insert is refused");
         }
     }
     out.table("Usage at the first refusal", headings, rows);
@@ -94,23 +113,34 @@ mean_cost cost_of(const study::any_shaped_table& of, std::span<const u64> there,
     return mean;
 }
 
-void costs(study::findings& out, u64 slots) {
+/// At 90 %: filled, and with each entry replaced five times.
+struct costs_at_90 {
+    mean_cost filled, turned;
+    u64 refused = 0;
+};
+
+costs_at_90 costs_of(const shape& of, u64 slots) {
     constexpr u64 turnovers = 5;
+    const table one = of.make(slots, 1);
+    const u64 live = one->slots() / 10 * 9;
+    const std::vector<u64> keys = make_keys(u64{70} << 40U, live * (turnovers + 1)),
+                           absent = make_keys(u64{71} << 40U, std::min<u64>(live, 200'000));
+    costs_at_90 found;
+    for (u64 i = 0; i < live; ++i) found.refused += one->insert(keys[i], i) ? 0 : 1;
+    found.filled = cost_of(*one, std::span(keys).first(live), absent);
+    for (u64 i = 0; i < turnovers * live; ++i) {
+        (void)one->erase(keys[i]);
+        found.refused += one->insert(keys[i + live], i) ? 0 : 1;
+    }
+    found.turned = cost_of(*one, std::span(keys).last(live), absent);
+    return found;
+}
+
+void costs(study::findings& out, u64 slots) {
     std::vector<std::vector<std::string>> rows;
     const std::vector<shape> all = shapes();
     for (std::size_t k = 0; k < all.size(); ++k) {
-        const table one = all[k].make(slots, 1);
-        const u64 live = one->slots() / 10 * 9;
-        const std::vector<u64> keys = make_keys(u64{70} << 40U, live * (turnovers + 1)),
-                               absent = make_keys(u64{71} << 40U, std::min<u64>(live, 200'000));
-        u64 refused = 0;
-        for (u64 i = 0; i < live; ++i) refused += one->insert(keys[i], i) ? 0 : 1;
-        const mean_cost filled = cost_of(*one, std::span(keys).first(live), absent);
-        for (u64 i = 0; i < turnovers * live; ++i) {
-            (void)one->erase(keys[i]);
-            refused += one->insert(keys[i + live], i) ? 0 : 1;
-        }
-        const mean_cost turned = cost_of(*one, std::span(keys).last(live), absent);
+        const auto [filled, turned, refused] = costs_of(all[k], slots);
         rows.push_back({all[k].name, study::number(filled.hit), study::number(filled.miss), study::number(turned.hit),
                         study::number(turned.miss), study::number(filled.wrong_hit, "%.4f"),
                         study::number(filled.wrong_miss, "%.4f"), std::to_string(refused)});
@@ -120,6 +150,82 @@ void costs(study::findings& out, u64 slots) {
     out.table("Lines of 64 bytes looked at, " + count_text(slots) + " slots, 90 % full",
               {"bucket", "a hit, filled", "a miss", "a hit, turned over", "a miss", "wrong keys a hit, filled",
                "a miss", "inserts refused"},
+              rows);
+}
+
+/// Lines that finds look at while a table is filled.
+void lines_by_load(study::findings& out, u64 slots) {
+    study::line_chart hits{"Lines that a hit looks at, " + count_text(slots) + " slots, filled once",
+                           "part of the slots in use",
+                           "lines of 64 bytes",
+                           {}};
+    study::line_chart misses = hits;
+    misses.title = "Lines that a miss looks at, " + count_text(slots) + " slots, filled once";
+    hits.y_low = misses.y_low = 1;
+    for (const shape& of : shapes()) {
+        hits.lines.push_back({of.name, {}});
+        misses.lines.push_back({of.name, {}});
+        const table one = of.make(slots, 1);
+        const std::vector<u64> keys = make_keys(u64{70} << 40U, one->slots()),
+                               absent = make_keys(u64{71} << 40U, std::min<u64>(one->slots(), 100'000));
+        u64 next = 0;
+        for (const double load : {0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.97, 0.98}) {
+            const auto live = static_cast<u64>(load * static_cast<double>(one->slots()));
+            for (; next < live; ++next) (void)one->insert(keys[next], next);
+            const mean_cost cost = cost_of(*one, std::span(keys).first(live), absent);
+            hits.lines.back().points.push_back({load, cost.hit});
+            misses.lines.back().points.push_back({load, cost.miss});
+        }
+    }
+    out.chart("hit_by_load", hits);
+    out.chart("miss_by_load", misses);
+}
+
+/// Instructions a find, counted as they run; nothing where they cannot be.
+[[nodiscard]] std::string instructions([[maybe_unused]] const study::any_shaped_table& of,
+                                       [[maybe_unused]] std::span<const u64> keys) {
+#if defined(__x86_64__)
+    u64 sum = 0;
+    const u64 count = holdfast::test::count_instructions([&] { sum = of.find_all(keys); });
+    perf::do_not_optimize(sum);
+    return study::number(static_cast<double>(count) / static_cast<double>(keys.size()), "%.1f");
+#else
+    return "not counted here";
+#endif
+}
+
+/// As many buckets as the next prime, or as the power of two itself: what finds look at, and what a capacity costs.
+void prime_or_power(study::findings& out, u64 buckets, bool quick) {
+    constexpr u64 entries = 1'000'000, some = 500;
+    const std::vector<shape> both{{"a prime number of them (ours)", 64.0 / 26, made<study::shape_26_of_16>},
+                                  {"a power of two, odd steps", 64.0 / 26, made<study::shape_26_of_power>}};
+    const u64 slots = 26 * buckets;
+    std::vector<std::vector<std::string>> rows;
+    std::vector<costs_at_90> found;
+    std::vector<usage> refused;
+    for (const shape& of : both) {
+        found.push_back(costs_of(of, slots));
+        refused.push_back(first_refusal(of, slots, trials_of(slots, quick)));
+        const table one = of.make(slots, 1);
+        const u64 live = one->slots() / 10 * 9;
+        const std::vector<u64> there = make_keys(1, live), absent = make_keys(live * 4, some);
+        for (const u64 key : there) (void)one->insert(key, key);
+        const double per_entry = static_cast<double>(of.make(entries * 10 / 9, 1)->slots()) * (16 + of.bytes) / entries;
+        const costs_at_90& at = found.back();
+        rows.push_back({of.name, text_of(refused.back()), study::number(at.filled.hit, "%.3f"),
+                        study::number(at.filled.miss, "%.3f"), study::number(at.turned.hit, "%.3f"),
+                        study::number(at.turned.miss, "%.3f"), instructions(*one, std::span(there).first(some)),
+                        instructions(*one, absent), study::number(per_entry, "%.1f")});
+    }
+    const auto alike = [](double a, double b) { return std::abs(a / b - 1) < 0.03; };
+    out.expect(alike(found[0].filled.hit, found[1].filled.hit) && alike(found[0].filled.miss, found[1].filled.miss) &&
+                   alike(found[0].turned.hit, found[1].turned.hit) && alike(found[0].turned.miss, found[1].turned.miss),
+               "a power of two of buckets with odd steps looks at as many lines as a prime number");
+    out.expect(refused[1].least > 0.99 && found[1].refused == 0,
+               "a power of two of buckets with odd steps fills as far as a prime number");
+    out.table("The number of buckets, " + count_text(slots) + " slots, 90 % full",
+              {"buckets", "first refusal, mean (least)", "lines a hit", "a miss", "a hit, turned over", "a miss",
+               "instructions a hit", "a miss", "bytes an entry, made for 1e6"},
               rows);
 }
 
@@ -177,6 +283,8 @@ int main(int argc, char** argv) try {
     const std::vector<u64> sizes = chosen->quick ? std::vector<u64>{10'000} : std::vector<u64>{10'000, 1'000'000};
     first_refusals(out, sizes, chosen->quick);
     costs(out, sizes.back());
+    lines_by_load(out, sizes.back());
+    prime_or_power(out, chosen->quick ? 512 : 32'768, chosen->quick);
     if (!chosen->quick) {
         out.where(perf::this_environment(perf::this_build()));
         for (const u64 entries : {u64{10'000}, u64{1'000'000}, u64{20'000'000}}) times(out, entries, chosen->seconds);

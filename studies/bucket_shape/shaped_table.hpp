@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // shaped_table.hpp - the table of holdfast::hash_table in private memory, with the shape of its buckets as a parameter:
-// how many bytes a bucket's line of tags has, how many slots, how wide a tag is, how many overflow counters there are.
+// how many bytes a bucket's line of tags has, how many slots, how wide a tag is, how many overflow counters there are,
+// and whether the number of buckets is prime or a power of two.
 //
 //   line of LineBytes   version, 4 bytes | Classes counters of 4 bits | unused | Slots tags
 //   nodes               apart, Slots a bucket, 8 bytes of key and 8 of value
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "holdfast/detail/words.hpp"
@@ -54,16 +56,39 @@ class any_shaped_table {
     [[nodiscard]] virtual std::uint64_t slots() const = 0;
 };
 
-template <class Tag, unsigned Slots, unsigned Classes, std::size_t LineBytes>
+enum class bucket_count : std::uint8_t { prime, power_of_two };
+
+/// probe_pairs in a number of buckets that is a power of two: odd steps meet each of them, too.
+class odd_steps {
+ public:
+    constexpr odd_steps(std::uint64_t home, holdfast::detail::hash_parts h, std::uint64_t buckets) noexcept
+        : second_(home), step_(h.step(buckets) | 1), mask_(buckets - 1) {}
+    constexpr void next() noexcept {
+        first_ = (second_ + step_) & mask_;
+        second_ = (first_ + step_) & mask_;
+    }
+    [[nodiscard]] constexpr std::uint64_t first() const noexcept { return first_; }
+    [[nodiscard]] constexpr std::uint64_t second() const noexcept { return second_; }
+
+ private:
+    std::uint64_t first_ = 0, second_, step_, mask_;
+};
+
+template <class Tag, unsigned Slots, unsigned Classes, std::size_t LineBytes, bucket_count Count = bucket_count::prime>
 class shaped_table final : public any_shaped_table {
     static constexpr std::size_t tags_at = LineBytes - Slots * sizeof(Tag);
     static_assert(tags_at >= 4 + Classes / 2 && tags_at % sizeof(Tag) == 0 && Slots < 64);
 
  public:
-    /// Of so many slots, or a few more: the number of buckets is prime.
+    /// Of so many slots, or a few more up to the next prime number of buckets, or up to twice as many.
     shaped_table(std::uint64_t slots, std::uint64_t seed) : start_(holdfast::detail::hash_start(seed, 8)) {
         buckets_ = std::max<std::uint64_t>(3, (slots + Slots - 1) / Slots);
-        while (!holdfast::layout::is_prime(buckets_)) ++buckets_;
+        if constexpr (Count == bucket_count::prime) {
+            while (!holdfast::layout::is_prime(buckets_)) ++buckets_;
+        } else {
+            buckets_ = std::bit_ceil(buckets_);
+            bits_ = static_cast<unsigned>(std::countr_zero(buckets_));
+        }
         pairs_max_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(64, (buckets_ - 1) / 2));
         lines_.resize(buckets_);
         nodes_.resize(buckets_ * Slots / nodes_a_line + 1);
@@ -88,7 +113,7 @@ class shaped_table final : public any_shaped_table {
         const auto [home, preferred] = home_of(h);
         std::uint64_t bucket = home, passed = 0;
         std::uint64_t free = match(home, 0);
-        holdfast::detail::probe_pairs pair(home, h, buckets_);
+        pairs pair(home, h, buckets_);
         while (free == 0) {
             if (passed++ == pairs_max_) return false;
             pair.next();
@@ -128,6 +153,7 @@ class shaped_table final : public any_shaped_table {
     [[nodiscard]] std::uint64_t slots() const override { return buckets_ * Slots; }
 
  private:
+    using pairs = std::conditional_t<Count == bucket_count::prime, holdfast::detail::probe_pairs, odd_steps>;
     struct node {
         std::uint64_t key, value;
     };
@@ -154,6 +180,9 @@ class shaped_table final : public any_shaped_table {
         unsigned preferred;
     };
     [[nodiscard]] home_place home_of(holdfast::detail::hash_parts h) const noexcept {
+        if constexpr (Count == bucket_count::power_of_two)
+            return {h.hash >> (64 - bits_),
+                    static_cast<unsigned>(holdfast::detail::multiply_high(h.hash << bits_, Slots))};
         const auto product = holdfast::detail::uint128{h.hash} * buckets_;
         return {static_cast<std::uint64_t>(product >> 64),
                 static_cast<unsigned>(holdfast::detail::multiply_high(static_cast<std::uint64_t>(product), Slots))};
@@ -216,7 +245,7 @@ class shaped_table final : public any_shaped_table {
     void count(holdfast::detail::hash_parts h, std::uint64_t home, std::uint64_t passed, bool raise) noexcept {
         if (passed == 0) return;
         change_counter(home, class_of(h), raise);
-        holdfast::detail::probe_pairs pair(home, h, buckets_);
+        pairs pair(home, h, buckets_);
         for (std::uint64_t i = 1; i < passed; ++i) {
             pair.next();
             change_counter(pair.first(), class_of(h), raise);
@@ -253,7 +282,7 @@ class shaped_table final : public any_shaped_table {
     }
     [[nodiscard, gnu::noinline]] bool look_further(holdfast::detail::hash_parts h, std::uint64_t home,
                                                    std::uint64_t key, std::uint64_t& value) const noexcept {
-        holdfast::detail::probe_pairs pair(home, h, buckets_);
+        pairs pair(home, h, buckets_);
         for (std::uint32_t i = 0; i < pairs_max_; ++i) {
             pair.next();
             __builtin_prefetch(&lines_[pair.second()]);
@@ -270,7 +299,7 @@ class shaped_table final : public any_shaped_table {
         const std::uint64_t home = home_of(h).bucket;
         place at;
         if (is_in(home, h, key, at) || counter(home, class_of(h)) == 0) return at;
-        holdfast::detail::probe_pairs pair(home, h, buckets_);
+        pairs pair(home, h, buckets_);
         for (at.pair = 1; at.pair <= pairs_max_; ++at.pair) {
             pair.next();
             if (is_in(pair.first(), h, key, at) || is_in(pair.second(), h, key, at)) break;
@@ -293,6 +322,7 @@ class shaped_table final : public any_shaped_table {
 
     std::uint64_t start_, buckets_ = 0, size_ = 0;
     std::uint32_t pairs_max_ = 0;
+    unsigned bits_ = 0;  // of a bucket's number, where there is a power of two of them
     bool prefetches_ = false;
     std::vector<line> lines_;
     std::vector<node_line> nodes_;
@@ -304,5 +334,6 @@ using shape_28_of_16 = shaped_table<std::uint16_t, 28, 8, 64>;
 using shape_12_of_16 = shaped_table<std::uint16_t, 12, 8, 32>;
 using shape_58_of_16 = shaped_table<std::uint16_t, 58, 16, 128>;
 using shape_52_of_8 = shaped_table<std::uint8_t, 52, 16, 64>;
+using shape_26_of_power = shaped_table<std::uint16_t, 26, 16, 64, bucket_count::power_of_two>;
 
 }  // namespace study

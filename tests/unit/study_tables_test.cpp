@@ -101,6 +101,7 @@ TEST(StudyShapedTable, AgreesWithAMapWhateverItsShape) {
     shaped_agrees_with_a_map<study::shape_12_of_16>(random);
     shaped_agrees_with_a_map<study::shape_58_of_16>(random);
     shaped_agrees_with_a_map<study::shape_52_of_8>(random);
+    shaped_agrees_with_a_map<study::shape_26_of_power>(random);
 }
 
 TEST(StudyLevelTable, AgreesWithAMap) {
