@@ -7,6 +7,7 @@
 // As many keys as buckets, 2^5 to 2^22 (--quick: 2^14). All numbers are counts of seeded trials, the same on every
 // machine. Prints tables; with --out writes the charts and two_choice_hash.html. --check ends with an error if a
 // finding that README.md states does not show.
+#include <array>
 #include <cmath>
 #include <exception>
 #include <string>
@@ -65,6 +66,23 @@ counted count(u64 keys, u64 functions, u64 trials) {
 double most_of_one(double n) { return std::log(n) / std::log(std::log(n)); }
 double most_of_two(double n) { return 2 * std::log(std::log(n)) / std::log(2); }
 
+/// The mean position of N keys in the chains of N buckets, by one function: a key finds (N - 1) / N others in its
+/// chain, of which half came before it.
+double position_of_one(double n) { return 1.5 - 1 / (2 * n); }
+
+/// The same by two functions, of infinitely many buckets. s[i], the part of chains with i keys or more, grows by
+/// s[i-1]^2 - s[i]^2 for each key a bucket (a key makes a chain i long if both its chains have i - 1 or more, and not
+/// both have i), and each of them has one key in place i. Mitzenmacher, The Power of Two Choices, 1996.
+double position_of_two() {
+    constexpr int steps = 100'000;
+    std::array<double, 12> s{1};
+    for (int step = 0; step < steps; ++step)
+        for (std::size_t i = s.size() - 1; i > 0; --i) s[i] += (s[i - 1] * s[i - 1] - s[i] * s[i]) / steps;
+    double sum = 0;
+    for (std::size_t i = 1; i < s.size(); ++i) sum += static_cast<double>(i) * s[i];
+    return sum;
+}
+
 void chains(study::findings& out, bool quick) {
     study::line_chart average{"Probes a find, average",
                               "keys = buckets",
@@ -74,7 +92,12 @@ void chains(study::findings& out, bool quick) {
                                {"one function, searched: heads + nodes", {}},
                                {"two functions, searched in turn: heads + nodes", {}},
                                {"one function: position in the chain", {}},
-                               {"two functions: position in the chain", {}}}};
+                               {"two functions: position in the chain", {}},
+                               {"law: 3/2 - 1/(2 N)", {}, true},
+                               {"law: 1.247, of infinitely many", {}, true},
+                               {"law: 5/2 - 1/(2 N)", {}, true},
+                               {"law: 1 + 2 * 1.247", {}, true}}};
+    const double of_two = position_of_two();
     study::line_chart most{"Probes a find, maximum",
                            "keys = buckets",
                            "probes",
@@ -91,8 +114,10 @@ void chains(study::findings& out, bool quick) {
         const auto n = static_cast<double>(keys);
         const u64 trials = std::clamp<u64>((quick ? u64{1} << 16 : u64{1} << 22) / keys, 1, 2000);
         const counted one = count(keys, 1, trials), two = count(keys, 2, trials);
-        const std::vector<double> means{one.position + 1,      2 * two.position + 1, one.nodes + one.heads,
-                                        two.nodes + two.heads, one.position,         two.position};
+        const std::vector<double> means{
+            one.position + 1,       2 * two.position + 1, one.nodes + one.heads, two.nodes + two.heads,
+            one.position,           two.position,         position_of_one(n),    of_two,
+            position_of_one(n) + 1, 2 * of_two + 1};
         const std::vector<double> mosts{one.position_max, 2 * two.position_max, most_of_one(n),
                                         most_of_two(n),   two.position_max,     two.nodes_max};
         const std::string name = "2^" + std::to_string(bits);
@@ -101,14 +126,17 @@ void chains(study::findings& out, bool quick) {
         for (std::size_t i = 0; i < means.size(); ++i) {
             average.lines[i].points.push_back({n, means[i]});
             averages.back().push_back(study::number(means[i], "%.3f"));
+        }
+        for (std::size_t i = 0; i < mosts.size(); ++i) {
             most.lines[i].points.push_back({n, mosts[i]});
             maxima.back().push_back(study::number(mosts[i], "%.1f"));
         }
         misses.push_back({name, study::number(one.absent_nodes, "%.3f"), study::number(two.absent_nodes, "%.3f"),
                           study::number(one.absent_heads, "%.0f"), study::number(two.absent_heads, "%.2f")});
         if (bits < 10) continue;  // a few dozen keys are too few for the laws of many
-        out.expect(std::abs(one.position - 1.5) < 0.02, "with one function a key is 1.50th in its chain");
-        out.expect(std::abs(two.position - 1.25) < 0.03, "with two functions it is 1.25th");
+        out.expect(std::abs(one.position - position_of_one(n)) < 0.01,
+                   "with one function a key is 1.50th in its chain");
+        out.expect(std::abs(two.position - of_two) < 0.01, "with two functions it is 1.247th");
         out.expect(two.nodes + two.heads < 2 * two.position + 1 - 0.2,
                    "searching two chains in turn costs less than what was published");
         out.expect(two.nodes + two.heads > one.nodes + one.heads, "but more than one chain");
