@@ -80,7 +80,10 @@ void speed(findings& out, const study_options& chosen) {
                                 number(gain.ratio) + " (" + number(gain.ratio_95.low) + " to " +
                                     number(gain.ratio_95.high) + ")"});
             }
-            out.expect(found.ratio(1, 0).ratio > 1.5, "the geometric table is faster than the classic one");
+            // A tenth of the probes of a hit, a quarter of those of a miss; the time saved depends on the machine.
+            const double gain = found.ratio(1, 0).ratio;
+            out.expect(gain > (hit ? 1.5 : 2), "the geometric table is faster than the classic one");
+            out.expect(gain < 8, "but not 10 times");
             out.expect(found.ratio(2, 0).ratio > 1.5, "ours is faster than the classic one");
             if (!hit) out.expect(found.ratio(2, 1).ratio > 1.2, "our misses are faster than the geometric table's");
         }
