@@ -26,6 +26,7 @@
 #include "support/scale.hpp"
 #include "support/segment_tools.hpp"
 #include "support/single_step.hpp"
+#include "support/takeover_waits.hpp"
 #include "support/unique_name.hpp"
 
 namespace {
@@ -293,14 +294,17 @@ class BlockStoreManyKill : public segment_test {
     // Of one writer. `pending` is what its commit under way would bring, `leaving` the one being freed.
     struct diary {
         std::array<std::atomic<u64>, kept_max> handle{}, bytes{};
-        std::atomic<u64> pending{0}, pending_bytes{0}, leaving{0}, takeovers{0};
+        std::atomic<u64> pending{0}, pending_bytes{0}, leaving{0};
     };
 
-    static void operate(store& mine, diary& mine_says, kill_progress& progress, u64 seed, u64 round) {
+    static void operate(store& mine, diary& mine_says, takeover_waits& told, kill_progress& progress, u64 seed,
+                        u64 round) {
+        takeover_watch watch(told);
         for (u64 i = 0;; ++i) {
             const u64 random = random_at(seed, round, i), at = random % kept_max;
             const std::size_t bytes = (random >> 8) % 4 == 0 ? (random >> 16) % 3000 : (random >> 16) % 200;
             const u64 old = mine_says.handle[at].load();
+            watch.begin();
             progress.begin();
             if (old != 0 && (random >> 40) % 3 == 0) {
                 mine_says.leaving.store(old);
@@ -321,7 +325,7 @@ class BlockStoreManyKill : public segment_test {
                 mine_says.leaving.store(0);
             }
             progress.end();
-            mine_says.takeovers.store(mine.takeovers());
+            watch.end(mine.takeovers());
         }
     }
     // What is there must be what the diaries say, but for what each was in.
@@ -373,10 +377,13 @@ class BlockStoreManyKill : public segment_test {
         }
         shared_image pages(sizeof(diary) * 3 + 64);
         auto* const diaries = new (pages.bytes().data()) std::array<diary, 3>;
+        shared_image waits(sizeof(takeover_waits));
+        auto* const told = new (waits.bytes().data()) takeover_waits;
         std::array<kill_progress, 3> progress;
-        u64 in_flight = 0, operations = 0, takeovers = 0, dropped = 0;
+        u64 in_flight = 0, operations = 0, dropped = 0;
         std::string failure;
         for (u64 round = 0; round < rounds && failure.empty(); ++round) {
+            std::optional<takeover_waits::round> meanwhile(std::in_place, *told);
             std::vector<child_process> writers;
             for (u64 w = 0; w < count; ++w) {
                 progress[w].reset(random_at(seed, round, w) % (500'000 * slowness));
@@ -386,12 +393,13 @@ class BlockStoreManyKill : public segment_test {
                     store mine = store::attach(name.uri());
                     if (!dies_attaching) progress[w].ready();
                     mine.set_patience(std::chrono::seconds(60));
-                    operate(mine, (*diaries)[w], progress[w], seed + w, round);
+                    operate(mine, (*diaries)[w], *told, progress[w], seed + w, round);
                 });
             }
             for (child_process& writer : writers)
                 if (const ended& end = writer.wait(); !end.signalled || end.signal != SIGKILL) failure = end.text();
             if (!failure.empty()) break;
+            meanwhile.reset();
             // Before anybody repairs: intact, and counted.
             if (round % 4 == 0) failure = damage(block_store_reader::attach(name.uri()));
             store next = store::attach(name.uri());
@@ -402,21 +410,21 @@ class BlockStoreManyKill : public segment_test {
             for (u64 w = 0; w < count; ++w) {
                 operations += progress[w].completed();
                 in_flight += progress[w].in_flight() ? 1 : 0;
-                takeovers += all[w].takeovers.exchange(0);
                 settle(next, all[w]);
             }
             if (!failure.empty()) failure = "round " + std::to_string(round) + ": " + failure;
         }
         EXPECT_GT(in_flight, 0U);
-        EXPECT_TRUE(sanitized || dropped + takeovers > 0);
+        EXPECT_TRUE(sanitized || dropped + told->takeovers() > 0);
         if (failure.empty()) failure = every_unit(name.uri());
         EXPECT_EQ(failure, "");
         RecordProperty("kills", std::to_string(count * rounds));
         std::printf(
             "%llu kills, %llu inside an operation, %llu operations; %llu takeovers at work, %llu claims dropped\n",
             static_cast<unsigned long long>(count * rounds), static_cast<unsigned long long>(in_flight),
-            static_cast<unsigned long long>(operations), static_cast<unsigned long long>(takeovers),
+            static_cast<unsigned long long>(operations), static_cast<unsigned long long>(told->takeovers()),
             static_cast<unsigned long long>(dropped));
+        told->judge();
     }
     // A user's own recovery: what the writer was in has come or not.
     static void settle(store& by, diary& d) {

@@ -28,6 +28,7 @@
 #include "support/scale.hpp"
 #include "support/segment_tools.hpp"
 #include "support/single_step.hpp"
+#include "support/takeover_waits.hpp"
 #include "support/unique_name.hpp"
 
 namespace {
@@ -351,7 +352,6 @@ class HashMapManyKill : public segment_test {
         std::array<std::atomic<u64>, own> seed{}, bytes{};
         std::atomic<u64> at{own}, next_seed{0}, next_bytes{0};
         std::array<std::atomic<u64>, counted> added{}, adding{};
-        std::atomic<u64> takeovers{0};
     };
     static std::string own_key(u64 writer, u64 i) {
         return "w" + std::to_string(writer) + "/" + std::to_string(i) + std::string(i % 3 * 20, 'k');
@@ -360,11 +360,14 @@ class HashMapManyKill : public segment_test {
     static std::string shared_key(u64 i) { return "s" + std::to_string(i) + std::string(i % 2 * 30, 's'); }
 
     // What one writer does until it is killed. Exit codes tell which answer was wrong.
-    static void operate(map& mine, diary& notes, kill_progress& progress, u64 writer, u64 seed, u64 round) {
+    static void operate(map& mine, diary& notes, takeover_waits& told, kill_progress& progress, u64 writer, u64 seed,
+                        u64 round) {
+        takeover_watch watch(told);
         std::vector<std::byte> out;
         for (u64 i = 0;; ++i) {
             const u64 random = random_at(seed, round, i), what = random % 8;
             const std::size_t bytes = (random >> 8) % 5 == 0 ? (random >> 16) % 1500 : (random >> 16) % 120;
+            watch.begin();
             progress.begin();
             if (what < 2) {
                 const u64 count = (random >> 40) % counted, amount = 1 + (random >> 50) % 9;
@@ -409,7 +412,7 @@ class HashMapManyKill : public segment_test {
                 notes.at.store(own);
             }
             progress.end();
-            notes.takeovers.store(mine.takeovers());
+            watch.end(mine.takeovers());
         }
     }
 
@@ -490,9 +493,12 @@ class HashMapManyKill : public segment_test {
         const std::span<diary> all(diaries->data(), count);
         std::array<kill_progress, writers_max> progress;
         std::array<u64, counted> sums{};
-        u64 in_flight = 0, operations = 0, takeovers = 0, finished = 0;
+        shared_image waits(sizeof(takeover_waits));
+        auto* const told = new (waits.bytes().data()) takeover_waits;
+        u64 in_flight = 0, operations = 0, finished = 0;
         std::string failure;
         for (u64 round = 0; round < rounds && failure.empty(); ++round) {
+            std::optional<takeover_waits::round> meanwhile(std::in_place, *told);
             std::vector<child_process> writers;
             for (u64 w = 0; w < count; ++w) {
                 // One goes early, and what it held is free once it is gone: the others then have time to meet it.
@@ -504,7 +510,7 @@ class HashMapManyKill : public segment_test {
                     map mine = map::attach(name.uri());
                     if (!dies_attaching) progress[w].ready();
                     mine.set_patience(60s);
-                    operate(mine, (*diaries)[w], progress[w], w, seed + w, round);
+                    operate(mine, (*diaries)[w], *told, progress[w], w, seed + w, round);
                 });
             }
             // Beside them, and beside what the first of them left.
@@ -513,6 +519,7 @@ class HashMapManyKill : public segment_test {
             for (child_process& writer : writers)
                 if (const ended& end = writer.wait(); !end.signalled || end.signal != SIGKILL) failure = end.text();
             if (!failure.empty()) break;
+            meanwhile.reset();
             // Before anybody repairs: intact.
             if (round % 4 == 0) failure = damage(reader, false);
             map next = map::attach(name.uri());
@@ -522,21 +529,21 @@ class HashMapManyKill : public segment_test {
             for (u64 w = 0; w < count; ++w) {
                 operations += progress[w].completed();
                 in_flight += progress[w].in_flight() ? 1 : 0;
-                takeovers += all[w].takeovers.exchange(0);
             }
             if (!failure.empty()) failure = "round " + std::to_string(round) + ": " + failure;
         }
         EXPECT_GT(in_flight, 0U);
         EXPECT_TRUE(sanitized || finished > 0);
-        EXPECT_TRUE(sanitized || takeovers > 0) << "nobody met at work what a dead writer left";
+        EXPECT_TRUE(sanitized || told->takeovers() > 0) << "nobody met at work what a dead writer left";
         if (failure.empty()) failure = emptied(name.uri());
         EXPECT_EQ(failure, "");
         RecordProperty("kills", std::to_string(count * rounds));
         std::printf(
             "%llu kills, %llu inside an operation, %llu operations; %llu takeovers at work, %llu rounds left one\n",
             static_cast<unsigned long long>(count * rounds), static_cast<unsigned long long>(in_flight),
-            static_cast<unsigned long long>(operations), static_cast<unsigned long long>(takeovers),
+            static_cast<unsigned long long>(operations), static_cast<unsigned long long>(told->takeovers()),
             static_cast<unsigned long long>(finished));
+        told->judge();
     }
     // Every key can be erased, and then no unit is used.
     static std::string emptied(const std::string& uri) {

@@ -7,7 +7,6 @@
 // and the takeover itself is stepped in the same way, with a third writer. Then in service: writers at full speed,
 // killed and stopped at random, and what they and readers saw must have an order.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
@@ -15,7 +14,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <new>
@@ -33,6 +31,7 @@
 #include "support/scale.hpp"
 #include "support/single_step.hpp"
 #include "support/table_answer.hpp"
+#include "support/takeover_waits.hpp"
 #include "support/told_numbers.hpp"
 
 namespace {
@@ -720,16 +719,7 @@ TEST_F(HashTableManyHistory, CountsAreExact) {
 class HashTableManyKill : public segment_test {
  protected:
     using table = hash_table<u64, std::array<u64, 7>, writers::many>;
-    static constexpr u64 counted = 8, churned = 1990, capacity = 2000, writers_max = 3, waits_max = 4096;
-    /// How long who is at work may be held up by one that was killed: until the kernel has torn that one down, the 1 ms
-    /// at most that it sleeps between two looks, and one repair. So much more is for machines that have more to do.
-    static constexpr u64 wait_ns_max = 50'000'000;
-
-    // What the writers tell beside the table.
-    struct page {
-        std::atomic<u64> takeovers{0}, waits{0};
-        std::array<std::atomic<u64>, waits_max> wait_ns{};  // the lowest bit: somebody else had the processor
-    };
+    static constexpr u64 counted = 8, churned = 1990, capacity = 2000, writers_max = 3;
     struct planned {
         bool adds, erases;
         u64 key;
@@ -739,36 +729,13 @@ class HashTableManyKill : public segment_test {
         const bool adds = random % 4 == 0;
         return {adds, random % 2 == 0, adds ? (random >> 8) % counted : counted + (random >> 8) % churned};
     }
-    static u64 now_ns() {
-        return static_cast<u64>(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
-    }
-    static u64 involuntary_switches() {
-        struct rusage used{};
-        ::getrusage(RUSAGE_SELF, &used);
-        return static_cast<u64>(used.ru_nivcsw);
-    }
-
-    // Of all processors, since the system began: time that the machine gave to others.
-    static u64 stolen() {
-        std::ifstream stat("/proc/stat");
-        std::string word;
-        u64 steal = 0;
-        stat >> word;
-        for (int column = 0; column < 8; ++column) stat >> steal;  // user nice system idle iowait irq softirq steal
-        return steal;
-    }
-    static void call_disturbed(page& told, u64 from) {
-        const u64 to = std::min(told.waits.load(std::memory_order_relaxed), waits_max);
-        for (u64 at = from; at < to; ++at) told.wait_ns[at].fetch_or(1, std::memory_order_relaxed);
-    }
 
     // What one writer does until it is killed. Exit codes tell which answer was wrong.
-    static void operate(table& mine, page& told, kill_progress& progress, u64 writer, u64 seed, u64 round) {
-        u64 takeovers = 0, switches = 0;
+    static void operate(table& mine, takeover_waits& told, kill_progress& progress, u64 writer, u64 seed, u64 round) {
+        takeover_watch watch(told);
         for (u64 i = 0;; ++i) {
             const planned op = plan(seed, writer, round, i);
-            if (i % 64 == 0) switches = involuntary_switches();
-            const u64 begun = now_ns();
+            watch.begin();
             progress.begin();
             table_answer status;
             if (op.adds)
@@ -779,14 +746,7 @@ class HashTableManyKill : public segment_test {
                 status = mine.insert_or_assign(op.key, whole(op.key + (i << 20)));
             if (status.refused()) ::_exit(9);
             progress.end();
-            if (mine.takeovers() == takeovers) continue;
-            const u64 wait = now_ns() - begun;
-            told.takeovers.fetch_add(mine.takeovers() - takeovers, std::memory_order_relaxed);
-            takeovers = mine.takeovers();
-            const bool disturbed = involuntary_switches() != switches;
-            // Relaxed: read when all writers have ended.
-            const u64 at = told.waits.fetch_add(1, std::memory_order_relaxed);
-            if (at < waits_max) told.wait_ns[at].store((wait | 1U) - (disturbed ? 0 : 1), std::memory_order_relaxed);
+            watch.end(mine.takeovers());
         }
     }
     static std::string damage_of(const auto& in) {
@@ -836,14 +796,14 @@ class HashTableManyKill : public segment_test {
             for (u64 key = counted; key < counted + churned; ++key) (void)made.try_insert(key, whole(key));
         }
         std::array<u64, counted> counts{};
-        shared_image pages(sizeof(page));
-        auto* const told = new (pages.bytes().data()) page;
+        shared_image pages(sizeof(takeover_waits));
+        auto* const told = new (pages.bytes().data()) takeover_waits;
         u64 operations = 0, in_flight = 0, settled = 0;
         std::array<kill_progress, writers_max> each;
         const std::span<kill_progress> progress(each.data(), count);
         std::string failure;
         for (u64 round = 0; round < rounds && failure.empty(); ++round) {
-            const u64 stolen_before = stolen(), waits_before = told->waits.load(std::memory_order_relaxed);
+            std::optional<takeover_waits::round> meanwhile(std::in_place, *told);
             std::vector<child_process> writers;
             for (u64 w = 0; w < count; ++w) {
                 // One goes early, and what it held is free once it is gone: the others then have time to meet it.
@@ -861,7 +821,7 @@ class HashTableManyKill : public segment_test {
             for (child_process& writer : writers)
                 if (const ended& end = writer.wait(); !end.signalled || end.signal != SIGKILL) failure = end.text();
             if (!failure.empty()) break;
-            if (stolen() != stolen_before) call_disturbed(*told, waits_before);
+            meanwhile.reset();
             // In turn: a look at what lies there, or the next writer at once.
             if (round % 4 == 0) failure = damage_of(hash_table_reader<u64, std::array<u64, 7>>::attach(name.uri()));
             const table next = table::attach(name.uri());
@@ -876,7 +836,7 @@ class HashTableManyKill : public segment_test {
         }
         EXPECT_EQ(failure, "");
         EXPECT_GT(in_flight, 0U);
-        const u64 takeovers = told->takeovers.load(std::memory_order_relaxed);
+        const u64 takeovers = told->takeovers();
         EXPECT_TRUE(sanitized || takeovers + settled > 0);
         RecordProperty("kills", std::to_string(count * rounds));
         std::printf(
@@ -884,24 +844,7 @@ class HashTableManyKill : public segment_test {
             static_cast<unsigned long long>(count * rounds), static_cast<unsigned long long>(in_flight),
             static_cast<unsigned long long>(operations), static_cast<unsigned long long>(takeovers),
             static_cast<unsigned long long>(settled));
-        judge_waits(*told);
-    }
-    // How long those at work had to wait for a dead one, of operations in which nobody else had their processor.
-    void judge_waits(const page& told) {
-        std::vector<u64> waits;
-        const u64 all = std::min(told.waits.load(std::memory_order_relaxed), waits_max);
-        for (u64 at = 0; at < all; ++at)
-            if (const u64 ns = told.wait_ns[at].load(std::memory_order_relaxed); ns != 0 && ns % 2 == 0)
-                waits.push_back(ns);
-        if (waits.empty()) return;
-        std::sort(waits.begin(), waits.end());
-        std::printf("%zu of %llu waits for a dead one undisturbed: p50 %llu us, p90 %llu us, most %llu us\n",
-                    waits.size(), static_cast<unsigned long long>(all),
-                    static_cast<unsigned long long>(waits[waits.size() / 2] / 1000),
-                    static_cast<unsigned long long>(waits[waits.size() * 9 / 10] / 1000),
-                    static_cast<unsigned long long>(waits.back() / 1000));
-        RecordProperty("longest_wait_us", std::to_string(waits.back() / 1000));
-        EXPECT_LE(waits.back(), wait_ns_max * slowness);
+        told->judge();
     }
 };
 
