@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Handles and leases across fork, and descriptors passed to another process. A child's copy of a handle is dead, its
 // end takes nothing from the parent, and it never has the parent's lease; but while it lives it keeps the parent's
-// lock description open, which is documented and shown here.
+// lock description open, which is documented and shown here. A program that is begun beside a writer, by posix_spawn()
+// or vfork(), has nothing of it.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 
+#include "holdfast/block_store/many.hpp"
 #include "holdfast/peers.hpp"
 #include "support/process.hpp"
 #include "support/segment_tools.hpp"
@@ -114,6 +121,161 @@ TEST_F(SegmentFork, APeerSlotIsNotFreedByAChildThatEnds) {
     const peers others = peers::open(writer);
     EXPECT_TRUE(others.alive(*slot));
 }
+
+// ---- a program begun beside a writer -----------------------------------------------------------------------------
+
+// Runs `program` with these as its standard input and output. Returns: its pid, or -1.
+using beginning = pid_t (*)(const char* program, int input, int output);
+
+pid_t by_posix_spawn(const char* program, int input, int output) {
+    posix_spawn_file_actions_t files;
+    ::posix_spawn_file_actions_init(&files);
+    ::posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
+    ::posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
+    std::string name = program;
+    char* const arguments[] = {name.data(), nullptr};
+    pid_t child = -1;
+    const int failed = ::posix_spawnp(&child, program, &files, nullptr, arguments, environ);
+    ::posix_spawn_file_actions_destroy(&files);
+    return failed == 0 ? child : -1;
+}
+
+// The child has the parent's memory and a copy of its descriptors, and the parent stands still, until the child runs
+// another program or ends. A function of its own: nothing here changes between the two returns.
+[[gnu::noinline]] pid_t by_vfork(const char* program, int input, int output) {
+    const pid_t child = ::vfork();
+    if (child == 0) {
+        ::dup2(input, STDIN_FILENO);
+        ::dup2(output, STDOUT_FILENO);
+        ::execlp(program, program, static_cast<char*>(nullptr));
+        ::_exit(127);
+    }
+    return child;
+}
+
+struct way {
+    const char* name;
+    beginning begin;
+};
+constexpr way ways[] = {{"posix_spawn", by_posix_spawn}, {"vfork and exec", by_vfork}};
+
+// `cat`, which runs by the time that this is made, until it ends.
+class program_beside {
+ public:
+    explicit program_beside(beginning begin) {
+        auto down = rig::pipe_pair::make(), up = rig::pipe_pair::make();
+        pid_ = begin("cat", down.read_end.get(), up.write_end.get());
+        input_ = std::move(down.write_end);
+        up.write_end.close();
+        // vfork()'s parent goes on when the child's memory is its own, and that may be before what is close-on-exec is
+        // closed. Once the program answers, it is.
+        char answer = 0;
+        runs_ = pid_ > 0 && rig::write_all(input_.get(), "x", 1) && rig::read_all(up.read_end.get(), &answer, 1);
+    }
+    program_beside(const program_beside&) = delete;
+    program_beside& operator=(const program_beside&) = delete;
+    ~program_beside() {
+        input_.close();
+        if (pid_ > 0) ::waitpid(pid_, nullptr, 0);
+    }
+    [[nodiscard]] bool runs() const noexcept { return runs_ && ::kill(pid_, 0) == 0; }
+    /// The descriptors of it that lead to files of such a name.
+    [[nodiscard]] std::string open_files(const std::string& name) const {
+        std::string found;
+        for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(pid_) + "/fd")) {
+            std::error_code gone;
+            const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
+            if (target.find(name) != std::string::npos) found += target + "; ";
+        }
+        return found;
+    }
+
+ private:
+    pid_t pid_ = -1;
+    bool runs_ = false;
+    rig::descriptor input_;
+};
+
+TEST_F(SegmentFork, AProgramBegunBesideAWriterTakesNothing) {
+    for (const way& how : ways) {
+        SCOPED_TRACE(how.name);
+        const unique_posix_name name("spawn");
+        segment_spec spec = pattern_spec(1);
+        spec.peer_slots = 2;
+        std::optional<segment> writer(
+            segment::create(name.uri(), spec, {}, [](std::span<std::byte> body) { fill_pattern(body, 1); }));
+        const std::uint64_t epoch = writer->epoch();
+        const auto is_the_writer = [&] {
+            const std::byte was = writer->body()[0];
+            writer->body()[0] = std::byte{9};
+            writer->body()[0] = was;
+            const auto attach = [&] { (void)segment::attach(name.uri(), access::read_write); };
+            return writer->writable() && writer->epoch() == epoch && refusal_of(attach) == errc::writer_alive &&
+                   in_child([&] { return expect_refusal(errc::writer_alive, attach); }).success();
+        };
+        {
+            const program_beside program(how.begin);
+            ASSERT_TRUE(program.runs());
+            EXPECT_EQ(program.open_files(name.token()), "");
+            EXPECT_TRUE(is_the_writer());
+        }
+        EXPECT_TRUE(is_the_writer()) << "after its end";
+
+        const segment reader = segment::attach(name.uri(), access::read_only);
+        peers mine = peers::open(reader);
+        const auto slot = mine.claim();
+        ASSERT_TRUE(slot.has_value());
+        {
+            EXPECT_TRUE(program_beside(how.begin).runs());
+        }
+        EXPECT_TRUE(peers::open(*writer).alive(*slot)) << "a reader's slot";
+
+        // It keeps nothing, either: the lease is free as soon as its owner lets it go.
+        const program_beside program(how.begin);
+        ASSERT_TRUE(program.runs());
+        writer.reset();
+        EXPECT_EQ(refusal_of([&] { (void)segment::attach(name.uri(), access::read_write); }), std::nullopt);
+        EXPECT_TRUE(program.runs());
+    }
+}
+
+TEST_F(SegmentFork, AProgramThatCannotBeRunTakesNothing) {
+    const segment writer = create_pattern(name_.uri(), 1);
+    const char* const nothing = "/nonexistent/program";
+    EXPECT_EQ(by_posix_spawn(nothing, STDIN_FILENO, STDOUT_FILENO), -1);
+    const pid_t child = by_vfork(nothing, STDIN_FILENO, STDOUT_FILENO);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 127);
+    EXPECT_TRUE(writer.writable());
+    EXPECT_EQ(pattern_fault(writer), "");
+    EXPECT_EQ(refusal_of([&] { (void)segment::attach(name_.uri(), access::read_write); }), errc::writer_alive);
+}
+
+// One of many writers: its slot and what it has claimed stay its own, and the slot is free once it goes.
+TEST_F(SegmentFork, AProgramBegunBesideOneOfManyWritersLeavesItsSlot) {
+    using store = basic_block_store<writers::many>;
+    for (const way& how : ways) {
+        SCOPED_TRACE(how.name);
+        const unique_posix_name name("spawn");
+        std::optional<store> writer(store::create(name.uri(), {.bytes = 4096, .unit_bytes = 64, .writer_slots = 1}));
+        const auto attach = [&] { (void)store::attach(name.uri()); };
+        const program_beside program(how.begin);
+        ASSERT_TRUE(program.runs());
+        ASSERT_EQ(writer->prepare(100), outcome::ok);
+        {
+            EXPECT_TRUE(program_beside(how.begin).runs());
+        }
+        EXPECT_EQ(refusal_of(attach), errc::writer_alive) << "the only slot is taken";
+        EXPECT_TRUE(writer->commit()) << "the claim was dropped";
+        EXPECT_EQ(writer->usage().values, 1U);
+        writer.reset();
+        EXPECT_EQ(refusal_of(attach), std::nullopt);
+        EXPECT_TRUE(program.runs());
+    }
+}
+
+// ---- descriptors -------------------------------------------------------------------------------------------------
 
 // Sends two descriptors over a unix socket, as a supervisor does.
 bool send_descriptors(int socket, const int (&descriptors)[2]) {
