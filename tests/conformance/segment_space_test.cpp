@@ -185,6 +185,7 @@ TEST_F(SegmentSpace, MemoryCgroupLimitIsNoSpaceInsteadOfAKill) {
 }
 
 TEST_F(SegmentSpace, AnEmptyPoolOfHugePagesNamesTheSetting) {
+    const setting_lock others("/proc/sys/vm/nr_hugepages");
     if (read_setting("/proc/sys/vm/nr_hugepages") != "0") GTEST_SKIP() << "needs: an empty pool of huge pages";
     const unique_system_v_name name(true);
     const std::string& uri = name.uri();

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "golden/contents.hpp"
+#include "support/capability.hpp"
 #include "support/process.hpp"
 #include "support/segment_tools.hpp"
 
@@ -182,6 +183,33 @@ TEST(GoldenImages, AreThereForEveryKindOfContainer) {
     }
     for (std::uint32_t kind = 1; !kind_name(static_cast<container_kind>(kind)).empty(); ++kind)
         EXPECT_TRUE(kinds.contains(static_cast<container_kind>(kind))) << kind_name(static_cast<container_kind>(kind));
+}
+
+// The same bytes in pages of the pool, read and written on there.
+TEST(GoldenImages, SayTheSameInHugePagesOfSystemVMemory) {
+    const scoped_setting pool("/proc/sys/vm/nr_hugepages", "8");
+    if (!pool.changed()) GTEST_SKIP() << "needs: setting vm.nr_hugepages";
+    for (const golden_case& c : cases()) {
+        ASSERT_NE(c.subject, nullptr) << c.name;
+        const std::string stem = folder + "/" + c.name;
+        const still_world then(golden_moment_ns, golden_seed);
+        std::string text;
+        const auto refused = refusal_of([&] { text = contents_of(*c.subject, golden_image::load(stem), "sysv+huge"); });
+        EXPECT_EQ(refused, std::nullopt) << c.name;
+        EXPECT_EQ(text, text_of_file(stem + ".txt")) << c.name;
+    }
+    for (const golden_subject& of : golden_subjects) {
+        const memory_place place("sysv+huge");
+        {
+            const still_world then(golden_moment_ns, golden_seed);
+            of.make(place.uri());
+        }
+        const segment s = segment::attach(place.uri(), access::read_only);
+        EXPECT_EQ(s.pages().page_bytes, memory::huge_page_bytes) << of.name;
+        image_bytes now(s.bytes().data() - header_bytes, s.bytes().data() + s.bytes().size());
+        forget_owner(now);
+        EXPECT_EQ(difference(now, golden_image::load(folder + "/" + of.name).data), "") << of.name;
+    }
 }
 
 TEST(GoldenImages, AByteThatMovedIsNoticed) {

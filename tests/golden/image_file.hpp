@@ -183,7 +183,7 @@ class placed_image {
         }
         const auto where = holdfast::detail::places_of(memory::uri::parse(uri_));
         if (!image.peers.empty()) write_file(where.peers(), image.peers);
-        if (kind == "sysv")
+        if (memory::uri::parse(uri_).is_sysv())
             place_in_system_v(image.data);
         else
             write_file(where.data(), image.data);
@@ -192,8 +192,9 @@ class placed_image {
 
  private:
     void place_in_system_v(std::span<const std::byte> data) const {
-        const auto key = static_cast<key_t>(memory::uri::parse(uri_).key);
-        const int id = ::shmget(key, data.size(), IPC_CREAT | IPC_EXCL | 0600);
+        const memory::uri name = memory::uri::parse(uri_);
+        const int huge = name.kind == memory::kind::sysv_huge ? SHM_HUGETLB : 0;
+        const int id = ::shmget(static_cast<key_t>(name.key), data.size(), IPC_CREAT | IPC_EXCL | huge | 0600);
         void* const at = id < 0 ? MAP_FAILED : ::shmat(id, nullptr, 0);
         if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "System V memory");
         std::memcpy(at, data.data(), data.size());

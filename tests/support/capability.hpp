@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
@@ -98,10 +99,23 @@ namespace holdfast::test {
     return written;
 }
 
+/// Keeps other tests of this machine from changing a kernel setting, and from looking at it under such a lock.
+class setting_lock {
+ public:
+    explicit setting_lock(const std::string& path) : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+        while (file_.get() >= 0 && ::flock(file_.get(), LOCK_EX) != 0 && errno == EINTR) {
+        }
+    }
+
+ private:
+    rig::descriptor file_;
+};
+
 /// Changes a kernel setting for as long as it lives. changed() is false where the machine refuses.
 class scoped_setting {
  public:
-    scoped_setting(std::string path, const std::string& value) : path_(std::move(path)), former_(read_setting(path_)) {
+    scoped_setting(std::string path, const std::string& value)
+        : path_(std::move(path)), lock_(path_), former_(read_setting(path_)) {
         changed_ = former_ && write_setting(path_, value) && read_setting(path_) == value;
     }
     scoped_setting(const scoped_setting&) = delete;
@@ -113,6 +127,7 @@ class scoped_setting {
 
  private:
     std::string path_;
+    setting_lock lock_;
     std::optional<std::string> former_;
     bool changed_ = false;
 };
