@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table grows, and its writer dies. Attacked: "a growth that was not over has not happened", "readers never miss a
-// key and never see an older value", "nobody has to repair anything", "no file and no memory is left behind". The mover
-// is killed at each system call and stopped at each instruction; each of its system calls fails; writers that grow and
-// shrink by name are killed at random instants beside a reader that follows.
+// A table grows, or shrinks, and its writer dies. Attacked: "a growth that was not over has not happened", "readers
+// never miss a key and never see an older value", "nobody has to repair anything", "no file and no memory is left
+// behind". The mover is killed at each system call and stopped at each instruction; each of its system calls fails;
+// writers that grow and shrink by name are killed at random instants beside a reader that follows.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -54,10 +54,20 @@ std::string damage_of(const Table& of) {
     return seen.busy == 0 ? text : text + "not all could be compared";
 }
 
+/// Which way a table goes, and whether its next generation has no name until the commit.
+struct way {
+    bool grows, unnamed;
+};
+constexpr auto any_way = [](const auto& made) {
+    return std::string(made.param.unnamed ? "unnamed" : "fallback") + (made.param.grows ? "" : "_shrinking");
+};
+constexpr auto direction = [](const auto& made) { return made.param.grows ? "growing" : "shrinking"; };
+
 // What lies under the name is a whole table of one of two capacities, with all entries.
-class GrowthDeath : public segment_test, public ::testing::WithParamInterface<bool> {
+class GrowthDeath : public segment_test, public ::testing::WithParamInterface<way> {
  protected:
-    static constexpr u64 entries = 60, old_capacity = 60, new_capacity = 200;
+    static constexpr u64 entries = 60;
+    const u64 old_capacity = GetParam().grows ? 60U : 200U, new_capacity = GetParam().grows ? 200U : 60U;
 
     void make() {
         for (const std::string& entry : disk_.entries()) ::unlink(disk_.file(entry).c_str());
@@ -67,7 +77,7 @@ class GrowthDeath : public segment_test, public ::testing::WithParamInterface<bo
     }
     // Updates on the way: each is done in both tables once its entry was copied.
     void grow() const {
-        if (!GetParam() && !refuse_unnamed_files()) ::_exit(2);
+        if (!GetParam().unnamed && !refuse_unnamed_files()) ::_exit(2);
         table t = table::attach(uri());
         t.grow(new_capacity);
         for (u64 i = 0; t.growing(); ++i)
@@ -105,7 +115,7 @@ class GrowthDeath : public segment_test, public ::testing::WithParamInterface<bo
     }
     // Finds that generation whole, and grows again; a hidden file is swept by then.
     [[nodiscard]] std::string next_writer(u64 capacity) const {
-        if (!GetParam() && !refuse_unnamed_files()) return "no seccomp";
+        if (!GetParam().unnamed && !refuse_unnamed_files()) return "no seccomp";
         table next = table::attach(uri());
         if (next.capacity() != capacity) return "it has another generation than the reader";
         if (next.segment().moved()) return "the mark is still there";
@@ -124,6 +134,8 @@ class GrowthDeath : public segment_test, public ::testing::WithParamInterface<bo
     std::optional<reader> reader_;
 };
 
+class GrowthFailure : public GrowthDeath {};
+
 TEST_P(GrowthDeath, AtAnySystemCallLeavesTheOldTableOrTheNew) {
     if (!can_trace()) GTEST_SKIP() << "needs: ptrace";
     u64 grown = 0;
@@ -141,7 +153,7 @@ TEST_P(GrowthDeath, AtAnySystemCallLeavesTheOldTableOrTheNew) {
 }
 
 // Whatever fails, the growth is over or given up, by the writer that lives on.
-TEST_P(GrowthDeath, AnySystemCallThatFailsLeavesTheOldTableOrTheNew) {
+TEST_P(GrowthFailure, AnySystemCallThatFailsLeavesTheOldTableOrTheNew) {
     if (!can_trace() || sanitized || !can_fail_system_calls)
         GTEST_SKIP() << "needs: ptrace on x86-64 and a build without sanitizers";
     struct fault {
@@ -157,7 +169,7 @@ TEST_P(GrowthDeath, AnySystemCallThatFailsLeavesTheOldTableOrTheNew) {
                 reader_.reset();  // the child's copy would be something left open
             },
             [&]() -> int {
-                if (!GetParam() && !refuse_unnamed_files()) return 2;
+                if (!GetParam().unnamed && !refuse_unnamed_files()) return 2;
                 try {
                     table t = table::attach(uri());
                     try {
@@ -200,14 +212,17 @@ TEST_P(GrowthDeath, AnySystemCallThatFailsLeavesTheOldTableOrTheNew) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, GrowthDeath, ::testing::Values(true, false),
-                         [](const auto& made) { return made.param ? "unnamed" : "fallback"; });
+INSTANTIATE_TEST_SUITE_P(Files, GrowthDeath, ::testing::Values(way{true, true}, way{true, false}, way{false, true}),
+                         any_way);
+INSTANTIATE_TEST_SUITE_P(Files, GrowthFailure, ::testing::Values(way{true, true}, way{true, false}), any_way);
 
 // The same of many writers: one leads, another is attached all the time, and whoever comes ends what was begun.
-class ManyGrowthDeath : public segment_test {
+class ManyGrowthDeath : public segment_test, public ::testing::WithParamInterface<way> {
  protected:
     using many = hash_table<key, value, writers::many>;
-    static constexpr u64 entries = 60, old_capacity = 4'000, new_capacity = 6'000;  // of several stripes
+    static constexpr u64 entries = 60;
+    // Of several stripes.
+    const u64 old_capacity = GetParam().grows ? 4'000U : 6'000U, new_capacity = GetParam().grows ? 6'000U : 4'000U;
 
     void make() {
         other_.reset();
@@ -283,7 +298,9 @@ class ManyGrowthDeath : public segment_test {
     std::optional<many> other_;
 };
 
-TEST_F(ManyGrowthDeath, AtAnySystemCallLosesNothingAndIsEndedByOthers) {
+class ManyGrowthFailure : public ManyGrowthDeath {};
+
+TEST_P(ManyGrowthDeath, AtAnySystemCallLosesNothingAndIsEndedByOthers) {
     if (!can_trace()) GTEST_SKIP() << "needs: ptrace";
     const step_report report = kill_at_every_system_call([&] { make(); }, [&] { lead(); }, [&] { return alive(); },
                                                          [&] { return after_death(); });
@@ -294,7 +311,7 @@ TEST_F(ManyGrowthDeath, AtAnySystemCallLosesNothingAndIsEndedByOthers) {
 }
 
 // Whatever fails, the growth is over or given up by the writer that leads, and the others go on.
-TEST_F(ManyGrowthDeath, AnySystemCallThatFailsLosesNothing) {
+TEST_P(ManyGrowthFailure, AnySystemCallThatFailsLosesNothing) {
     if (!can_trace() || sanitized || !can_fail_system_calls)
         GTEST_SKIP() << "needs: ptrace on x86-64 and a build without sanitizers";
     struct fault {
@@ -351,31 +368,34 @@ TEST_F(ManyGrowthDeath, AnySystemCallThatFailsLosesNothing) {
     }
 }
 
-// Without the table's own file a second removal would find nothing to remove, and a next generation would stay for
-// ever.
-TEST_F(ManyGrowthDeath, InARemovalLeavesNoNextGenerationByItself) {
-    if (!can_trace()) GTEST_SKIP() << "needs: ptrace";
-    const auto make_with_a_next_generation = [&] {
-        make();
-        other_.reset();
-        reader_.reset();
-        std::ofstream(disk_.file("t.growing")) << "left";
-    };
-    const auto is_there = [&](const char* name) { return ::access(disk_.file(name).c_str(), F_OK) == 0; };
-    const step_report report = kill_at_every_system_call(
-        make_with_a_next_generation, [&] { segment::remove(uri()); }, [] { return std::string(); },
-        [&]() -> std::string {
-            if (is_there("t")) segment::remove(uri());
-            return is_there("t.growing") ? "t.growing is there without t" : "";
-        });
-    EXPECT_EQ(report.failure, "");
-    EXPECT_GT(report.steps, 10U);
-}
+INSTANTIATE_TEST_SUITE_P(Tables, ManyGrowthDeath, ::testing::Values(way{true, true}, way{false, true}), direction);
+INSTANTIATE_TEST_SUITE_P(Tables, ManyGrowthFailure, ::testing::Values(way{true, true}), direction);
 
 class HashTableGrowth : public segment_test {
  protected:
     unique_directory disk_{"growth"};
 };
+
+// Without the table's own file a second removal would find nothing to remove, and a next generation would stay for
+// ever.
+TEST_F(HashTableGrowth, ADeathInARemovalLeavesNoNextGenerationByItself) {
+    if (!can_trace()) GTEST_SKIP() << "needs: ptrace";
+    const std::string uri = disk_.file_uri("t");
+    const auto make_with_a_next_generation = [&] {
+        for (const std::string& entry : disk_.entries()) ::unlink(disk_.file(entry).c_str());
+        (void)hash_table<key, value, writers::many>::create(uri, {.capacity = 100, .writer_slots = 8});
+        std::ofstream(disk_.file("t.growing")) << "left";
+    };
+    const auto is_there = [&](const char* name) { return ::access(disk_.file(name).c_str(), F_OK) == 0; };
+    const step_report report = kill_at_every_system_call(
+        make_with_a_next_generation, [&] { segment::remove(uri); }, [] { return std::string(); },
+        [&]() -> std::string {
+            if (is_there("t")) segment::remove(uri);
+            return is_there("t.growing") ? "t.growing is there without t" : "";
+        });
+    EXPECT_EQ(report.failure, "");
+    EXPECT_GT(report.steps, 10U);
+}
 
 // What a kill between two instructions leaves is what a reader finds between them.
 TEST_F(HashTableGrowth, SteppedThroughAGrowthAReaderFindsEveryKey) {
@@ -478,18 +498,21 @@ class both_files {
     one files_[2] = {{"/t"}, {"/t.growing"}};
 };
 
+class HashTableGrowthSteps : public HashTableGrowth, public ::testing::WithParamInterface<way> {};
+
 // A writer grows its table, updates, inserts and erases on the way. At each instruction that changes a byte of either
 // file both are copied: in the copies a reader and then the next writer find a whole table, never behind what was seen
 // before; it verifies, its next operations work, and so does another growth.
-TEST_F(HashTableGrowth, AtEveryImageOfAGrowthTheNextWriterGoesOn) {
+TEST_P(HashTableGrowthSteps, AtEveryImageTheNextWriterGoesOn) {
     if (!can_step()) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
     constexpr u64 entries = 8, keys = 12, goes = 5, comes = 9;
+    const u64 from = GetParam().grows ? entries : 6 * entries, to = GetParam().grows ? 3 * entries : keys;
     const std::string uri = disk_.file_uri("t");
     const auto put = [](table& into, u64 n, u64 stamp) {
         return into.insert_or_assign(nth_key<wide_shape>(n), stamped_value<wide_shape>(n, stamp));
     };
     {
-        table t = table::create(uri, {.capacity = entries});
+        table t = table::create(uri, {.capacity = from});
         for (u64 n = 0; n < entries; ++n) (void)put(t, n, 1);
     }
     using stamps = std::array<u64, keys>;  // 0: not there
@@ -507,10 +530,12 @@ TEST_F(HashTableGrowth, AtEveryImageOfAGrowthTheNextWriterGoesOn) {
         return !counted || in.size() == size ? "" : "the size is " + std::to_string(in.size());
     };
     // A stamp only rises, one key goes and another comes.
-    const auto goes_back = [](const stamps& from, const stamps& to) -> std::string {
+    const auto goes_back = [](const stamps& earlier, const stamps& later) -> std::string {
         for (u64 n = 0; n < keys; ++n) {
-            const bool lost = from[n] != 0 && to[n] == 0 && n != goes, again = from[n] == 0 && to[n] != 0 && n != comes;
-            if (lost || again || (to[n] != 0 && to[n] < from[n])) return "key " + std::to_string(n) + " goes back";
+            const bool lost = earlier[n] != 0 && later[n] == 0 && n != goes;
+            const bool again = earlier[n] == 0 && later[n] != 0 && n != comes;
+            if (lost || again || (later[n] != 0 && later[n] < earlier[n]))
+                return "key " + std::to_string(n) + " goes back";
         }
         return {};
     };
@@ -535,7 +560,7 @@ TEST_F(HashTableGrowth, AtEveryImageOfAGrowthTheNextWriterGoesOn) {
         if (std::string why = damage_of(next); !why.empty()) return "verify(): " + why;
         for (const std::string& entry : copies.entries())
             if (entry.ends_with(".growing")) return "left behind: " + entry;
-        behind_the_commit += capacity != entries ? 1 : 0;
+        behind_the_commit += capacity != from ? 1 : 0;
         if (++images % 8 == 0) {
             next.grow(4 * entries);
             while (next.advance()) {
@@ -554,7 +579,7 @@ TEST_F(HashTableGrowth, AtEveryImageOfAGrowthTheNextWriterGoesOn) {
     const step_report report = step_through(
         [&] {
             table t = table::attach(uri);
-            t.grow(3 * entries);
+            t.grow(to);
             for (u64 i = 0; t.growing() || i < entries; ++i) {
                 (void)put(t, i % 4, i + 2);
                 if (i == 3) (void)t.erase(nth_key<wide_shape>(goes));
@@ -578,6 +603,8 @@ TEST_F(HashTableGrowth, AtEveryImageOfAGrowthTheNextWriterGoesOn) {
                 static_cast<unsigned long long>(report.steps), static_cast<unsigned long long>(images),
                 static_cast<unsigned long long>(behind_the_commit), report.seconds);
 }
+
+INSTANTIATE_TEST_SUITE_P(Tables, HashTableGrowthSteps, ::testing::Values(way{true, true}, way{false, true}), direction);
 
 // The whole way in service: a writer that grows and shrinks without end, killed at random instants.
 TEST_F(HashTableGrowth, WritersThatGrowAreKilledAtRandomInstants) {

@@ -256,9 +256,9 @@ class growth_step_bench {
     using finder = holdfast::detail::hash_table_finder<typename many_writer<Shape>::node>;
 
  public:
-    growth_step_bench()
-        : where_{many_stage<Shape>::geometry(),
-                 many_geometry_for<typename Shape::key, typename Shape::value>(1900, writer_roll::processes, 3)},
+    explicit growth_step_bench(u64 next_capacity)
+        : where_{many_stage<Shape>::geometry(), many_geometry_for<typename Shape::key, typename Shape::value>(
+                                                    next_capacity, writer_roll::processes, 3)},
           image_(where_.bytes()),
           first_(std::make_unique<pair>(image_.bytes(), where_, all_live_, 0)),
           stage_(first_->old()) {
@@ -368,9 +368,9 @@ class growth_step_bench {
 };
 
 template <class Shape>
-void step_growth() {
+void step_growth(u64 next_capacity) {
     if (!can_step()) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
-    growth_step_bench<Shape> bench;
+    growth_step_bench<Shape> bench(next_capacity);
     using pair = growing_many_writer<Shape>;
     step_report all;
     const auto step = [&](u64 n, bool there, bool carried, u64 after, const char* what, auto&& act) {
@@ -507,8 +507,9 @@ TEST(HashTableManyStep, NarrowValuesInEveryFill) { step_every_fill<narrow_shape>
 TEST(HashTableManyStep, WideValuesInEveryFill) { step_every_fill<wide_shape>(); }
 TEST(HashTableManyStep, NarrowValues) { step_every_operation<narrow_shape>(); }
 TEST(HashTableManyStep, WideValues) { step_every_operation<wide_shape>(); }
-TEST(HashTableManyStep, NarrowValuesWhileItGrows) { step_growth<narrow_shape>(); }
-TEST(HashTableManyStep, WideValuesWhileItGrows) { step_growth<wide_shape>(); }
+TEST(HashTableManyStep, NarrowValuesWhileItGrows) { step_growth<narrow_shape>(1900); }
+TEST(HashTableManyStep, WideValuesWhileItGrows) { step_growth<wide_shape>(1900); }
+TEST(HashTableManyStep, NarrowValuesWhileItShrinks) { step_growth<narrow_shape>(100); }
 TEST(HashTableManyStep, ValuesThatShareAWordWithTheKey) { step_every_operation<crooked_shape>(); }
 
 // ---- in service --------------------------------------------------------------------------------------------------
