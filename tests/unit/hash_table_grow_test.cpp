@@ -6,12 +6,15 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -199,9 +202,11 @@ TEST_F(HashTableGrow, OperationsAtTheCursorAreDoneInBothTablesOrWillBeCopied) {
         model[n] = n;
     }
     detail::table_growth<hash_table<u64, u64>> growth(t, 3000);
-    u64 changes = 0;
+    u64 changes = 0, before = 0;
     while (!growth.advance(t)) {
         const u64 cursor = growth.copied_slots();
+        EXPECT_LE(cursor - before, 26U) << "more than a bucket in one step";
+        before = cursor;
         for (const u64 slot : {cursor - 1, cursor}) {
             const auto entry = t.entry_at(static_cast<hash_table_slot>(slot));  // any number may be asked for
             if (!entry) continue;
@@ -241,6 +246,19 @@ TEST_F(HashTableGrow, WideAndLargeValuesAreMovedWhole) {
     for (u64 n = 0; n < 60; ++n) {
         value.fill(n);
         ASSERT_EQ(large.try_insert(n, value), status::inserted);
+    }
+    {
+        auto same = hash_table<u64, page>::create(place_.file_uri("same"), {.capacity = 60});
+        for (u64 n = 0; n < 60; ++n) ASSERT_EQ(same.try_insert(n, value), status::inserted);
+        detail::table_growth<hash_table<u64, page>> growth(same, 100);
+        std::set<hash_table_slot> left;
+        for (const auto& entry : same) left.insert(entry.slot);
+        while (!growth.advance(same)) {
+            const auto at = left.lower_bound(hash_table_slot{growth.copied_slots()});
+            EXPECT_LE(std::distance(left.begin(), at), 2) << "more than 16 KiB in one step";
+            left.erase(left.begin(), at);
+        }
+        EXPECT_TRUE(left.empty());
     }
     large.grow(100);
     for (u64 n = 0; large.growing(); n = (n + 7) % 60) {
@@ -515,6 +533,36 @@ TEST_F(HashTableGrow, FullFileSystemGivesTheGrowthUp) {
         while (t.advance()) {
         }
         return t.capacity() == 50'000 && r.size() == 30'000 ? "" : "does not grow where there is room";
+    });
+    EXPECT_TRUE(end.success()) << end.text();
+}
+
+TEST_F(HashTableGrow, TheOldTablesMemoryGoesWithItsLastMapping) {
+    if (!can_mount_tmpfs()) GTEST_SKIP() << "needs: mounting a tmpfs in a private mount namespace";
+    const ended end = in_child([&]() -> std::string {
+        if (!enter_private_mounts() || !mount_tmpfs(place_.path(), "size=16m")) return "no tmpfs";
+        const auto used = [&]() -> u64 {
+            struct statfs now{};
+            if (::statfs(place_.path().c_str(), &now) != 0) return 0;
+            return (now.f_blocks - now.f_bfree) * static_cast<u64>(now.f_bsize);
+        };
+        table t = table::create(uri(), {.capacity = 30'000});  // some 700 KB
+        for (u64 n = 0; n < 30'000; ++n) (void)t.try_insert(n, n);
+        const u64 one = used(), bytes = t.segment().info().total_bytes;
+        if (one < bytes) return "the first table takes " + std::to_string(one);
+        std::optional<hash_table_reader<u64, u64>> first(hash_table_reader<u64, u64>::attach(uri()));
+        std::optional<hash_table_reader<u64, u64>> again(*first);  // the same mapping
+        for (const u64 capacity : {u64{60'000}, u64{30'000}}) {
+            t.grow(capacity);
+            while (t.advance()) {
+            }
+        }
+        if (files().size() != 2) return "left behind";
+        if (used() < one + bytes) return "the old table's memory went while it was read";
+        first.reset();
+        if (used() < one + bytes || again->find(7) != u64{7}) return "it went with the first of two readers";
+        again.reset();
+        return used() <= one ? "" : "of the old tables " + std::to_string(used() - one) + " bytes stay";
     });
     EXPECT_TRUE(end.success()) << end.text();
 }

@@ -653,6 +653,36 @@ TEST_F(HashTableManyGrow, AnotherWriterGoesOnForALeaderThatIsKilled) {
     EXPECT_GE(resumed, 7U) << "what had a name was finished";
 }
 
+// What an operation of the leader pays beside itself.
+TEST_F(HashTableManyGrow, AStepOfTheLeaderIsBounded) {
+    using one_of_many = holdfast::detail::many_table<holdfast::detail::fixed_node<u64, u64>>;
+    counts other = counts::create(uri(), {.capacity = 100'000});
+    const u64 stripes = other.geometry().stripes;
+    ASSERT_GT(stripes, 128U);
+    for (u64 n = 0; n < 20'000; ++n) ASSERT_EQ(other.try_insert(n, n), status::inserted);
+    one_of_many leader;
+    (void)leader.join(std::make_shared<segment>(segment::attach(uri(), access::read_write)), {}, {}, 0);
+    leader.grow(40'000);
+    u64 mirroring = 0, carried = 0, steps_that_carry = 0;
+    while (leader.geometry().capacity == 100'000) {
+        ASSERT_TRUE(leader.advance(1));
+        if (leader.geometry().capacity != 100'000) break;
+        EXPECT_LE(leader.carried_slots() - carried, 26U);
+        steps_that_carry += leader.carried_slots() != carried ? 1 : 0;
+        carried = leader.carried_slots();
+        if (mirroring == stripes) continue;
+        u64 now = 0;
+        for (u64 number = 0; number < stripes; ++number)
+            now += holdfast::detail::growth_of(stripe_of(other, number)).what() == growth_word::mirrors ? 1 : 0;
+        EXPECT_LE(now - mirroring, 64U);
+        mirroring = now;
+    }
+    EXPECT_EQ(mirroring, stripes);
+    EXPECT_GE(steps_that_carry, 100'000U / 26);
+    EXPECT_EQ(other.find(19'999), 19'999U);
+    EXPECT_EQ(other.capacity(), 40'000U);
+}
+
 TEST_F(HashTableManyGrow, WhatDoesNotFitIsGivenUpAndNothingIsLost) {
     counts a = counts::create(uri(), {.capacity = 4000}), b = counts::attach(uri());
     for (u64 n = 0; n < 500; ++n) (void)a.try_insert(n, n);
