@@ -661,17 +661,18 @@ TEST_P(HashTableManyOrder, IsLinearizable) {
 INSTANTIATE_TEST_SUITE_P(Tables, HashTableManyOrder, ::testing::Values(false, true),
                          [](const auto& made) { return made.param ? "that_grow" : "that_stay"; });
 
+struct count_model {
+    using state = u64;
+    static bool apply(state& s, const operation& op) {
+        if (op.kind == table_key_model::look) return op.killed || op.answer == s;
+        const bool right = op.killed || op.answer == s;
+        s += op.given;
+        return right;
+    }
+};
+
 // Counts that are added to, and entries that come and go beside them, in words of one store each.
 TEST_F(HashTableManyHistory, CountsAreExact) {
-    struct count_model {
-        using state = u64;
-        static bool apply(state& s, const operation& op) {
-            if (op.kind == table_key_model::look) return op.killed || op.answer == s;
-            const bool right = op.killed || op.answer == s;
-            s += op.given;
-            return right;
-        }
-    };
     std::string wrong_in_the_end;
     check_rounds(
         6,
@@ -708,6 +709,57 @@ TEST_F(HashTableManyHistory, CountsAreExact) {
             return std::vector<history_role>{{add, true}, {add, true}, {read}};
         },
         [&](const std::string& uri) { wrong_in_the_end += end_of<counts>(uri, keys); },
+        [](const history_run& run) { return check_by_key<count_model>(run.all()); });
+    EXPECT_EQ(wrong_in_the_end, "");
+}
+
+struct two_counts {
+    u64 hits, name, misses;
+};
+u64 name_of_key(u64 key) { return (key + 1) * 0x9e3779b97f4a7c15U; }
+
+// Three writers add to members of the same values, which are stored whole by each: none takes back what another added
+// beside it, and nobody touches the member between.
+TEST_F(HashTableManyHistory, CountsInMembersAreExact) {
+    using members = hash_table<u64, two_counts, writers::many>;
+    static constexpr u64 counted = 6;
+    std::string wrong_in_the_end;
+    check_rounds(
+        4,
+        [&](const std::string& uri) {
+            members made = members::create(uri, {.capacity = keys, .writer_slots = 8});
+            for (u64 key = 0; key < counted; ++key) (void)made.try_insert(key, {0, name_of_key(key), 0});
+            const auto add = [uri](history_worker& me) -> std::string {
+                me.mortal();
+                members writer = members::attach(uri, patient());
+                if (std::string why = settle(writer, two_counts{~u64{0}, 0, 0}); !why.empty()) return why;
+                me.attached();
+                while (me.go_on()) {
+                    const u64 key = me.below(counted), amount = 1 + me.below(100);
+                    const bool hit = me.below(2) == 0;
+                    me.log().call(table_key_model::swap, hit ? key : keys + key, amount);
+                    const auto before = writer.fetch_add(key, hit ? &two_counts::hits : &two_counts::misses, amount);
+                    if (!before) return "a count is lost";
+                    me.log().done(*before);
+                }
+                return {};
+            };
+            const auto read = [uri](history_worker& me) -> std::string {
+                const auto reader = hash_table_reader<u64, two_counts>::attach(uri);
+                while (me.go_on()) {
+                    const u64 key = me.below(counted);
+                    const bool hit = me.below(2) == 0;
+                    me.log().call(table_key_model::look, hit ? key : keys + key, 0);
+                    const auto found = reader.find(key);
+                    if (!found) return "a count is lost";
+                    if (found->name != name_of_key(key)) return "another member moved";
+                    me.log().done(hit ? found->hits : found->misses);
+                }
+                return {};
+            };
+            return std::vector<history_role>{{add, true}, {add, true}, {add}, {read}};
+        },
+        [&](const std::string& uri) { wrong_in_the_end += end_of<members>(uri, counted); },
         [](const history_run& run) { return check_by_key<count_model>(run.all()); });
     EXPECT_EQ(wrong_in_the_end, "");
 }
