@@ -21,12 +21,14 @@
 #include "holdfast/broadcast.hpp"
 #include "holdfast/hash_map.hpp"
 #include "holdfast/hash_table.hpp"
+#include "holdfast/hash_table/many.hpp"
 #include "holdfast/queue.hpp"
 #include "holdfast/snapshot.hpp"
 #include "support/capability.hpp"
 #include "support/process.hpp"
 #include "support/segment_tools.hpp"
 #include "support/settable_world.hpp"
+#include "support/table_answer.hpp"
 
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x00000080
@@ -368,6 +370,62 @@ TEST_F(World, WritersInPidNameSpacesExcludeEachOther) {
         EXPECT_TRUE(end.success()) << end.text();
     }
     EXPECT_EQ(segment::attach(name_.uri(), access::read_write).epoch(), 6U);
+}
+
+// Writers of one table, each in a container of its own, are pid 1 or 2 there, as others are elsewhere. Who is dead the
+// lock of its writer slot says, whatever pid stands in it.
+TEST_F(World, ManyWritersInPidNameSpacesAreToldApartByTheirLocks) {
+    if (!can_unshare(CLONE_NEWPID)) GTEST_SKIP() << "needs: the right to make pid name spaces";
+    using counts = hash_table<std::uint64_t, std::uint64_t, writers::many>;
+    using view = holdfast::detail::table_view<std::byte, holdfast::detail::fixed_node<std::uint64_t, std::uint64_t>>;
+    counts mine = counts::create(name_.uri(), {.capacity = 100, .writer_slots = 3});
+    ASSERT_EQ(table_answer(mine.try_insert(1, 0)), table_answer::inserted);
+    mine.set_patience(0ns);
+    const view bytes({const_cast<std::byte*>(mine.segment().bytes().data()), mine.segment().bytes().size()},
+                     mine.geometry(), {});
+    pid_t gone = 0;
+    {
+        child_process child([] {});
+        gone = child.pid();
+        (void)child.wait();
+    }
+    for (std::uint64_t round = 1; round <= 2; ++round) {
+        // Dead in a change, under the pid of one that lives here: of init, and then of this process.
+        const ended dead = in_name_space(CLONE_NEWPID, "", [&]() -> std::string {
+            if (::getpid() > 2) return "another pid";
+            counts theirs = counts::attach(name_.uri());
+            if (theirs.writer_slot() == mine.writer_slot()) return "two writers in one slot";
+            (void)theirs.modify(1, [](std::uint64_t&) { ::_exit(0); });
+            return "it lives on";
+        });
+        ASSERT_TRUE(dead.success()) << dead.text();
+        if (round == 2) holdfast::detail::name_holder(bytes, 1, static_cast<std::uint64_t>(::getpid()));
+        EXPECT_EQ(table_answer(mine.update(1, 10 * round)), table_answer::updated);
+        EXPECT_EQ(mine.takeovers(), round);
+
+        // Alive in a change, under a pid that is nobody's: as it was forked, and then as it is written down.
+        child_process other([&](channel& talk) -> std::string {
+            const ended end = in_name_space(CLONE_NEWPID, "", [&]() -> std::string {
+                counts theirs = counts::attach(name_.uri());
+                const auto done = theirs.modify(1, [&](std::uint64_t& value) {
+                    ++value;
+                    talk.signal();
+                    (void)talk.wait();
+                });
+                return table_answer(done) == table_answer::updated ? "" : "its change was taken from it";
+            });
+            return end.success() ? "" : end.text();
+        });
+        ASSERT_TRUE(other.talk().wait()) << other.wait().text();
+        if (round == 2) holdfast::detail::name_holder(bytes, 1, static_cast<std::uint64_t>(gone));
+        EXPECT_EQ(table_answer(mine.update(1, 0)), table_answer::contended);
+        ASSERT_TRUE(mine.blocked_by());
+        EXPECT_EQ(mine.blocked_by()->slot, 1U);
+        EXPECT_EQ(mine.takeovers(), round);
+        other.talk().signal();
+        EXPECT_TRUE(other.wait().success()) << other.wait().text();
+        EXPECT_EQ(mine.find(1), 10 * round + 1);
+    }
 }
 
 // CLOCK_MONOTONIC ten years ahead of that of the other side, as after a move to another machine: waits and patience are
