@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// What operations of a hash table cost in instructions, counted by callgrind: the same on a busy machine. That tables
+// can have many writers, and can grow, is not paid by those of one writer that do not: their operations stay below
+// ceilings that leave room for another compiler, and not for a lock, nor for a stripe. design/0004 has the numbers.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include "holdfast/hash_table.hpp"
+#include "holdfast/hash_table/many.hpp"
+#include "holdfast/perf_test/counters.hpp"
+#include "support/scale.hpp"
+
+namespace {
+
+using namespace holdfast;
+using perf_test::run_counted;
+using u64 = std::uint64_t;
+
+constexpr u64 entries = 10'000;
+const hash_table_options options{.capacity = 11'111, .seed = 1};
+
+template <class Reader>
+void count_finds(Reader& table) {
+    u64 found = 0;
+    run_counted([&] {
+        for (u64 n = 0; n < 2 * entries; ++n) found += table.find(n).has_value() ? 1 : 0;
+    });
+    ASSERT_EQ(found, entries);
+}
+template <class Table>
+void count_changes(Table table) {
+    u64 done = 0;
+    run_counted([&] {
+        for (u64 n = 0; n < entries; ++n) done += table.try_insert(n, n) ? 1 : 0;
+        for (u64 n = 0; n < entries; ++n) done += table.update(n, n + 1) ? 1 : 0;
+        for (u64 n = 0; n < entries; ++n) done += table.erase(n) ? 1 : 0;
+    });
+    ASSERT_EQ(done, 3 * entries);
+}
+
+// What the tests below run under valgrind: by name, and only then.
+TEST(HashTableCostBody, DISABLED_Finds) {
+    auto table = hash_table<u64, u64>::create("heap:", options);
+    for (u64 n = 0; n < entries; ++n) ASSERT_TRUE(table.try_insert(n, n));
+    count_finds(table);
+}
+TEST(HashTableCostBody, DISABLED_Changes) { count_changes(hash_table<u64, u64>::create("heap:", options)); }
+TEST(HashTableCostBody, DISABLED_ChangesOfMany) {
+    count_changes(hash_table<u64, u64, writers::many>::create("heap:", options));
+}
+
+/// Of one operation, its loop included; 0: it cannot be counted here.
+double cost_of(const std::string& test, u64 operations) {
+    const auto counted = perf_test::count_with_callgrind({std::filesystem::read_symlink("/proc/self/exe").string(),
+                                                          "--gtest_also_run_disabled_tests",
+                                                          "--gtest_filter=HashTableCostBody.DISABLED_" + test});
+    if (counted.failure.find("not installed") != std::string::npos) return 0;
+    EXPECT_EQ(counted.failure, "");
+    return static_cast<double>(counted.instructions) / static_cast<double>(operations);
+}
+
+TEST(HashTableCost, OfOneWriterHasNothingOfManyInIt) {
+    if (test::sanitized) GTEST_SKIP() << "needs: a build without sanitizers";
+    const double find = cost_of("Finds", 2 * entries);
+    if (find == 0) GTEST_SKIP() << "needs: valgrind";
+    const double change = cost_of("Changes", 3 * entries), change_of_many = cost_of("ChangesOfMany", 3 * entries);
+    std::printf("instructions of a find: %.1f; of an insert, update or erase: %.1f; of many writers: %.1f\n", find,
+                change, change_of_many);
+    EXPECT_GT(find, 20);
+    EXPECT_LT(find, 75);  // 61.4 by g++ 12
+    EXPECT_GT(change, 60);
+    EXPECT_LT(change, 185);  // 153.1; of many writers 406.4
+    EXPECT_GT(change_of_many, change + 100) << "what many writers pay is to be seen by this test";
+}
+
+}  // namespace
