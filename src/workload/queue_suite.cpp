@@ -76,6 +76,8 @@ class queue_run {
         const double millions = 1e3 / median_of(found->timed.samples[0]);
         to_.note("target: " + name + ", at least " + fixed_text(wanted, 0) +
                  " million a second: " + fixed_text(millions, 0) + verdict(millions >= wanted));
+        to_.note(best_peer_text(name + ", by queue<T>,", *found, found->place_of(typed), found->fastest(is_spsc), 2,
+                                rivals));
     }
 
     /// Gigabytes of messages a second: each byte counts once, and both sides touch all of them.

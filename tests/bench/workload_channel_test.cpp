@@ -21,6 +21,7 @@
 namespace {
 
 using namespace holdfast::workload;
+using testing::AllOf;
 using testing::AnyOf;
 using testing::Contains;
 using testing::EndsWith;
@@ -253,6 +254,33 @@ TEST_F(Channels, SuitesRunTheirExperiments) {
                 EXPECT_THAT(note, AnyOf(HasSubstr("(met)"), HasSubstr("(missed)"), EndsWith("compare with")));
             }
     }
+}
+
+// What is asked of a queue of elements beside others of its kind: at each size in batches, the one that peers have too.
+TEST_F(Channels, TheQueueOfElementsHasATargetAtEachSizeInBatches) {
+    pin_.reset();
+    std::vector<channel_kind> kinds = own_queue_kinds();
+    const auto of_peers = [](const channel_kind& kind) { return !kind.name.starts_with("holdfast"); };
+    std::erase_if(kinds, [](const channel_kind& kind) { return kind.name.ends_with("wakes sleepers"); });
+    const auto targets_of = [&](const char* filter, std::vector<channel_kind> among) {
+        holdfast::test::trial_recorder all({.quick = true, .seconds = 0.001, .filter = filter, .only = {"pipe"}});
+        queue_suite(std::move(among)).run(all);
+        std::erase_if(all.notes, [](const std::string& note) { return !note.starts_with("target: "); });
+        return all.notes;
+    };
+    EXPECT_THAT(
+        targets_of("64 bytes in batches of 32, ring of 256", kinds),
+        Contains(AllOf(StartsWith("target: 64 bytes in batches of 32, ring of 256 KiB, by queue<T>, at least 2.0 "
+                                  "times as fast as the fastest of queues"),
+                       EndsWith("compare with"))));
+    // With a queue of one writer and one reader among the others it is a number.
+    for (channel_kind& kind : kinds)
+        if (of_peers(kind)) kind.spsc_queue = true;
+    for (const char* filter : {"8 bytes in batches of 64, ring of 4", "64 bytes in batches of 32, ring of 4"})
+        EXPECT_THAT(targets_of(filter, kinds),
+                    Contains(AllOf(HasSubstr(" at least 2.0 times as fast as the fastest of queues"),
+                                   HasSubstr(" times pipe"), AnyOf(HasSubstr("(met)"), HasSubstr("(missed)")))))
+            << filter;
 }
 
 }  // namespace
