@@ -91,7 +91,10 @@ class Repair(CommandLine):
         self.assertEqual(len(after), done["kept"])
         self.assertEqual(done["kept"] + done["lost"], 3000)
         self.assertLessEqual(after, before, "nothing is invented")
-        kept = self.repair(NEGATIVE, name + ".damaged", "--to", self.name("to"), "--keep-doubtful")
+        # Where an entry lies is of each table's own seed: what was hit may all be there still, if in doubt.
+        again = self.run_program("repair", name + ".damaged", "--to", self.name("to"), "--keep-doubtful", "--json")
+        kept = json.loads(again.stdout)
+        self.assertEqual(again.returncode, NEGATIVE if kept["lost"] > 0 else OK)
         self.assertGreater(kept["kept"], done["kept"])
         self.assertEqual(self.entries(name), sorted(after), "the other one is not touched")
 
