@@ -574,6 +574,97 @@ TEST_F(HashTableManyGrow, AllWritersAndReadersGoOverByThemselves) {
     EXPECT_EQ(posix.entries().size(), 2U);
 }
 
+TEST_F(HashTableManyGrow, AnAnswersSlotIsOneOfTheTableThatIsThereThen) {
+    counts a = counts::create(uri(), {.capacity = 100}), b = counts::attach(uri());
+    dynamic_hash_table d = dynamic_hash_table::attach(uri());
+    for (u64 n = 0; n < 100; ++n) ASSERT_EQ(a.try_insert(n, n), status::inserted);
+    for (const u64 capacity : {1000U, 150U}) {
+        a.grow(capacity);
+        for (u64 n = 0; a.growing(); ++n) {
+            counts& by = n % 4 == 3 ? b : a;
+            const u64 key = n % 100;
+            const hash_table_result done = n % 3 == 0   ? by.insert_or_assign(key, n)
+                                           : n % 3 == 1 ? by.modify(key, [&](u64& v) { v = n; })
+                                                        : by.try_insert(key, n);
+            ASSERT_TRUE(done.slot.has_value());
+            const auto entry = by.entry_at(*done.slot);
+            ASSERT_TRUE(entry.has_value()) << "operation " << n;
+            ASSERT_EQ(entry->key, key) << "operation " << n;
+        }
+        EXPECT_EQ(a.capacity(), capacity);
+    }
+    d.grow(2000);
+    u64 found = 0, value = 0;
+    for (u64 n = 0; d.capacity() != 2000; ++n) {
+        ASSERT_LT(n, 10'000U);
+        const u64 key = n % 100;
+        const hash_table_result done = d.update(raw(key), raw(n));
+        ASSERT_TRUE(done.slot.has_value());
+        ASSERT_TRUE(d.entry_at(*done.slot, std::as_writable_bytes(std::span(&found, 1)),
+                               std::as_writable_bytes(std::span(&value, 1))))
+            << "operation " << n;
+        ASSERT_EQ(found, key) << "operation " << n;
+        ASSERT_EQ(value, n);
+    }
+}
+
+// Another process moves the table, twice, and nobody tells these handles.
+TEST_F(HashTableManyGrow, PlacesAreGoodWithinAGenerationAndSaySoAfter) {
+    counts a = counts::create(uri(), {.capacity = 100}), b = counts::attach(uri());
+    dynamic_hash_table d = dynamic_hash_table::attach(uri());
+    for (u64 n = 0; n < 50; ++n) ASSERT_EQ(a.try_insert(n, n * n), status::inserted);
+    const auto place = b.place_of(7), erased = b.place_of(8);
+    ASSERT_TRUE(place && erased);
+    EXPECT_EQ(a.place_of(7), place);
+    EXPECT_EQ(d.place_of(raw(7)), place);
+    EXPECT_EQ(dynamic_hash_table_reader::attach(uri()).place_of(raw(7)), place);
+    EXPECT_EQ(b.place_of(1234), std::nullopt);
+    EXPECT_EQ(d.place_of(raw(1234)), std::nullopt);
+    EXPECT_EQ(a.erase(8), status::erased);
+    counts::value_type entry{};
+    u64 key = 0, value = 0;
+    const auto ask_dynamic = [&](const hash_table_place& at) {
+        return d.entry_at(at, std::as_writable_bytes(std::span(&key, 1)), std::as_writable_bytes(std::span(&value, 1)));
+    };
+    EXPECT_EQ(b.entry_at(*place, entry), outcome::ok);
+    EXPECT_EQ(entry.key, 7U);
+    EXPECT_EQ(entry.value, 49U);
+    EXPECT_EQ(ask_dynamic(*place), outcome::ok);
+    EXPECT_EQ(key, 7U);
+    EXPECT_EQ(value, 49U);
+    EXPECT_EQ(b.entry_at(*erased, entry), outcome::not_found);
+    EXPECT_EQ(ask_dynamic(*erased), outcome::not_found);
+    for (const u64 capacity : {1000U, 60U}) {
+        child_process mover([&]() -> std::string {
+            counts mine = counts::attach(uri());
+            mine.grow(capacity);
+            while (mine.advance()) {
+            }
+            return mine.growth_failure() ? mine.growth_failure()->what() : "";
+        });
+        ASSERT_TRUE(mover.wait().success()) << mover.wait().text();
+        // A place of the new generation leads a handle there, too.
+        const auto now = a.place_of(7);
+        ASSERT_TRUE(now && now->generation != place->generation);
+        EXPECT_EQ(b.entry_at(*now, entry), outcome::ok);
+        EXPECT_EQ(entry.value, 49U);
+        EXPECT_EQ(ask_dynamic(*now), outcome::ok);
+        EXPECT_EQ(key, 7U);
+        EXPECT_EQ(a.entry_at(*place, entry), outcome::stale);
+        EXPECT_EQ(b.entry_at(*place, entry), outcome::stale);
+        EXPECT_EQ(ask_dynamic(*place), outcome::stale);
+        EXPECT_EQ(ask_dynamic(*erased), outcome::stale);
+        EXPECT_EQ(b.capacity(), capacity);
+    }
+    // Who comes by the stale place first.
+    const auto last = d.place_of(raw(7));
+    ASSERT_TRUE(last);
+    a.grow(500);
+    finish(a);
+    EXPECT_EQ(ask_dynamic(*last), outcome::stale);
+    EXPECT_EQ(b.entry_at(*last, entry), outcome::stale);
+}
+
 // Three writers, whoever leads, beside a model; growing and shrinking all the time.
 TEST_F(HashTableManyGrow, OperationsOfAllGoOnDuringGrowthAndShrinking) {
     constexpr u64 keys = 3000;

@@ -33,16 +33,16 @@ class any_hash_table_mutator {
     }
 
     hash_table_result try_insert(const std::byte* key, const std::byte* value) noexcept {
-        return visit([&](auto& writer) { return writer.try_insert(key, value); });
+        return visit(key, [&](auto& writer) { return writer.try_insert(key, value); });
     }
     hash_table_result insert_or_assign(const std::byte* key, const std::byte* value) noexcept {
-        return visit([&](auto& writer) { return writer.insert_or_assign(key, value); });
+        return visit(key, [&](auto& writer) { return writer.insert_or_assign(key, value); });
     }
     hash_table_result update(const std::byte* key, const std::byte* value) noexcept {
-        return visit([&](auto& writer) { return writer.update(key, value); });
+        return visit(key, [&](auto& writer) { return writer.update(key, value); });
     }
     hash_table_result erase(const std::byte* key) noexcept {
-        return visit([&](auto& writer) { return writer.erase(key); });
+        return visit(key, [&](auto& writer) { return writer.erase(key); });
     }
     /// Copies the key's value to `value`, calls change() -> bool and, if it says so, gives the key what `value` is
     /// then; nobody comes in between. Returns: ok, not_found, stale (the change was not wanted), ...
@@ -78,7 +78,7 @@ class any_hash_table_mutator {
     hash_table_result decide(const std::byte* key, std::byte* value, Decide&& what) {
         if (one_of_many* const shared = many())
             return result_of(shared->run(
-                [&](auto& writer) { return writer.decide(key, value, false, [&](bool) { return what(); }); }));
+                key, [&](auto& writer) { return writer.decide(key, value, false, [&](bool) { return what(); }); }));
         the_one& alone = std::get<the_one>(writer_);
         const std::uint64_t slot = alone.finder().find(key, value);
         if (slot == no_slot) return {alone.finder().damage_hides(key) ? outcome::corrupt : outcome::not_found};
@@ -91,8 +91,8 @@ class any_hash_table_mutator {
     }
 
     template <class Operation>
-    hash_table_result visit(Operation&& operation) noexcept {
-        if (one_of_many* const shared = many()) return result_of(shared->run(operation));
+    hash_table_result visit(const std::byte* key, Operation&& operation) noexcept {
+        if (one_of_many* const shared = many()) return result_of(shared->run(key, operation));
         return result_of(operation(*std::get_if<the_one>(&writer_)));
     }
 

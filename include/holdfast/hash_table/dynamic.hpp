@@ -23,6 +23,7 @@
 #include "holdfast/detail/spans.hpp"
 #include "holdfast/hash_table/any_mutator.hpp"
 #include "holdfast/hash_table/attach.hpp"
+#include "holdfast/hash_table/place.hpp"
 #include "holdfast/hash_table/result.hpp"
 #include "holdfast/hash_table/scan.hpp"
 
@@ -53,6 +54,7 @@ class dynamic_hash_table_queries {
         return finder().find(key.data(), value.data()) != no_slot;
     }
     [[nodiscard]] bool contains(std::span<const std::byte> key) const { return slot_of(key).has_value(); }
+    /// Returns: where the key's entry lies in the generation that the handle has come to, until it is erased.
     [[nodiscard]] std::optional<hash_table_slot> slot_of(std::span<const std::byte> key) const {
         check(key.size(), key_bytes(), "key");
         const std::uint64_t slot = finder().find(key.data(), nullptr);
@@ -76,6 +78,22 @@ class dynamic_hash_table_queries {
         check(key.size(), key_bytes(), "key");
         check(value.size(), value_bytes(), "value");
         return finder().read_slot(static_cast<std::uint64_t>(slot), key.data(), value.data());
+    }
+
+    /// Returns: where the key's entry lies, good until it is erased or the table grows or shrinks. A slot alone does
+    /// not know of that: a handle of one of many writers goes over to another generation by itself.
+    [[nodiscard]] std::optional<hash_table_place> place_of(std::span<const std::byte> key) const {
+        return place_in(self(), slot_of(key));
+    }
+    /// Copies the entry at a place. Returns: ok; not_found: the slot is free; stale: the place is of another
+    /// generation, ask place_of() anew; contended or corrupt, as fault() says. If not ok, both may be anything.
+    [[nodiscard]] outcome entry_at(const hash_table_place& place, std::span<std::byte> key,
+                                   std::span<std::byte> value) const {
+        check(key.size(), key_bytes(), "key");
+        check(value.size(), value_bytes(), "value");
+        return read_place(self(), place, [&](hash_table_slot slot) noexcept {
+            return finder().read_slot(static_cast<std::uint64_t>(slot), key.data(), value.data());
+        });
     }
 
     /// An input range over all entries; what it promises beside a working writer: hash_table/scan.hpp.

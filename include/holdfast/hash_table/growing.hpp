@@ -20,7 +20,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <optional>
@@ -30,51 +29,10 @@
 
 #include "holdfast/hash_table.hpp"
 #include "holdfast/hash_table/grow.hpp"
+#include "holdfast/hash_table/place.hpp"
 #include "holdfast/outcome.hpp"
 
 namespace holdfast {
-
-/// A slot, and the generation of the table that it is one of.
-struct hash_table_place {
-    std::uint64_t generation = 0;  ///< a random number
-    hash_table_slot slot{};
-    friend bool operator==(const hash_table_place&, const hash_table_place&) = default;
-};
-
-namespace detail {
-
-/// What names a generation: its segment's identity.
-[[nodiscard]] inline std::uint64_t generation_of(const segment& s) noexcept {
-    std::uint64_t number = 0;
-    std::memcpy(&number, s.info().identity.data(), sizeof number);
-    return number;
-}
-
-/// Where the key's entry lies in this generation.
-template <class Table>
-[[nodiscard]] std::optional<hash_table_place> place_in(const Table& table,
-                                                       const typename Table::key_type& key) noexcept {
-    const std::optional<hash_table_slot> slot = table.slot_of(key);
-    if (!slot) return std::nullopt;
-    return hash_table_place{generation_of(table.segment()), *slot};
-}
-
-/// The entry at a place, as far as one generation can tell.
-template <class Table>
-[[nodiscard]] outcome entry_at_place(const Table& table, const hash_table_place& place,
-                                     typename Table::value_type& entry) noexcept {
-    if (place.generation != generation_of(table.segment())) return outcome::stale;
-    const std::optional<typename Table::value_type> found = table.entry_at(place.slot);
-    if (found) {
-        entry = *found;
-        return outcome::ok;
-    }
-    const std::optional<errc> fault = table.fault();
-    if (!fault) return outcome::not_found;
-    return *fault == errc::contended ? outcome::contended : outcome::corrupt;
-}
-
-}  // namespace detail
 
 /// Reads a table through all its generations. Copyable.
 template <record_key K, record V>
@@ -119,7 +77,7 @@ class growing_hash_table_reader {
 
     /// Returns: where the key's entry lies, good until it is erased or the table grows or shrinks.
     [[nodiscard]] std::optional<hash_table_place> place_of(const K& key) noexcept {
-        return ask([&](const table& t) { return detail::place_in(t, key); });
+        return ask([&](const table& t) { return detail::place_in(t, t.slot_of(key)); });
     }
     /// Copies the entry at a place. Returns: ok; not_found: the slot is free; stale: the place is of another
     /// generation, ask place_of() anew; contended or corrupt, as fault() says.
@@ -278,7 +236,7 @@ class growing_hash_table : public detail::hash_table_queries<growing_hash_table<
 
     /// Where the key's entry lies, and what lies there, as growing_hash_table_reader's.
     [[nodiscard]] std::optional<hash_table_place> place_of(const K& key) const noexcept {
-        return detail::place_in(table_, key);
+        return detail::place_in(table_, table_.slot_of(key));
     }
     using detail::hash_table_queries<growing_hash_table<K, V>, K, V>::entry_at;
     [[nodiscard]] outcome entry_at(const hash_table_place& place, value_type& entry) const noexcept {

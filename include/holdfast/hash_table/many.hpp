@@ -29,6 +29,7 @@
 #include "holdfast/detail/spans.hpp"
 #include "holdfast/hash_table.hpp"
 #include "holdfast/hash_table/many_grow.hpp"
+#include "holdfast/hash_table/place.hpp"
 
 namespace holdfast {
 
@@ -77,15 +78,16 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
     /// Adds an entry unless the key is there. Returns: ok, exists, full, contended, read_only or corrupt.
     /// `full` is what a search found from bucket to bucket, not at one instant.
     result try_insert(const K& key, const V& value) noexcept {
-        return mutate([&](mutator& to) { return to.try_insert(detail::bytes_of(key), detail::bytes_of(value)); });
+        return mutate(key, [&](mutator& to) { return to.try_insert(detail::bytes_of(key), detail::bytes_of(value)); });
     }
     /// Gives the key this value, new or not. Returns: ok (inserted or updated), full, contended, read_only or corrupt.
     result insert_or_assign(const K& key, const V& value) noexcept {
-        return mutate([&](mutator& to) { return to.insert_or_assign(detail::bytes_of(key), detail::bytes_of(value)); });
+        return mutate(key,
+                      [&](mutator& to) { return to.insert_or_assign(detail::bytes_of(key), detail::bytes_of(value)); });
     }
     /// Replaces the value of a key that is there. Returns: ok, not_found, contended, read_only or corrupt.
     result update(const K& key, const V& value) noexcept {
-        return mutate([&](mutator& to) { return to.update(detail::bytes_of(key), detail::bytes_of(value)); });
+        return mutate(key, [&](mutator& to) { return to.update(detail::bytes_of(key), detail::bytes_of(value)); });
     }
     /// Adds to a value, or to a member of it: `fetch_add(key, &hits::seen, 1)`. Unsigned numbers wrap.
     /// Returns: the number before; nothing where the key is not there or the operation failed. `*done` says which.
@@ -102,7 +104,20 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
     }
     /// Removes the key's entry. Returns: ok, not_found, contended, read_only or corrupt.
     result erase(const K& key) noexcept {
-        return mutate([&](mutator& to) { return to.erase(detail::bytes_of(key)); });
+        return mutate(key, [&](mutator& to) { return to.erase(detail::bytes_of(key)); });
+    }
+
+    /// Returns: where the key's entry lies, good until it is erased or the table grows or shrinks, by whomever. A bare
+    /// slot does not know of that: behind this handle's going over, which any question and any operation may be, it is
+    /// another entry's.
+    [[nodiscard]] std::optional<hash_table_place> place_of(const K& key) const noexcept {
+        return detail::place_in(*this, this->slot_of(key));
+    }
+    using detail::hash_table_queries<hash_table<K, V, writers::many>, K, V>::entry_at;
+    /// Copies the entry at a place. Returns: ok; not_found: the slot is free; stale: the place is of another
+    /// generation, ask place_of() anew; contended or corrupt, as fault() says.
+    [[nodiscard]] outcome entry_at(const hash_table_place& place, hash_table_entry<K, V>& entry) const noexcept {
+        return detail::entry_at_place(*this, place, entry);
     }
 
     /// Makes all overflow counters exact; see hash_table<K, V>::recount(). Throws: writer_alive while there is another
@@ -178,13 +193,13 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
     }
 
     template <class Operation>
-    result mutate(Operation&& operation) {
+    result mutate(const K& key, Operation&& operation) {
         if (!segment().writable()) return {outcome::read_only};
-        return detail::result_of(table_.run(operation));
+        return detail::result_of(table_.run(detail::bytes_of(key), operation));
     }
     template <class Decide>
     result change_by(const K& key, Decide&& decide) noexcept(noexcept(decide(std::declval<V&>()))) {
-        return mutate([&](mutator& to) {
+        return mutate(key, [&](mutator& to) {
             detail::raw_record<V> bytes;
             return to.decide(detail::bytes_of(key), bytes.data(), false, [&](bool) {
                 V value = bytes.get();

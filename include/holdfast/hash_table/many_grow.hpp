@@ -94,15 +94,20 @@ class many_table {
         return done;
     }
 
-    /// Runs operation(mutator) in the newest generation, and a step of a growth behind it.
+    /// Runs operation(mutator) on `key` in the newest generation, and a step of a growth behind it.
     template <class Operation>
-    auto run(Operation&& operation) {
+    auto run(const std::byte* key, Operation&& operation) {
         attempts made;
         for (;;) {
-            const auto done = operation(mutator_);
+            auto done = operation(mutator_);
             if (done.status == outcome::contended && !mutator_.is_changing() && go_on(made)) continue;
-            if ((move_ || next_ || !retired_.empty()) && !mutator_.is_changing()) [[unlikely]]
+            if ((move_ || next_ || !retired_.empty()) && !mutator_.is_changing()) [[unlikely]] {
+                const holdfast::segment* const before = segment_.get();
                 work();
+                // That was the commit: the slot is to be one of the table that this handle is from now on.
+                if (segment_.get() != before && done.slot != no_slot)
+                    done.slot = mutator_.finder().find(key, nullptr);
+            }
             return done;
         }
     }

@@ -82,7 +82,8 @@ class hash_table_queries {
         return found;
     }
 
-    /// Returns: where the key's entry lies, good until it is erased.
+    /// Returns: where the key's entry lies, good until it is erased. Of a handle that goes over to other generations
+    /// (growing_hash_table, writers::many) only until it does, and a slot does not tell: place_of() does.
     [[nodiscard]] std::optional<hash_table_slot> slot_of(const K& key) const noexcept {
         const std::uint64_t slot = finder().find(bytes_of(key), nullptr);
         return slot == no_slot ? std::nullopt : std::optional(static_cast<hash_table_slot>(slot));

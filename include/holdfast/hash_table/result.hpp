@@ -10,7 +10,8 @@
 
 namespace holdfast {
 
-/// Names one place of a table, stable for the life of its entry. After that another entry may get the same place.
+/// Names one place of a table, stable for the life of its entry. After that another entry may get the same place; so it
+/// may in another generation of a table that grew or shrank, which hash_table_place (place.hpp) tells.
 enum class hash_table_slot : std::uint64_t {};
 
 /// What a mutating operation did, and to which slot.
