@@ -64,6 +64,7 @@ class hash_table_reader : public detail::hash_table_queries<hash_table_reader<K,
     friend detail::hash_table_queries<hash_table_reader, K, V>;
     friend growing_hash_table_reader<K, V>;
     [[nodiscard]] const finder& finder_for_queries() const noexcept { return finder_; }
+    [[nodiscard]] std::shared_ptr<const void> mapping_for_queries() const noexcept { return segment_; }
 
     std::shared_ptr<const holdfast::segment> segment_;
     layout::hash_table_geometry geometry_;
@@ -141,6 +142,7 @@ class hash_table : public detail::hash_table_queries<hash_table<K, V>, K, V>,
     friend detail::hash_table_changes<hash_table, K, V>;
     friend detail::table_growth<hash_table>;
     [[nodiscard]] const auto& finder_for_queries() const noexcept { return mutator_.finder(); }
+    [[nodiscard]] std::shared_ptr<const void> mapping_for_queries() const noexcept { return segment_; }
 
     explicit hash_table(std::shared_ptr<holdfast::segment> mapping)
         : segment_(std::move(mapping)), geometry_(detail::geometry_of(*segment_)) {

@@ -468,6 +468,39 @@ TEST_F(HashTableGrow, SlotsAreGoodWithinAGenerationAndSaySoAfter) {
     EXPECT_EQ(t.entry_at(*now, entry), outcome::ok);
 }
 
+// The loop's own operations move the table: each entry comes once all the same.
+TEST_F(HashTableGrow, AScanGoesOnOverTheGenerationThatItBeganIn) {
+    for (const u64 capacity : {5000U, 300U}) {
+        SCOPED_TRACE(capacity);
+        table t = table::create(place_.file_uri("to-" + std::to_string(capacity)), {.capacity = 1000});
+        fill(t, 300);
+        t.grow(capacity);
+        std::map<u64, u64> seen;
+        u64 behind = 0;
+        for (const auto& entry : t) {
+            ASSERT_TRUE(seen.emplace(entry.key, entry.value).second) << "key " << entry.key << " comes again";
+            ASSERT_EQ(entry.value, entry.key * entry.key);
+            ASSERT_EQ(t.update(entry.key, ~u64{0}), status::updated);
+            behind += t.capacity() == capacity ? 1 : 0;
+        }
+        EXPECT_EQ(seen.size(), 300U);
+        EXPECT_GT(behind, 100U);
+        EXPECT_EQ(t.fault(), std::nullopt);
+        EXPECT_FALSE(t.growth_failure());
+        finish(t);
+        // A scan that began before the move and ends behind it knows nothing of what came meanwhile.
+        const auto whole = t.entries_from(hash_table_slot{0});
+        auto at = whole.begin();
+        t.grow(1000);
+        finish(t);
+        ASSERT_EQ(t.erase(7), status::erased);
+        u64 entries = 0;
+        for (; at != whole.end(); ++at) entries += at->value == ~u64{0} ? 1 : 0;
+        EXPECT_EQ(entries, 300U);
+        EXPECT_EQ(t.size(), 299U);
+    }
+}
+
 TEST_F(HashTableGrow, WhatCannotBeDoneIsRefusedAndChangesNothing) {
     table t = table::create(uri(), {.capacity = 100});
     fill(t, 80);

@@ -665,6 +665,45 @@ TEST_F(HashTableManyGrow, PlacesAreGoodWithinAGenerationAndSaySoAfter) {
     EXPECT_EQ(b.entry_at(*last, entry), outcome::stale);
 }
 
+// Whether the loop's own operations move the table or another's do: each entry comes once all the same.
+TEST_F(HashTableManyGrow, AScanGoesOnOverTheGenerationThatItBeganIn) {
+    for (const u64 capacity : {5000U, 300U})
+        for (const bool leads : {true, false}) {
+            SCOPED_TRACE(std::to_string(capacity) + (leads ? ", the leader's" : ", another's"));
+            for (const std::string& file : files()) ::unlink(place_.file(file).c_str());
+            counts a = counts::create(uri(), {.capacity = 1000}), b = counts::attach(uri());
+            dynamic_hash_table d = dynamic_hash_table::attach(uri());
+            for (u64 n = 0; n < 300; ++n) ASSERT_EQ(a.try_insert(n, n * n), status::inserted);
+            a.grow(capacity);
+            counts& by = leads ? a : b;
+            auto beside = d.begin();
+            std::set<u64> seen;
+            u64 behind = 0;
+            for (const auto& entry : by) {
+                ASSERT_TRUE(seen.insert(entry.key).second) << "key " << entry.key << " comes again";
+                ASSERT_EQ(entry.value, entry.key * entry.key);
+                ASSERT_EQ(by.update(entry.key, ~u64{0}), status::updated);
+                if (!leads) (void)a.advance();
+                behind += by.capacity() == capacity ? 1 : 0;
+            }
+            EXPECT_EQ(seen.size(), 300U);
+            EXPECT_GT(behind, 100U);
+            EXPECT_EQ(by.fault(), std::nullopt);
+            EXPECT_EQ(by.capacity(), capacity);
+            // A handle without a type, whose scan began before the move and goes on behind it.
+            u64 key = 0, entries = 0;
+            ASSERT_EQ(d.update(raw(7), raw(8)), status::updated);
+            ASSERT_EQ(d.capacity(), capacity);
+            for (; beside != d.end(); ++beside) {
+                std::memcpy(&key, (*beside).key.data(), sizeof key);
+                EXPECT_LT(key, 300U);
+                ++entries;
+            }
+            EXPECT_EQ(entries, 300U);
+            EXPECT_EQ(d.fault(), std::nullopt);
+        }
+}
+
 // Three writers, whoever leads, beside a model; growing and shrinking all the time.
 TEST_F(HashTableManyGrow, OperationsOfAllGoOnDuringGrowthAndShrinking) {
     constexpr u64 keys = 3000;

@@ -38,7 +38,8 @@ struct dynamic_hash_table_entry {
 
 namespace detail {
 
-/// Queries over finder_for_queries(), which Self provides, as well as segment(), geometry() and schema().
+/// Queries over finder_for_queries(), which Self provides, as well as segment(), geometry(), schema() and
+/// mapping_for_queries(), the owner of what that finder reads.
 template <class Self>
 class dynamic_hash_table_queries {
  public:
@@ -96,12 +97,14 @@ class dynamic_hash_table_queries {
         });
     }
 
-    /// An input range over all entries; what it promises beside a working writer: hash_table/scan.hpp.
-    [[nodiscard]] iterator begin() const { return iterator(finder(), 0); }
+    /// An input range over all entries; what it promises beside a working writer: hash_table/scan.hpp. While one lives
+    /// the handle stays where it is, and its mapping is kept: behind a move of a table of many writers it goes on over
+    /// the old generation, with values as they were at the move.
+    [[nodiscard]] iterator begin() const { return scan_from(0); }
     [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
     /// The same from a slot on: a scan in portions goes on behind the last slot it saw.
     [[nodiscard]] auto entries_from(hash_table_slot slot) const {
-        return std::ranges::subrange(iterator(finder(), static_cast<std::uint64_t>(slot)), std::default_sentinel);
+        return std::ranges::subrange(scan_from(static_cast<std::uint64_t>(slot)), std::default_sentinel);
     }
 
     /// Number of entries: exact when no operation is under way, also after a crash; off by one while one is.
@@ -138,6 +141,10 @@ class dynamic_hash_table_queries {
  private:
     [[nodiscard]] const Self& self() const noexcept { return static_cast<const Self&>(*this); }
     [[nodiscard]] const auto& finder() const noexcept { return self().finder_for_queries(); }
+    [[nodiscard]] iterator scan_from(std::uint64_t slot) const {
+        const auto& newest = finder();  // first: it may lead to another generation, and so to another mapping
+        return iterator(self().mapping_for_queries(), newest, slot);
+    }
 };
 
 template <class Self>
@@ -148,8 +155,8 @@ class dynamic_hash_table_queries<Self>::iterator {
     using difference_type = std::ptrdiff_t;
 
     iterator() = default;
-    iterator(const hash_table_finder<runtime_node>& finder, std::uint64_t from)
-        : scanner_(finder, from),
+    iterator(std::shared_ptr<const void> mapping, const hash_table_finder<runtime_node>& finder, std::uint64_t from)
+        : scan_(std::move(mapping), finder, from),
           key_bytes_(finder.bytes().node.key_bytes()),
           bytes_(key_bytes_ + finder.bytes().node.value_bytes()) {
         ++*this;
@@ -159,14 +166,14 @@ class dynamic_hash_table_queries<Self>::iterator {
         return {static_cast<hash_table_slot>(slot_), all.first(key_bytes_), all.subspan(key_bytes_)};
     }
     iterator& operator++() noexcept {
-        slot_ = scanner_.next(bytes_.data(), bytes_.data() + key_bytes_);
+        slot_ = scan_.next(bytes_.data(), bytes_.data() + key_bytes_);
         return *this;
     }
     void operator++(int) noexcept { ++*this; }
     friend bool operator==(const iterator& i, std::default_sentinel_t) noexcept { return i.slot_ == no_slot; }
 
  private:
-    hash_table_scanner<runtime_node> scanner_;
+    hash_table_scan<runtime_node> scan_;
     std::uint64_t slot_ = no_slot;
     std::size_t key_bytes_ = 0;
     std::vector<std::byte> bytes_;
@@ -207,6 +214,7 @@ class dynamic_hash_table_reader : public detail::dynamic_hash_table_queries<dyna
     using finder = detail::hash_table_finder<detail::runtime_node>;
     friend detail::dynamic_hash_table_queries<dynamic_hash_table_reader>;
     [[nodiscard]] const finder& finder_for_queries() const noexcept { return finder_; }
+    [[nodiscard]] std::shared_ptr<const void> mapping_for_queries() const noexcept { return segment_; }
 
     std::shared_ptr<const holdfast::segment> segment_;
     layout::hash_table_geometry geometry_;
@@ -335,6 +343,7 @@ class dynamic_hash_table : public detail::dynamic_hash_table_queries<dynamic_has
     friend detail::dynamic_hash_table_queries<dynamic_hash_table>;
     friend detail::table_growth<dynamic_hash_table>;
     [[nodiscard]] const auto& finder_for_queries() const noexcept { return mutator_.finder(); }
+    [[nodiscard]] std::shared_ptr<const void> mapping_for_queries() const noexcept { return newest(); }
 
     explicit dynamic_hash_table(std::shared_ptr<holdfast::segment> mapping, const attach_options& options = {})
         : segment_(std::move(mapping)),

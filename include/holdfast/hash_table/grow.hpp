@@ -133,6 +133,9 @@ class table_growth {
     }
 
     [[nodiscard]] static const auto& finder_of(const Table& table) noexcept { return table.mutator_.finder(); }
+    [[nodiscard]] static std::shared_ptr<const segment> mapping_of(const Table& table) noexcept {
+        return table.segment_;
+    }
     /// What is done, of what: reserved bytes and copied slots, for whoever shows progress.
     [[nodiscard]] std::uint64_t reserved_bytes() const noexcept { return next_.reserved(); }
     [[nodiscard]] std::uint64_t copied_slots() const noexcept { return cursor_; }

@@ -252,6 +252,9 @@ class growing_hash_table : public detail::hash_table_queries<growing_hash_table<
     friend detail::hash_table_queries<growing_hash_table, K, V>;
     friend detail::hash_table_changes<growing_hash_table, K, V>;
     [[nodiscard]] const auto& finder_for_queries() const noexcept { return growth::finder_of(table_); }
+    [[nodiscard]] std::shared_ptr<const void> mapping_for_queries() const noexcept {
+        return growth::mapping_of(table_);
+    }
 
     growing_hash_table(table first, const memory::page_policy& pages) : table_(std::move(first)), pages_(pages) {}
 

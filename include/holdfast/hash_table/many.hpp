@@ -184,6 +184,7 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
     friend detail::hash_table_queries<hash_table, K, V>;
     friend detail::hash_table_changes<hash_table, K, V>;
     [[nodiscard]] const auto& finder_for_queries() const noexcept { return table_.current().finder(); }
+    [[nodiscard]] std::shared_ptr<const void> mapping_for_queries() const noexcept { return table_.segment_pointer(); }
 
     hash_table(std::shared_ptr<holdfast::segment> mapping, const attach_options& options) {
         const layout::hash_table_geometry g = detail::geometry_of(*mapping);

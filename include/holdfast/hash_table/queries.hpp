@@ -28,7 +28,8 @@ struct hash_table_entry {
 
 namespace detail {
 
-/// Queries over finder(), which Self provides, as well as segment_of().
+/// Queries over finder_for_queries(), which Self provides, as well as segment(), geometry() and mapping_for_queries(),
+/// the owner of what that finder reads.
 template <class Self, class K, class V>
 class hash_table_queries {
  public:
@@ -101,12 +102,15 @@ class hash_table_queries {
         return value.get();
     }
 
-    /// An input range over copies of all entries; what it promises beside a working writer: hash_table/scan.hpp.
-    [[nodiscard]] iterator begin() const noexcept { return iterator(finder(), 0); }
+    /// An input range over copies of all entries; what it promises beside a working writer: hash_table/scan.hpp. While
+    /// one lives the handle stays where it is, and its mapping is kept: behind a move to another generation (growing
+    /// tables, writers::many) it goes on over the old one, with values as they were at the move.
+    [[nodiscard]] iterator begin() const noexcept { return scan_from(0); }
     [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
-    /// The same from a slot on: a scan in portions goes on behind the last slot it saw.
+    /// The same from a slot on: a scan in portions goes on behind the last slot it saw. The slot is one of the
+    /// generation that the handle has come to; whether that is still the one of the last portion place_of() tells.
     [[nodiscard]] auto entries_from(hash_table_slot slot) const noexcept {
-        return std::ranges::subrange(iterator(finder(), static_cast<std::uint64_t>(slot)), std::default_sentinel);
+        return std::ranges::subrange(scan_from(static_cast<std::uint64_t>(slot)), std::default_sentinel);
     }
 
     /// Number of entries: exact when no operation is under way, also after a crash; off by one while one is.
@@ -137,6 +141,10 @@ class hash_table_queries {
  private:
     [[nodiscard]] const Self& self() const noexcept { return static_cast<const Self&>(*this); }
     [[nodiscard]] const auto& finder() const noexcept { return self().finder_for_queries(); }
+    [[nodiscard]] iterator scan_from(std::uint64_t slot) const noexcept {
+        const auto& newest = finder();  // first: it may lead to another generation, and so to another mapping
+        return iterator(self().mapping_for_queries(), newest, slot);
+    }
 };
 
 template <class Self, class K, class V>
@@ -147,7 +155,9 @@ class hash_table_queries<Self, K, V>::iterator {
     using difference_type = std::ptrdiff_t;
 
     iterator() = default;
-    iterator(const hash_table_finder<fixed_node<K, V>>& finder, std::uint64_t from) noexcept : scanner_(finder, from) {
+    iterator(std::shared_ptr<const void> mapping, const hash_table_finder<fixed_node<K, V>>& finder,
+             std::uint64_t from) noexcept
+        : scan_(std::move(mapping), finder, from) {
         ++*this;
     }
     [[nodiscard]] const value_type& operator*() const noexcept { return *entry_; }
@@ -155,7 +165,7 @@ class hash_table_queries<Self, K, V>::iterator {
     iterator& operator++() noexcept {
         raw_record<K> key;
         raw_record<V> value;
-        const std::uint64_t slot = scanner_.next(key.data(), value.data());
+        const std::uint64_t slot = scan_.next(key.data(), value.data());
         if (slot == no_slot)
             entry_.reset();
         else
@@ -166,7 +176,7 @@ class hash_table_queries<Self, K, V>::iterator {
     friend bool operator==(const iterator& i, std::default_sentinel_t) noexcept { return !i.entry_.has_value(); }
 
  private:
-    hash_table_scanner<fixed_node<K, V>> scanner_;
+    hash_table_scan<fixed_node<K, V>> scan_;
     std::optional<value_type> entry_;
 };
 
