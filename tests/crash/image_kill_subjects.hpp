@@ -53,6 +53,12 @@ struct subject {
     std::vector<operation> operations;
     operation next;
     bool reading_takes = false;  // what was read is gone
+    /// Segments beside this one in which its writer stores, by their files, once an operation is about to begin.
+    std::function<std::vector<std::string>(const std::string& uri)> stores_also{};
+    /// Where names lead, of an operation that changes them.
+    std::function<std::string(const std::string& uri)> names{};
+    /// Counts who finished what a dead one was in, where others do.
+    std::shared_ptr<u64> repairs{};
     friend std::ostream& operator<<(std::ostream& out, const subject& s) { return out << s.name; }
 };
 
@@ -154,40 +160,47 @@ inline subject small_table_subject() {
 
 using session_table = hash_table<u64, session>;
 
+template <class Table>
+operation table_operation(const char* name, void (*operate)(Table&), void (*apply)(contents&)) {
+    return {name, [operate](const std::string& uri) { return with(Table::attach(uri), operate); }, apply};
+}
+template <class Table>
+contents fill_table(Table& table, u64 entries) {
+    contents made;
+    for (u64 n = 0; n < entries; ++n) {
+        require(static_cast<bool>(table.try_insert(n, session_of(n))), "an insert");
+        made[name_of(n)] = name_of(n);
+    }
+    return made;
+}
+inline contents read_table(const std::string& uri) {
+    const auto table = hash_table_reader<u64, session>::attach(uri);
+    contents found;
+    for (const auto& entry : table) {
+        const auto by_key = table.find(entry.key);
+        found[name_of(entry.key)] = by_key ? text_of_session(*by_key) : "not found by its key";
+    }
+    if (!table.verify([](const hash_table_finding&) { return true; }).intact()) found["damage"] = "table";
+    return found;
+}
+template <class Table>
+std::vector<operation> table_operations() {
+    return {table_operation<Table>(
+                "insert", [](Table& t) { (void)t.try_insert(100, session_of(100)); },
+                [](contents& c) { c["100"] = "100"; }),
+            table_operation<Table>(
+                "update", [](Table& t) { (void)t.update(8, session_of(200)); }, [](contents& c) { c["8"] = "200"; }),
+            table_operation<Table>("erase", [](Table& t) { (void)t.erase(9); }, [](contents& c) { c.erase("9"); })};
+}
+
 inline subject table_subject() {
-    const auto table_operation = [](const char* name, auto operate, auto apply) {
-        return operation{name, [operate](const std::string& uri) { return with(session_table::attach(uri), operate); },
-                         apply};
-    };
     return {"hash_table",
             [](const std::string& uri) {
                 auto table = session_table::create(uri, {.capacity = 50, .seed = 7});
-                contents made;
-                for (u64 n = 0; n < 25; ++n) {
-                    require(static_cast<bool>(table.try_insert(n, session_of(n))), "an insert");
-                    made[name_of(n)] = name_of(n);
-                }
-                return made;
+                return fill_table(table, 25);
             },
-            [](const std::string& uri) {
-                const auto table = hash_table_reader<u64, session>::attach(uri);
-                contents found;
-                for (const auto& entry : table) {
-                    const auto by_key = table.find(entry.key);
-                    found[name_of(entry.key)] = by_key ? text_of_session(*by_key) : "not found by its key";
-                }
-                if (!table.verify([](const hash_table_finding&) { return true; }).intact()) found["damage"] = "table";
-                return found;
-            },
-            {table_operation(
-                 "insert", [](session_table& t) { (void)t.try_insert(100, session_of(100)); },
-                 [](contents& c) { c["100"] = "100"; }),
-             table_operation(
-                 "update", [](session_table& t) { (void)t.update(8, session_of(200)); },
-                 [](contents& c) { c["8"] = "200"; }),
-             table_operation(
-                 "erase", [](session_table& t) { (void)t.erase(9); }, [](contents& c) { c.erase("9"); })},
-            table_operation(
+            read_table, table_operations<session_table>(),
+            table_operation<session_table>(
                 "insert_or_assign", [](session_table& t) { (void)t.insert_or_assign(8, session_of(300)); },
                 [](contents& c) { c["8"] = "300"; })};
 }
@@ -295,52 +308,61 @@ inline subject crowded_map_subject(const char* name, bool evict) {
 }
 
 // Values differ, so that each stands for its handle; the first one's handle is known before.
+inline std::string block_text(u64 n) { return name_of(n) + " " + std::string(n * 17 % 200, 'x'); }
+template <class Store>
+u64 first_of(const Store& store) {
+    u64 cursor = 0;
+    return store.next_value(cursor).value_or(0);
+}
+template <class Store>
+operation block_operation(const char* name, void (*operate)(Store&), void (*apply)(contents&), bool both = false) {
+    return {name, [operate](const std::string& uri) { return with(Store::attach(uri), operate); }, apply, both};
+}
+template <class Store>
+contents fill_blocks(Store& store) {
+    contents made;
+    for (u64 n = 1; n <= 8; ++n) {
+        require(static_cast<bool>(store.allocate(bytes_of(block_text(n)))), "a value");
+        made[block_text(n)] = "";
+    }
+    return made;
+}
+inline contents read_blocks(const std::string& uri) {
+    const auto reader = block_store_reader::attach(uri);
+    contents found;
+    u64 cursor = 0;
+    std::vector<std::byte> bytes;
+    while (const auto handle = reader.next_value(cursor)) {
+        const bool whole = static_cast<bool>(reader.read(*handle, bytes));
+        found[whole ? text_of_bytes(bytes) : "unreadable"] = "";
+    }
+    const auto usage = reader.usage();
+    if (usage.units_used > usage.units) found["damage"] = "counts";
+    if (!reader.verify([](const block_finding&) { return true; }).intact()) found["damage"] = "store";
+    return found;
+}
+template <class Store>
+std::vector<operation> block_operations() {
+    return {block_operation<Store>(
+                "allocate", [](Store& s) { (void)s.allocate(bytes_of(block_text(20))); },
+                [](contents& c) { c[block_text(20)] = ""; }),
+            block_operation<Store>(
+                "free", [](Store& s) { (void)s.free(first_of(s)); }, [](contents& c) { c.erase(block_text(1)); }),
+            block_operation<Store>(
+                "replace", [](Store& s) { (void)s.replace(first_of(s), bytes_of(block_text(21))); },
+                [](contents& c) { c.erase(block_text(1)), c[block_text(21)] = ""; }, true)};
+}
+
 inline subject block_subject() {
-    const auto first_of = [](block_store& store) {
-        u64 cursor = 0;
-        return store.next_value(cursor).value_or(0);
-    };
-    const auto store_operation = [](const char* name, auto operate, auto apply, bool both = false) {
-        return operation{name, [operate](const std::string& uri) { return with(block_store::attach(uri), operate); },
-                         apply, both};
-    };
-    const auto value = [](u64 n) { return name_of(n) + " " + std::string(n * 17 % 200, 'x'); };
     return {"block_store",
-            [value](const std::string& uri) {
-                block_store store = block_store::create(uri, {.bytes = 3000, .unit_bytes = 64});
-                contents made;
-                for (u64 n = 1; n <= 8; ++n) {
-                    require(static_cast<bool>(store.allocate(bytes_of(value(n)))), "a value");
-                    made[value(n)] = "";
-                }
-                return made;
-            },
             [](const std::string& uri) {
-                const auto reader = block_store_reader::attach(uri);
-                contents found;
-                u64 cursor = 0;
-                std::vector<std::byte> bytes;
-                while (const auto handle = reader.next_value(cursor)) {
-                    const bool whole = static_cast<bool>(reader.read(*handle, bytes));
-                    found[whole ? text_of_bytes(bytes) : "unreadable"] = "";
-                }
-                const auto usage = reader.usage();
-                if (usage.units_used > usage.units) found["damage"] = "counts";
-                if (!reader.verify([](const block_finding&) { return true; }).intact()) found["damage"] = "store";
-                return found;
+                block_store store = block_store::create(uri, {.bytes = 3000, .unit_bytes = 64});
+                return fill_blocks(store);
             },
-            {store_operation(
-                 "allocate", [value](block_store& s) { (void)s.allocate(bytes_of(value(20))); },
-                 [value](contents& c) { c[value(20)] = ""; }),
-             store_operation(
-                 "free", [first_of](block_store& s) { (void)s.free(first_of(s)); },
-                 [value](contents& c) { c.erase(value(1)); }),
-             store_operation(
-                 "replace", [first_of, value](block_store& s) { (void)s.replace(first_of(s), bytes_of(value(21))); },
-                 [value](contents& c) { c.erase(value(1)), c[value(21)] = ""; }, true)},
-            store_operation(
-                "allocate", [value](block_store& s) { (void)s.allocate(bytes_of(value(30))); },
-                [value](contents& c) { c[value(30)] = ""; })};
+            read_blocks, block_operations<block_store>(),
+            block_operation<block_store>(
+                "allocate", [](block_store& s) { (void)s.allocate(bytes_of(block_text(30))); },
+                [](contents& c) { c[block_text(30)] = ""; })};
 }
 
 // ---- rings -------------------------------------------------------------------------------------------------------

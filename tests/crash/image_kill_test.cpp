@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every container in a named segment, its writer killed for real at every distinct image of an operation: the operation
-// is stepped once to learn what it leaves in the segment and its peers file after each store, and then once more for
-// each of these images, in a process of its own that dies there by SIGKILL. Lock, lease and names are as that death
-// leaves them. Then, by name:
+// is stepped once to learn what it leaves in the segment and its peers file after each store, in a feed's ring and in
+// the next generation of a table that grows, and then once more for each of these images, in a process of its own that
+// dies there by SIGKILL. Lock, lease and names are as that death leaves them. Then, by name:
 //   a reader      finds all that was there before the operation, or all that it does; verify() finds nothing
-//   a writer      takes over and recovers; never back from what a reader saw
+//   a writer      takes over and recovers, one of many also where it was there before and meets what the dead one held;
+//                 never back from what a reader saw
 //   the next one  of its operations works
 // The *_step_tests look at the same images in copies, in every state of the containers' cores.
 #include <fcntl.h>
@@ -21,6 +22,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -28,6 +30,8 @@
 
 #include "golden/image_file.hpp"
 #include "golden/subjects.hpp"
+#include "image_kill_feed.hpp"
+#include "image_kill_many.hpp"
 #include "image_kill_metrics.hpp"
 #include "image_kill_subjects.hpp"
 #include "support/capability.hpp"
@@ -66,27 +70,74 @@ class watched_file {
     std::size_t size_ = 0;
 };
 
-void look_at(const watched_file& data, const watched_file& peers, std::vector<std::byte>& image) {
-    data.add_to(image);
-    forget_owner(image);
-    peers.add_to(image);
-}
+/// All that an operation stores in and all that it renames, as it is now.
+class watched_place {
+ public:
+    watched_place(const subject& of, std::string uri) : of_(of), uri_(std::move(uri)) {}
+
+    /// The first time once the operation is about to begin: before, not all of its files need be there.
+    [[nodiscard]] std::vector<std::byte> image() {
+        find_files();
+        std::vector<std::byte> bytes;
+        for (const auto& file : files_) {
+            const std::size_t begin = bytes.size();
+            file->add_to(bytes);
+            if (file != files_[peers]) forget_owner(std::span(bytes).subspan(begin));
+        }
+        for (const char c : names()) bytes.push_back(static_cast<std::byte>(c));
+        return bytes;
+    }
+    /// Whether anything differs from when this was asked last.
+    [[nodiscard]] bool touched() {
+        find_files();
+        std::string now = names();
+        bool same = now == names_;
+        std::size_t at = 0;
+        for (const auto& file : files_) {
+            const auto bytes = file->bytes();
+            same = same && bytes.size() <= last_.size() - at &&
+                   (bytes.empty() || std::memcmp(last_.data() + at, bytes.data(), bytes.size()) == 0);
+            if (same) at += bytes.size();
+        }
+        if (same && at == last_.size()) return false;
+        names_ = std::move(now);
+        last_.clear();
+        for (const auto& file : files_) file->add_to(last_);
+        return true;
+    }
+
+ private:
+    static constexpr std::size_t peers = 1;  // no segment itself
+
+    void find_files() {
+        if (!files_.empty()) return;
+        const std::string path = uri_.substr(uri_.find(':') + 1);
+        std::vector<std::string> paths = {path, path + ".peers"};
+        if (of_.stores_also)
+            for (std::string& more : of_.stores_also(uri_)) paths.push_back(std::move(more));
+        for (const std::string& one : paths) files_.push_back(std::make_unique<watched_file>(one));
+        for (std::size_t i = 0; i < files_.size(); ++i)
+            if (i != peers && files_[i]->bytes().size() < header_bytes)
+                throw std::runtime_error(paths[i] + " is no segment");
+    }
+    [[nodiscard]] std::string names() const { return of_.names ? of_.names(uri_) : std::string(); }
+
+    const subject& of_;
+    std::string uri_, names_;
+    std::vector<std::unique_ptr<watched_file>> files_;
+    std::vector<std::byte> last_;
+};
 
 /// The subject as its writer left it when it was killed at that image of an operation. What is stepped is `start`'s:
 /// the next writer recovers, or dies of it.
 subject killed_before(const subject& of, std::size_t which, u64 at, decltype(operation::start) start) {
     const operation was = of.operations[which];
     subject recovering = of;
-    recovering.make = [made = of.make, was, at](const std::string& uri) {
-        contents before = made(uri);
-        const std::string path = uri.substr(uri.find(':') + 1);
-        const watched_file data(path), peers(path + ".peers");
+    recovering.make = [of, was, at](const std::string& uri) {
+        contents before = of.make(uri);
+        watched_place place(of, uri);
         const auto begin = [&] { return was.start(uri); };
-        const auto image = [&] {
-            std::vector<std::byte> bytes;
-            look_at(data, peers, bytes);
-            return bytes;
-        };
+        const auto image = [&] { return place.image(); };
         rig::image_walk walk(begin, image);
         for (u64 i = 0; i < at; ++i) require(walk.next(), "so long an operation");
         require(walk.kill(), "a death");
@@ -110,36 +161,19 @@ class death_bench {
     // An image is made where a byte has changed: most instructions change none.
     struct look {
         const death_bench& of;
-        std::vector<std::byte> last{};
 
-        [[nodiscard]] std::vector<std::byte> operator()() {
-            (void)touched();
-            return of.image();
+        [[nodiscard]] std::vector<std::byte> operator()() const {
+            (void)of.watched_->touched();
+            return of.watched_->image();
         }
-        [[nodiscard]] bool touched() {
-            const auto data = of.data_->bytes(), peers = of.peers_->bytes();
-            const auto differs = [&](std::span<const std::byte> now, std::size_t at) {
-                return !now.empty() && std::memcmp(last.data() + at, now.data(), now.size()) != 0;
-            };
-            if (last.size() == data.size() + peers.size() && !differs(data, 0) && !differs(peers, data.size()))
-                return false;
-            last.assign(data.begin(), data.end());
-            last.insert(last.end(), peers.begin(), peers.end());
-            return true;
-        }
+        [[nodiscard]] bool touched() const { return of.watched_->touched(); }
     };
     void prepare() {
-        data_.reset(), peers_.reset();
+        watched_.reset();
         then_.emplace(golden_moment_ns, golden_seed);
-        const std::string path = place_.file("s" + std::to_string(++made_));
-        uri_ = "file:" + path;
+        uri_ = place_.file_uri("s" + std::to_string(++made_));
         before_ = subject_.make(uri_);
-        data_.emplace(path), peers_.emplace(path + ".peers");
-    }
-    [[nodiscard]] std::vector<std::byte> image() const {
-        std::vector<std::byte> bytes;
-        look_at(*data_, *peers_, bytes);
-        return bytes;
+        watched_ = std::make_unique<watched_place>(subject_, uri_);
     }
 
     std::string survives(const operation& what) {
@@ -206,7 +240,7 @@ class death_bench {
     u64 made_ = 0;
     std::string uri_;
     contents before_;
-    std::optional<watched_file> data_, peers_;
+    std::unique_ptr<watched_place> watched_;
 };
 
 class ImageKill : public ::testing::TestWithParam<subject> {};
@@ -215,9 +249,13 @@ TEST_P(ImageKill, AtEveryImageTheSegmentIsBeforeOrAfterAndGoesOn) {
     if (!can_trace() || sanitized) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
     u64 kills = 0, steps = 0;
     for (const operation& what : GetParam().operations) {
+        const u64 repaired = GetParam().repairs ? *GetParam().repairs : 0;
         const image_kill_report report = death_bench(GetParam()).kill_at_every_image_of(what);
         EXPECT_TRUE(report.passed()) << what.name << ": " << report.failure;
         EXPECT_GT(report.images, 1U) << what.name << ": its stores were not seen";
+        if (GetParam().repairs) {
+            EXPECT_GT(*GetParam().repairs, repaired) << what.name << ": nobody had to finish it";
+        }
         kills += report.kills, steps += report.steps;
         std::printf("%s, %s: %llu images and kills, %.1f s\n", GetParam().name, what.name,
                     static_cast<unsigned long long>(report.kills), report.seconds);
@@ -234,6 +272,17 @@ INSTANTIATE_TEST_SUITE_P(Containers, ImageKill,
                                            record_queue_subject(), broadcast_subject(), registered_broadcast_subject(),
                                            snapshot_subject(), pinned_snapshot_subject(), index_subject(),
                                            counters_subject(), latencies_subject()),
+                         [](const auto& s) { return std::string(s.param.name); });
+
+// One of many writers is killed, and another one is there: see image_kill_many.hpp.
+INSTANTIATE_TEST_SUITE_P(ManyWriters, ImageKill,
+                         ::testing::Values(many_table_subject("hash_table_many", goes_first::who_lives),
+                                           many_table_subject("hash_table_many_and_a_newcomer", goes_first::newcomer),
+                                           many_blocks_subject("block_store_many", goes_first::who_lives),
+                                           many_map_subject("hash_map_many", goes_first::who_lives)),
+                         [](const auto& s) { return std::string(s.param.name); });
+
+INSTANTIATE_TEST_SUITE_P(Feed, ImageKill, ::testing::Values(told_map_subject()),
                          [](const auto& s) { return std::string(s.param.name); });
 
 // The successor of a killed writer is itself killed, at every image of its attach. By name, from its first instruction:
