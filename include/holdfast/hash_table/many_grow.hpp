@@ -105,8 +105,7 @@ class many_table {
                 const holdfast::segment* const before = segment_.get();
                 work();
                 // That was the commit: the slot is to be one of the table that this handle is from now on.
-                if (segment_.get() != before && done.slot != no_slot)
-                    done.slot = mutator_.finder().find(key, nullptr);
+                if (segment_.get() != before && done.slot != no_slot) done.slot = mutator_.finder().find(key, nullptr);
             }
             return done;
         }
