@@ -7,6 +7,7 @@ usage: lint.py [--build FOLDER] [RULE...]   check the tree (all rules); FOLDER i
 Exit status: 0 clean, 1 findings (FILE:LINE: RULE: what, and what to do), 77 the only rule asked for could not be checked here.
 """
 import argparse
+import collections
 import json
 import os
 import pathlib
@@ -283,14 +284,15 @@ STRONG_ORDER = re.compile(r"\b(?:load_acquire|store_release)\b|memory_order_(?:a
 
 def order_rows(tree):
     """each memory order of include/holdfast above relaxed is a row of docs/memory-orders.md, which a test relaxes, or has a reason in
-    tests/hooks/unrelaxed.txt; nothing else has a line there"""
+    tests/hooks/unrelaxed.txt; nothing else has a line there, and where the page counts these lines it counts them right"""
     page, listed = "docs/memory-orders.md", "tests/hooks/unrelaxed.txt"
     row = re.compile(r"\| [^|]+ \| (?P<file>\S+\.hpp) .*?\| `(?P<text>.*)` \| ")
     rows = {(m["file"], m["text"].replace("\\|", "|")) for _, line in (tree.lines(page) if page in tree.paths else ()) if (m := row.match(line))}
-    reasons = {}
+    reasons, letters = {}, collections.Counter()
     for number, line in tree.lines(listed) if listed in tree.paths else ():
         if not line.startswith("#"):
             letter, _, rest = line.partition(" | ")
+            letters[letter] += 1
             if letter not in ("S", "L", "T", "W", "O", "N"):
                 yield listed, number, "not LETTER | FILE | TEXT with a letter from above"
             reasons[tuple(rest.split(" | ", 1))] = number
@@ -304,6 +306,10 @@ def order_rows(tree):
             there.add(order)
             if order not in rows and order not in reasons:
                 yield path, number, f"no test relaxes this order: let two processes of tests/hooks pass it, or say in {listed} why not"
+    for number, line in tree.lines(page) if page in tree.paths else ():
+        counted = re.match(r"((?:[A-Z] \d+(?:, )?)+)\.", line)
+        if counted and counted[1] != (right := ", ".join(f"{letter} {count}" for letter, count in sorted(letters.items(), key=lambda each: (-each[1], each[0])))):
+            yield page, number, f"the lines of {listed} are {right}"
     for order, number in reasons.items():
         if order in rows or order not in there:
             yield listed, number, "this order " + ("has a row of docs/memory-orders.md" if order in rows else "is not there") + ": take the line out"

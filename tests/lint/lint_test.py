@@ -151,6 +151,10 @@ CASES = {
         ({"tests/hooks/unrelaxed.txt": "S | a.hpp | store_release(at, 1);\n"}, 1),
         ({"include/holdfast/a.hpp": "void f() {\n    store_release(at, 1);\n}\n",
           "tests/hooks/unrelaxed.txt": "X | a.hpp | store_release(at, 1);\n"}, 1),
+        ({"include/holdfast/a.hpp": "void f() {\n    store_release(at, 1);\n}\n", "docs/memory-orders.md": "By letter:\nS 2. Others:\n",
+          "tests/hooks/unrelaxed.txt": "S | a.hpp | store_release(at, 1);\n"}, 1),
+        ({"include/holdfast/a.hpp": "void f() {\n    store_release(at, 1);\n}\n", "docs/memory-orders.md": "By letter:\nS 1. Others:\n",
+          "tests/hooks/unrelaxed.txt": "S | a.hpp | store_release(at, 1);\n"}, 0),
     ],
     "dependencies": [
         ({"src/cli/a.cpp": "#include <fmt/format.h>\n"}, 1),
