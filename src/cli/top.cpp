@@ -7,6 +7,8 @@
 #include <charconv>
 #include <cstdlib>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "cli/exit_code.hpp"
 #include "cli/format.hpp"
@@ -26,6 +28,7 @@ struct options {
     std::uint64_t count = 0;
     bool once = false;
     bool json = false;
+    bool readers = false;
 };
 
 [[nodiscard]] std::uint64_t interval_ns_of(const std::string& text) {
@@ -83,20 +86,58 @@ void add_row(text_table& table, const inspect::activity& seen) {
               d.problem ? style::bad : style::plain);
 }
 
-/// As many segments as a terminal has lines for; `lines` 0: all.
-void print(const std::vector<inspect::activity>& all, std::size_t lines = 0) {
+void add_reader(text_table& table, const inspect::activity& seen, const inspect::reader_lag& reader) {
+    const auto if_any = [](const auto& value, auto&& text) { return value ? text(*value) : std::string("-"); };
+    table.add(
+        {short_name(seen.what.uri), format("{}", reader.slot), count_text(reader.lag), if_any(reader.bytes, bytes_text),
+         if_any(reader.lost, count_text),
+         if_any(reader.blocked_ns, [](std::uint64_t ns) { return format("{:.3f} s", 1e-9 * static_cast<double>(ns)); }),
+         reader.policy.empty() ? "-" : std::string(reader.policy), reader.alive ? "alive" : "dead"},
+        reader.alive ? style::plain : style::bad);
+}
+
+/// Prints the first of `count` rows that `add` adds: all of them, or what leaves room for a line that says how many
+/// not.
+template <class Add>
+void print_rows(text_table& table, std::size_t count, std::size_t room, Add&& add) {
+    const std::size_t shown = count <= room ? count : room - 1;
+    for (std::size_t i = 0; i < shown; ++i) add(i);
+    if (!table.empty()) table.print();
+    if (shown != count) put(format("and {} more\n", count - shown));
+}
+
+/// How many lines of `room` the rows of the segments get where the readers' come below them. Both are told of as far as
+/// that goes; of few lines the segments get all.
+[[nodiscard]] std::size_t room_of_segments(std::size_t segments, std::size_t readers, std::size_t room) {
+    constexpr std::size_t between = 2;  // an empty line and a heading
+    if (readers == 0 || room < between + 4) return room;
+    const std::size_t of_readers = std::min(readers, (room - between) / 2);
+    return std::min(segments, room - between - of_readers);
+}
+
+/// As many segments as a terminal has lines for; `lines` 0: all. With `readers` those of all segments below them.
+void print(const std::vector<inspect::activity>& all, bool readers, std::size_t lines = 0) {
     std::uint64_t bytes = 0;
-    for (const inspect::activity& seen : all)
+    std::vector<std::pair<const inspect::activity*, const inspect::reader_lag*>> rows;
+    for (const inspect::activity& seen : all) {
         if (seen.what.info) bytes += seen.what.info->total_bytes;
+        if (!readers) continue;
+        for (const inspect::reader_lag& each : seen.readers) rows.emplace_back(&seen, &each);
+    }
     put(format("{}  {} segments, {}\n", inspect::time_of(detail::now_ns()), all.size(), bytes_text(bytes)));
     text_table table({"SEGMENT", "KIND", "MEMORY", "BYTES", "SIZE", "FULL", "OPS/S", "LAG", "WRITER"});
     table.right(3).right(4).right(5).right(6).right(7);
     constexpr std::size_t other_lines = 3;  // above the rows two, and the cursor's
-    const std::size_t room = lines > other_lines ? lines - other_lines : 1;
-    const std::size_t shown = lines == 0 || all.size() <= room ? all.size() : room - 1;
-    for (std::size_t i = 0; i < shown; ++i) add_row(table, all[i]);
-    if (!table.empty()) table.print();
-    if (shown != all.size()) put(format("and {} more\n", all.size() - shown));
+    const std::size_t unlimited = 2 * (all.size() + rows.size()) + 16;
+    const std::size_t room = lines == 0 ? unlimited : lines > other_lines ? lines - other_lines : 1;
+    const std::size_t room_above = room_of_segments(all.size(), rows.size(), room);
+    print_rows(table, all.size(), room_above, [&](std::size_t i) { add_row(table, all[i]); });
+    if (rows.empty() || room_above == room) return;
+    put("\n");
+    text_table below({"SEGMENT", "READER", "LAG", "KEEPS", "LOST", "HELD UP", "POLICY", "STATE"});
+    below.right(1).right(2).right(3).right(4).right(5);
+    print_rows(below, rows.size(), room - 2 - room_above,
+               [&](std::size_t i) { add_reader(below, *rows[i].first, *rows[i].second); });
 }
 
 void print_json(const std::vector<inspect::activity>& all, double seconds) {
@@ -115,11 +156,11 @@ void print_json(const std::vector<inspect::activity>& all, double seconds) {
 }
 
 /// Draws the screen anew. What is wider than it is cut off by the terminal, rather than wrapped.
-void draw(const std::vector<inspect::activity>& all) {
+void draw(const std::vector<inspect::activity>& all, bool readers) {
     struct winsize size{};
     const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
     put("\033[?7l\033[2J\033[H");
-    print(all, known ? size.ws_row : 0);
+    print(all, readers, known ? size.ws_row : 0);
     put("\033[?7h");
 }
 
@@ -144,7 +185,7 @@ int watch_all(const options& chosen, const stop_signals& stop) {
     // Rates take two looks; a terminal shows the first one too.
     std::vector<inspect::activity> all = watch.look();
     if (terminal && count != 1) {
-        draw(all);
+        draw(all, chosen.readers);
         flush_output();
     }
     for (std::uint64_t shown = 0; count == 0 || shown < count; ++shown) {
@@ -154,10 +195,10 @@ int watch_all(const options& chosen, const stop_signals& stop) {
         if (chosen.json) {
             print_json(all, static_cast<double>(now_ns - before_ns) / 1e9);
         } else if (terminal && count != 1) {
-            draw(all);
+            draw(all, chosen.readers);
         } else {
             if (!terminal && shown != 0) put("\n");
-            print(all);
+            print(all, chosen.readers);
         }
         flush_output();
         before_ns = now_ns;
@@ -173,12 +214,13 @@ void add_top(command_line& line) {
         .option("--interval", chosen->interval, "SECONDS", "between two looks; default 1")
         .option("-n,--count", chosen->count, "N", "end after N looks; 0: never")
         .flag("--once", chosen->once, "one look, after one interval: the same as -n 1")
-        .flag("--json", chosen->json, "one JSON object a look")
+        .flag("--readers", chosen->readers, "each reader's lag in a line of its own, below the segments")
+        .flag("--json", chosen->json, "one JSON object a look, with every reader")
         .details(
             "Looks only: takes no lease and registers nowhere. OPS/S: operations on a hash table, hash map or block\n"
             "store, stores of an array, messages, versions, samples, increments. LAG: messages or versions that the\n"
-            "slowest reader has yet to see, of those that say so. Ends on Ctrl-C, and when the reader of its output\n"
-            "goes away.")
+            "slowest reader has yet to see, of those that say so; with --readers each of them. Ends on Ctrl-C, and\n"
+            "when the reader of its output goes away.")
         .run(
             [chosen] { return run_until_stopped([&](const stop_signals& stop) { return watch_all(*chosen, stop); }); });
 }

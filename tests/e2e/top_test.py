@@ -114,6 +114,52 @@ class Top(CommandLine):
         queue("leave")
         self.assertEqual(self.mine(self.looks("--once", "--interval", "0.05")[0])["q"]["readers"], [{"slot": 0, "alive": False, "lag": 5}])
 
+    def test_each_reader_has_a_line(self):
+        ring = self.owner("ring", self.name("r"), 65536, 4)
+        queue = self.owner("queue", self.name("q"), 65536)
+        ring("hold")
+        ring("batch", 20, "x")
+        ring("hold")  # reads from the oldest on, too
+        for _ in range(5):
+            queue("put", "m")
+        queue("take", 2)
+        queue("leave")
+        without = "\n".join(self.lines("top", "--once", "--interval", "0.05"))
+        self.assertNotIn("HELD UP", without)
+        lines = self.lines("top", "--once", "--interval", "0.05", "--readers")
+        below = lines[next(i for i, line in enumerate(lines) if line.startswith("SEGMENT") and "HELD UP" in line):]
+        self.assertRegex(below[0], r"SEGMENT +READER +LAG +KEEPS +LOST +HELD UP +POLICY +STATE")
+        mine = [line for line in below if line.startswith(self.token + "-")]
+        self.assertEqual(len(mine), 3)
+        self.assertRegex(mine[0], self.name("q") + r" +0 +3 +- +- +- +- +dead")
+        for slot in (0, 1):
+            self.assertRegex(mine[1 + slot], self.name("r") + rf" +{slot} +20 +[0-9. ]+(B|KiB) +0 +0\.000 s +block +alive")
+        ring.kill()
+        self.eventually(lambda: not any(line.endswith("alive") for line in self.lines("top", "--once", "--interval", "0.05", "--readers")
+                                        if line.startswith(self.token + "-r")), "the readers' death is not seen")
+
+    def test_readers_share_a_small_terminal_with_the_segments(self):
+        for i in range(6):
+            ring = self.owner("ring", self.name(f"r{i}"), 65536, 4)
+            for _ in range(2):
+                ring("hold")
+        leader, follower = pty.openpty()
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 12, 200, 0, 0))
+        process = subprocess.Popen([PROGRAM, "top", "--readers", "-n", "1000", "--interval", "0.05"], stdout=follower, stdin=subprocess.DEVNULL,
+                                   env={**self.environment, "TERM": "xterm", "NO_COLOR": "1"})
+        self.processes.append(process)
+        os.close(follower)
+        text = b""
+        while text.count(b"\x1b[?7h") < 2:
+            text += os.read(leader, 65536)
+        process.terminate()
+        os.close(leader)
+        screen = text.split(b"\x1b[?7l\x1b[2J\x1b[H")[1].split(b"\x1b[?7h")[0].split(b"\r\n")
+        self.assertEqual(len(screen), 12, "the last line is the cursor's")
+        self.assertEqual(len([line for line in screen if b" more" in line]), 2)
+        self.assertIn(b"HELD UP", b"".join(screen))
+        self.assertEqual(process.wait(timeout=10), OK)
+
     def test_owners_come_and_go_and_nothing_is_in_their_way(self):
         top = self.start("top", "--json", "--interval", "0.05")
         self.assertEqual(self.next_look(top), {})
