@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <optional>
 #include <utility>
 
 #include "http/http_targets.hpp"
 #include "http/load.hpp"
 #include "http/load_tools.hpp"
+#include "http/own_rate.hpp"
 #include "http/rounds.hpp"
 #include "http/scratch.hpp"
 #include "http/two_workers.hpp"
@@ -32,17 +32,11 @@ struct workload_line {
     [[nodiscard]] bool tells_of_client() const {
         return kind == answer_kind::computed && shape.connections > 1 && !shape.connection_per_request;
     }
-    [[nodiscard]] std::string latency(const char* percentile, unsigned percent) const {
-        return name + ": " + percentile + " at " + std::to_string(percent) + " % load";
-    }
 };
 
 constexpr unsigned two_workers_connections = 128;
 
 std::string two_workers(const char* what = "") { return std::string("two workers, JSON reply, 128 clients") + what; }
-
-constexpr std::array load_percents{50U, 90U};  // of what the subject itself can do
-constexpr std::array percentiles{"p50", "p99", "p99.9"};
 
 constexpr const char* libreactor_source =
     "M. Richards, Extreme HTTP Performance Tuning, talawah.io 2021: JSON of libreactor on 4 vCPU of EC2 c5n, 256 "
@@ -64,6 +58,12 @@ std::vector<workload::published_figure> published_requests(const workload_line& 
 std::vector<workload::published_figure> published_latency(const workload_line& line, double us) {
     if (published_requests(line).empty() || line.shape.connections != 256) return {};
     return {{"libreactor, at 1.2 million requests/s", us, "us", libreactor_source}};
+}
+
+own_rate_line latency_of(const workload_line& line) {
+    return {.name = line.name,
+            .published_p50 = published_latency(line, 203),
+            .published_p99 = published_latency(line, 265)};
 }
 
 std::vector<workload_line> workload_lines(bool quick) {
@@ -129,7 +129,7 @@ class suite_run {
     void run() {
         std::vector<workload_line> lines = workload_lines(quick_);
         std::erase_if(lines, [&](const workload_line& line) {
-            const bool throughput = wants_throughput(line), latency = wants_latency(line);
+            const bool throughput = wants_throughput(line), latency = wants_own_rate(to_, latency_of(line));
             return !wants_client(line) && !throughput && !latency;
         });
         const bool wants_two = wants(two_workers(": requests"), two_workers(": server time a request"));
@@ -153,16 +153,6 @@ class suite_run {
     }
     [[nodiscard]] bool wants_client(const workload_line& line) {
         return line.tells_of_client() && wants(line.client_time());
-    }
-    [[nodiscard]] bool wants_latency(const workload_line& line) {
-        bool any = false;  // all are asked, as in wants()
-        for (const unsigned percent : load_percents) any = wants_latency(line, percent) || any;
-        return any;
-    }
-    [[nodiscard]] bool wants_latency(const workload_line& line, unsigned percent) {
-        bool any = false;
-        for (const char* const percentile : percentiles) any = wants(line.latency(percentile, percent)) || any;
-        return any;
     }
     [[nodiscard]] bool wants(const std::string& name) { return to_.wants(name); }
     [[nodiscard]] bool wants(const std::string& one, const std::string& other) {
@@ -238,15 +228,14 @@ class suite_run {
         if (wants(line.requests()))
             to_.add(line.requests(), "requests/s", names, found.requests_per_second, true,
                     {.published = published_requests(line),
-                     .warnings = marks(std::vector(names.size(), found.held_up), held_up_limit(0))});
+                     .warnings = marks_of(std::vector(names.size(), found.held_up), held_up_limit(0), round_)});
         if (wants(line.server_time())) {
             to_.add(line.server_time(), "us", names, found.cpu_us, false);
             note_targets(line, {.names = names, .us = found.cpu_us});
         }
         note_limits(line, names, found);
         if (wants_client(line)) measure_client_time(line, all, exchanges);
-        for (const unsigned percent : load_percents)
-            if (wants_latency(line, percent)) measure_latencies(line, percent, all, names, exchanges, found);
+        measure_at_own_rate(to_, latency_of(line), all, line.shape, exchanges, round_, found);
     }
 
     /// Of many clients: with one, each waits for the other, and what is timed are the wake-ups.
@@ -313,56 +302,6 @@ class suite_run {
         to_.note(two_workers(": two clients on cores ") + text_of(cores.clients) + ", workers on " +
                  text_of(cores.servers) + " or the first of them" +
                  (cores.shared() ? "; they share these, with one worker and with two" : ""));
-    }
-
-    /// By a schedule, each at so much of its own median rate.
-    void measure_latencies(const workload_line& line, unsigned percent, const contestants& all,
-                           const std::vector<std::string>& names, const std::vector<exchange>& exchanges,
-                           const throughput_samples& found) {
-        std::vector<double> rates = medians_of(found.requests_per_second);
-        for (double& hz : rates) hz *= percent / 100.0;
-        const latency_samples latency = measure_latency(all, line.shape, exchanges, round_, rates);
-        const auto add = [&](const char* percentile, const samples& us, double level, double published_us) {
-            const std::string name = line.latency(percentile, percent);
-            if (!wants(name)) return;
-            to_.add(name, "us", names, us, false,
-                    {.published = published_us > 0 ? published_latency(line, published_us)
-                                                   : std::vector<workload::published_figure>(),
-                     .warnings = marks(latency.held_up, held_up_limit(level))});
-        };
-        add(percentiles[0], latency.p50_us, 0.5, 203);
-        add(percentiles[1], latency.p99_us, 0.99, 265);
-        add(percentiles[2], latency.p999_us, 0.999, 0);
-        const std::string at = line.name + ", at " + std::to_string(percent) + " % load: ";
-        if (latency.requests_least < round_.latency_requests)
-            to_.note(at + "a turn had as few as " + std::to_string(latency.requests_least) +
-                     " requests; its p99.9 is one of the greatest of these and no more");
-        std::string text, late;
-        for (std::size_t i = 0; i < names.size(); ++i) {
-            text += (i == 0 ? "" : "; ") + names[i] + " " + std::to_string(static_cast<long>(rates[i]));
-            if (const std::uint64_t share = latency.late[i] * 100 / std::max<std::uint64_t>(latency.batches[i], 1);
-                share > 0)
-                late.append(late.empty() ? "" : ", ").append(names[i] + " (" + std::to_string(share) + " %)");
-        }
-        to_.note(at + "requests/s by a schedule, of its own median rate each: " + text);
-        if (!late.empty())
-            to_.note(at + "the client itself was late with requests to " + late +
-                     "; those latencies are too long by that");
-    }
-
-    /// Of subjects that waited for the processor more than `limit` of the time, which a client without a core of its
-    /// own always does.
-    [[nodiscard]] std::vector<std::vector<perf_test::warning>> marks(const std::vector<double>& held_up,
-                                                                     double limit) const {
-        std::vector<std::vector<perf_test::warning>> all(held_up.size());
-        for (std::size_t i = 0; i < held_up.size() && round_.spin; ++i) {
-            if (held_up[i] <= limit) continue;
-            char share[32];
-            std::snprintf(share, sizeof share, "%.2g", held_up[i] * 100);
-            all[i].push_back({"disturbed", "other programs kept client or server from running for " +
-                                               std::string(share) + " % of the time"});
-        }
-        return all;
     }
 
     /// Says what the reader must know of requests/s: that others ran here too, or that the client was the slower end.

@@ -12,6 +12,7 @@
 
 #include "http/load.hpp"
 #include "http/many_connections.hpp"
+#include "http/own_rate.hpp"
 #include "http/rounds.hpp"
 #include "http/scratch.hpp"
 #include "websocket/fan_out.hpp"
@@ -48,6 +49,8 @@ struct line {
 struct echo_line : line {
     unsigned connections;
     std::size_t bytes;
+
+    [[nodiscard]] http::own_rate_line own_rate() const { return {.name = name, .requests = "messages"}; }
 };
 
 struct fan_out_line : line {
@@ -115,7 +118,10 @@ class suite_run {
     void run() {
         std::vector<echo_line> echoes = echo_lines(quick_);
         std::vector<fan_out_line> fans = fan_out_lines(quick_);
-        std::erase_if(echoes, [&](const line& one) { return !wants(one); });
+        std::erase_if(echoes, [&](const echo_line& one) {
+            const bool own_rate = http::wants_own_rate(to_, one.own_rate());
+            return !wants(one) && !own_rate;
+        });
         std::erase_if(fans, [&](const line& one) { return !wants(one); });
         if (echoes.empty() && fans.empty()) return;
         const http::pinned here(client_cores_);
@@ -187,17 +193,24 @@ class suite_run {
         http::round_options options = round_;
         options.protocol = protocol_of("/echo");
         to_.progress(one.name + ": as many as go");
-        if (!wants_throughput(one)) options.rounds = 1;  // only to know what half load is
+        if (!wants_throughput(one)) options.rounds = 1;  // only to know what can be asked of each
         const http::throughput_samples found = http::measure_throughput(all_, shape, messages, options);
         report(one, found);
         note_client(one, messages, options, found);
-        if (!wants_latency(one)) return to_.progress({});
         options.rounds = round_.rounds;
+        if (wants_latency(one)) measure_at_half_load(one, shape, messages, options, found);
+        to_.progress(one.name + ": at shares of the own rate");
+        http::measure_at_own_rate(to_, one.own_rate(), all_, shape, messages, options, found);
+        to_.progress({});
+    }
+
+    void measure_at_half_load(const echo_line& one, const http::workload_shape& shape,
+                              const std::vector<http::exchange>& messages, const http::round_options& options,
+                              const http::throughput_samples& found) {
         const auto [rate_hz, slowest] = half_load(found);
         to_.progress(one.name + ": at half load");
         const http::latency_samples latency =
             http::measure_latency(all_, shape, messages, options, std::vector(all_.size(), rate_hz));
-        to_.progress({});
         report(one, latency, rate_hz, slowest);
         std::uint64_t late = 0, sent = 0;
         for (const std::uint64_t one_late : latency.late) late += one_late;

@@ -62,10 +62,13 @@ class BenchWebsocket(unittest.TestCase):
         notes = [entry["text"] for entry in found["notes"]]
         self.assertTrue(any("the client takes " in text and f" us of processor time a {one}" in text for text in notes), notes)
         wait_until("nothing is left behind", lambda: left_behind() <= before)
+        return notes
 
     def test_echo_is_measured_in_the_fixed_shape(self):
-        self.measure(f"{ECHO}: ", [f"{ECHO}: {what}" for what in ("messages", "server time a message", "p50 at half load", "p99 at half load",
-                                                                "p99.9 at half load")], "message")
+        latencies = [f"{level} at {load}" for load in ("half load", "50 % load", "90 % load") for level in ("p50", "p99", "p99.9")]
+        notes = self.measure(f"{ECHO}: ", [f"{ECHO}: {what}" for what in ("messages", "server time a message", *latencies)], "message")
+        for percent in (50, 90):
+            self.assertTrue(any(text.startswith(f"{ECHO}, at {percent} % load: messages/s by a schedule") for text in notes), notes)
 
     def test_fan_out_is_measured_in_the_fixed_shape(self):
         self.measure(f"{FAN_OUT}: server time", [f"{FAN_OUT}: server time a delivery"], "delivery")
