@@ -12,12 +12,14 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "golden/contents.hpp"
+#include "inspect/saved_file.hpp"
 #include "support/capability.hpp"
 #include "support/process.hpp"
 #include "support/segment_tools.hpp"
@@ -168,6 +170,56 @@ TEST_P(GoldenSubject, IsRestoredFromWhatWasSavedThen) {
     const std::string stem = folder + "/" + GetParam().name;
     const still_world then(golden_moment_ns, golden_seed);
     EXPECT_EQ(restored_contents_of(GetParam(), stem + ".saved"), text_of_file(stem + ".restored.txt"));
+}
+
+/// The file as a program would have saved it whose layout of that kind has another number: its checksums are right.
+std::string saved_by_another(const std::string& path, std::uint32_t version) {
+    inspect::saved_reader from(path);
+    inspect::saved_header header = from.header();
+    header.container_version = version;
+    std::string text;
+    inspect::saved_writer to([&](std::string_view part) { text.append(part); }, header, from.schema());
+    for (std::uint64_t items = 0; const auto section = from.next(); items = from.items())
+        to.add(*section, from.items() - items);
+    to.finish();
+    return text;
+}
+
+// Files outlive layouts: what is saved of these kinds says nothing of how they lie in memory, so it is restored
+// whatever number theirs had then. The others hold numbers or bytes of the layout itself and are refused, by name and
+// with what to do.
+TEST_P(GoldenSubject, OfAnotherLayoutIsRestoredFromItsContentsOrRefusedByName) {
+    const std::string stem = folder + "/" + GetParam().name;
+    const still_world then(golden_moment_ns, golden_seed);
+    const inspect::saved_header today = inspect::saved_reader(stem + ".saved").header();
+    const auto kind = static_cast<container_kind>(today.kind);
+    const std::set<container_kind> by_contents{container_kind::array, container_kind::hash_table,
+                                               container_kind::counter_set, container_kind::latency_histogram,
+                                               container_kind::raw};
+    const unique_directory place("another");
+    const std::string file = place.file("of-another.saved");
+    for (const std::uint32_t version : {0U, today.container_version + 1, ~0U}) {
+        std::ofstream(file, std::ios::binary | std::ios::trunc) << saved_by_another(stem + ".saved", version);
+        const std::size_t before = place.entries().size();
+        try {
+            (void)inspect::restore(file, place.file_uri("s"), {});
+            EXPECT_TRUE(by_contents.contains(kind)) << "version " << version << " was restored";
+            const std::uint32_t made = segment::attach(place.file_uri("s"), access::read_only).info().container_version;
+            EXPECT_EQ(made, kind == container_kind::raw ? version : today.container_version);
+            segment::remove(place.file_uri("s"));
+            if (kind != container_kind::raw) {  // which says its version, too
+                EXPECT_EQ(restored_contents_of(GetParam(), file), text_of_file(stem + ".restored.txt")) << version;
+            }
+        } catch (const error& refused) {
+            EXPECT_FALSE(by_contents.contains(kind)) << refused.what();
+            EXPECT_EQ(refused.reason(), errc::version_mismatch) << refused.what();
+            EXPECT_THAT(refused.what(),
+                        testing::AllOf(testing::HasSubstr("of-another.saved"),
+                                       testing::HasSubstr("layout version " + std::to_string(version)),
+                                       testing::HasSubstr("restore it with the program that saved it")));
+        }
+        EXPECT_EQ(place.entries().size(), before) << "version " << version;
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(V1, GoldenSubject, ::testing::ValuesIn(golden_subjects),
