@@ -64,6 +64,9 @@ class interprocess_array {
 class interprocess_store {
  public:
     static constexpr std::string_view name = "boost::interprocess::managed_shared_memory";
+    static constexpr workload::far_place place = workload::far_place::process;
+    static constexpr bool beside_writer = false;
+    static constexpr bool tells_stale = false;
     static std::string version() { return boost_version_text(); }
 
     explicit interprocess_store(const workload::block_store_request& request)
@@ -72,8 +75,10 @@ class interprocess_store {
           memory_(boost::interprocess::create_only, name_.c_str(),
                   (request.values + 1) * (request.value_bytes + 64) + 65'536) {
         boost::interprocess::shared_memory_object::remove(
-            name_.c_str());  // mapped it stays; a killed run leaves nothing
+            name_.c_str());  // mapped it stays, in the writer's process too; a killed run leaves nothing
     }
+    void open_writer() const {}
+    void open_reader() const {}
     std::uint64_t allocate(std::span<const std::byte> value) {
         void* const block = memory_.allocate(value.size(), std::nothrow);
         if (block == nullptr) return 0;

@@ -27,34 +27,64 @@ inline void lmdb_check(int code, const char* what) {
     if (code != MDB_SUCCESS) throw std::runtime_error(std::string("LMDB: ") + what + ": " + mdb_strerror(code));
 }
 
-/// An environment of one database, in files that lose their names at once.
-class lmdb_environment {
+/// What 100,000 transactions a second leave behind, some four pages each, while a reader's core is away for half a
+/// second: no page goes that a reader may still look at.
+inline constexpr std::uint64_t lmdb_grows_beside = std::uint64_t{1} << 30;
+
+/// A folder below /dev/shm for the files of one environment. It goes with this, or before: open and mapped they stay,
+/// and a run that is killed leaves nothing.
+class lmdb_files {
  public:
-    lmdb_environment(std::uint64_t map_bytes, unsigned database_flags) {
+    lmdb_files() {
         char folder[] = "/dev/shm/holdfast-bench-lmdb-XXXXXX";
         if (::mkdtemp(folder) == nullptr) throw std::runtime_error("LMDB: no folder in /dev/shm");
         folder_ = folder;
+    }
+    lmdb_files(const lmdb_files&) = delete;
+    lmdb_files& operator=(const lmdb_files&) = delete;
+    ~lmdb_files() { remove(); }
+    [[nodiscard]] const std::string& folder() const noexcept { return folder_; }
+    void remove() const noexcept {
+        ::unlink((folder_ + "/data.mdb").c_str());
+        ::unlink((folder_ + "/lock.mdb").c_str());
+        ::rmdir(folder_.c_str());
+    }
+
+ private:
+    std::string folder_;
+};
+
+/// An environment of one database.
+class lmdb_environment {
+ public:
+    enum class role : std::uint8_t { first, second };  ///< who makes the database, who opens it
+
+    /// In files that lose their names at once.
+    lmdb_environment(std::uint64_t map_bytes, unsigned database_flags)
+        : lmdb_environment(lmdb_files(), map_bytes, database_flags, role::first) {}
+    /// In files that another process may open too: once in each, and never in one that was forked with it open.
+    lmdb_environment(const lmdb_files& files, std::uint64_t map_bytes, unsigned database_flags, role as) {
         try {
             lmdb_check(mdb_env_create(&environment_), "create");
             lmdb_check(mdb_env_set_mapsize(environment_, map_bytes), "map size");
             lmdb_check(
-                mdb_env_open(environment_, folder_.c_str(),
+                mdb_env_open(environment_, files.folder().c_str(),
                              MDB_WRITEMAP | MDB_NOSYNC | MDB_NOMETASYNC | MDB_NORDAHEAD | MDB_NOMEMINIT | MDB_NOTLS,
                              0600),
                 "open");
             MDB_txn* txn = nullptr;
-            lmdb_check(mdb_txn_begin(environment_, nullptr, 0, &txn), "begin");
-            lmdb_check(mdb_dbi_open(txn, nullptr, database_flags | MDB_CREATE, &database_), "database");
+            lmdb_check(mdb_txn_begin(environment_, nullptr, as == role::first ? 0 : MDB_RDONLY, &txn), "begin");
+            const unsigned create = as == role::first ? MDB_CREATE : 0;
+            lmdb_check(mdb_dbi_open(txn, nullptr, database_flags | create, &database_), "database");
             lmdb_check(mdb_txn_commit(txn), "commit");
-            remove_files();  // open and mapped they stay, and a run that is killed leaves nothing
         } catch (...) {
-            remove();
+            close();
             throw;
         }
     }
     lmdb_environment(const lmdb_environment&) = delete;
     lmdb_environment& operator=(const lmdb_environment&) = delete;
-    ~lmdb_environment() { remove(); }
+    ~lmdb_environment() { close(); }
 
     [[nodiscard]] MDB_env* get() const noexcept { return environment_; }
     [[nodiscard]] MDB_dbi database() const noexcept { return database_; }
@@ -77,17 +107,10 @@ class lmdb_environment {
     }
 
  private:
-    void remove() noexcept {
+    void close() noexcept {
         if (environment_ != nullptr) mdb_env_close(environment_);
-        remove_files();
-    }
-    void remove_files() const noexcept {
-        ::unlink((folder_ + "/data.mdb").c_str());
-        ::unlink((folder_ + "/lock.mdb").c_str());
-        ::rmdir(folder_.c_str());
     }
 
-    std::string folder_;
     MDB_env* environment_ = nullptr;
     MDB_dbi database_ = 0;
 };

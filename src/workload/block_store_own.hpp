@@ -20,20 +20,22 @@
 
 namespace holdfast::workload {
 
-/// Ours, shared by name and read through a mapping of its own for reading only, as another process would.
+/// Ours, shared by name and read by another process than its writer's, through a mapping for reading only.
 class own_block_store {
  public:
     static constexpr std::string_view name = "holdfast";
+    static constexpr far_place place = far_place::process;
+    static constexpr bool beside_writer = true;
+    static constexpr bool tells_stale = true;
     static std::string version() { return own_version(); }
 
     explicit own_block_store(const block_store_request& request) : name_({.name = request.name}, "store") {
-        block_store_options options;
-        options.value_bytes = request.value_bytes;
+        options_.value_bytes = request.value_bytes;
         // A value more than there are, for its head and the rest of its last unit as much again for small ones.
-        options.bytes = (request.values + 1) * (request.value_bytes + request.value_bytes / 8 + 128);
-        store_.emplace(block_store::create(name_.uri(), options));
-        reader_.emplace(block_store_reader::attach(name_.uri()));
+        options_.bytes = (request.values + 1) * (request.value_bytes + request.value_bytes / 8 + 128);
     }
+    void open_writer() { store_.emplace(block_store::create(name_.uri(), options_)); }
+    void open_reader() { reader_.emplace(block_store_reader::attach(name_.uri())); }
     std::uint64_t allocate(std::span<const std::byte> value) { return store_->allocate(value).handle; }
     bool free(std::uint64_t handle) { return store_->free(handle) == outcome::ok; }
     std::size_t read(std::uint64_t handle, std::span<std::byte> out) const {
@@ -54,6 +56,7 @@ class own_block_store {
 
  private:
     channel_name name_;
+    block_store_options options_;
     std::optional<block_store> store_;
     std::optional<block_store_reader> reader_;
 };
@@ -63,12 +66,17 @@ class own_block_store {
 class bare_slots {
  public:
     static constexpr std::string_view name = "memcpy, nothing checked";
+    static constexpr far_place place = far_place::process;
+    static constexpr bool beside_writer = false;
+    static constexpr bool tells_stale = false;
     static std::string version() { return standard_library_version(); }
 
     explicit bare_slots(const block_store_request& request)
         : bytes_(request.value_bytes), stride_((bytes_ + 63) / 64 * 64), pages_((request.values + 1) * stride_) {
         for (std::uint64_t slot = request.values + 1; slot > 0; --slot) free_.push_back(slot);
     }
+    void open_writer() const {}
+    void open_reader() const {}
     std::uint64_t allocate(std::span<const std::byte> value) {
         if (free_.empty()) return 0;
         const std::uint64_t slot = free_.back();
@@ -105,18 +113,23 @@ class bare_slots {
 class locked_strings {
  public:
     static constexpr std::string_view name = "std::shared_mutex and std::string";
+    static constexpr far_place place = far_place::thread;
+    static constexpr bool beside_writer = true;
+    static constexpr bool tells_stale = false;
     static std::string version() { return standard_library_version(); }
 
     explicit locked_strings(const block_store_request& request) : strings_(request.values + 1) {
-        for (std::uint64_t place = request.values + 1; place > 0; --place) free_.push_back(place);
+        for (std::uint64_t slot = request.values + 1; slot > 0; --slot) free_.push_back(slot);
     }
+    void open_writer() const {}
+    void open_reader() const {}
     std::uint64_t allocate(std::span<const std::byte> value) {
         const std::unique_lock hold(mutex_);
         if (free_.empty()) return 0;
-        const std::uint64_t place = free_.back();
+        const std::uint64_t slot = free_.back();
         free_.pop_back();
-        strings_[place - 1] = std::string(reinterpret_cast<const char*>(value.data()), value.size());
-        return place;
+        strings_[slot - 1] = std::string(reinterpret_cast<const char*>(value.data()), value.size());
+        return slot;
     }
     bool free(std::uint64_t handle) {
         const std::unique_lock hold(mutex_);

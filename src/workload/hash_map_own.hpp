@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// hash_map_own.hpp - the maps of text that need no package: ours, and the standard library's in private memory.
+// hash_map_own.hpp - the maps of text that need no package: ours, and the standard library's in private memory, alone
+// and under a lock.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,19 +20,20 @@
 
 namespace holdfast::workload {
 
-/// Ours, shared by name and read through a mapping of its own for reading only, as another process would.
+/// Ours, shared by name and read by another process than its writer's, through a mapping for reading only.
 class own_hash_map {
  public:
     static constexpr std::string_view name = "holdfast";
+    static constexpr far_place place = far_place::process;
+    static constexpr bool beside_writer = true;
     static std::string version() { return own_version(); }
 
     explicit own_hash_map(const hash_map_request& request) : name_({.name = request.name}, "map") {
-        hash_map_options options;
-        options.capacity = request.entries + request.entries / 10 + 16;
-        options.entry_bytes = request.value_bytes + 17;
-        map_.emplace(hash_map<std::string_view>::create(name_.uri(), options));
-        reader_.emplace(hash_map_reader<std::string_view>::attach(name_.uri()));
+        options_.capacity = request.entries + request.entries / 10 + 16;
+        options_.entry_bytes = request.value_bytes + 17;
     }
+    void open_writer() { map_.emplace(hash_map<std::string_view>::create(name_.uri(), options_)); }
+    void open_reader() { reader_.emplace(hash_map_reader<std::string_view>::attach(name_.uri())); }
     bool set(std::string_view key, std::span<const std::byte> value) {
         return static_cast<bool>(map_->set(key, value));
     }
@@ -52,6 +56,7 @@ class own_hash_map {
 
  private:
     channel_name name_;
+    hash_map_options options_;
     std::optional<hash_map<std::string_view>> map_;
     std::optional<hash_map_reader<std::string_view>> reader_;
 };
@@ -70,9 +75,13 @@ template <class Map, class Traits>
 class private_string_map {
  public:
     static constexpr std::string_view name = Traits::name;
+    static constexpr far_place place = far_place::thread;
+    static constexpr bool beside_writer = false;
     static std::string version() { return Traits::version(); }
 
     explicit private_string_map(const hash_map_request& request) { map_.reserve(request.entries); }
+    void open_writer() const {}
+    void open_reader() const {}
     bool set(std::string_view key, std::span<const std::byte> value) {
         const std::string_view text(reinterpret_cast<const char*>(value.data()), value.size());
         if (const auto found = map_.find(looked_for(key)); found != map_.end())
@@ -115,5 +124,38 @@ struct standard_map_traits {
 };
 using standard_string_map =
     private_string_map<std::unordered_map<std::string, std::string, text_hash, std::equal_to<>>, standard_map_traits>;
+
+/// The standard library's under one lock: what threads of one process would share.
+class locked_string_map {
+ public:
+    static constexpr std::string_view name = "std::shared_mutex and std::unordered_map";
+    static constexpr far_place place = far_place::thread;
+    static constexpr bool beside_writer = true;
+    static std::string version() { return standard_library_version(); }
+
+    explicit locked_string_map(const hash_map_request& request) : map_(request) {}
+    void open_writer() const {}
+    void open_reader() const {}
+    bool set(std::string_view key, std::span<const std::byte> value) {
+        const std::unique_lock hold(mutex_);
+        return map_.set(key, value);
+    }
+    std::size_t find(std::string_view key, std::span<std::byte> out) const {
+        const std::shared_lock hold(mutex_);
+        return map_.find(key, out);
+    }
+    bool look(std::string_view key, std::uint64_t& sum) const {
+        const std::shared_lock hold(mutex_);
+        return map_.look(key, sum);
+    }
+    void begin_reads() const {}
+    void end_reads() const {}
+    void begin_writes() const {}
+    void end_writes() const {}
+
+ private:
+    mutable std::shared_mutex mutex_;
+    standard_string_map map_;
+};
 
 }  // namespace holdfast::workload

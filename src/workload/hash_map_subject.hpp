@@ -3,13 +3,16 @@
 //
 // Keys are texts of 17 characters, "user:" and a number; all values of an experiment have one size, and those of key n
 // begin with the word scramble(n), which tells under the clock whose value was found without a step of memory more.
+// Behind it are words that count up from the value's version, so that a mixture of two is seen.
 // Operations, keys drawn at random and written down beforehand:
 //   find   copies the value of a key that is there to the caller's own memory
 //   look   adds up the words of such a value where it lies (adapters without it: find, then add up)
 //   miss   looks for a key that is not there
 //   set    gives a key that is there another value
+// The writer is the far side: another process where the adapter can, else a thread of this one.
 #pragma once
 
+#include <atomic>
 #include <concepts>
 #include <cstdint>
 #include <cstdio>
@@ -21,8 +24,10 @@
 #include <string_view>
 #include <vector>
 
+#include "workload/far_side.hpp"
 #include "workload/keep.hpp"
 #include "workload/keys.hpp"
+#include "workload/paced.hpp"
 #include "workload/snapshot_subject.hpp"
 #include "workload/words.hpp"
 
@@ -32,6 +37,7 @@ struct hash_map_request {
     std::uint64_t entries = 0;
     std::size_t value_bytes = 0;  ///< 8 at least
     std::string name;             ///< unused in shared memory
+    unsigned far_cpu = 0;
 };
 
 template <class A>
@@ -40,6 +46,10 @@ concept hash_map_adapter =
     requires(A& a, std::string_view key, std::span<const std::byte> v, std::span<std::byte> out) {
         { A::name } -> std::convertible_to<std::string_view>;
         { A::version() } -> std::convertible_to<std::string>;
+        { A::place } -> std::convertible_to<far_place>;
+        { A::beside_writer } -> std::convertible_to<bool>;  // whether a find beside the writer is whole
+        a.open_writer();                                    // on the far side, first
+        a.open_reader();
         { a.set(key, v) } -> std::same_as<bool>;
         { a.find(key, out) } -> std::same_as<std::size_t>;  // bytes; 0: not there
         a.begin_reads();                                    // around a run of finds
@@ -64,12 +74,19 @@ class hash_map_subject {
     virtual void look(std::uint64_t times) = 0;
     virtual void miss(std::uint64_t times) = 0;
     virtual void set(std::uint64_t times) = 0;
+    /// Finds while the writer sets. Throws: std::runtime_error for a torn value.
+    virtual void find_beside(std::uint64_t times) = 0;
+    /// The writer sets at that pace until it rests or has another order. Comes back when it has begun.
+    virtual void begin_setting(std::uint64_t hz) = 0;
+    [[nodiscard]] virtual bool beside_writer() const = 0;
+    [[nodiscard]] virtual far_side& far() = 0;
 };
 
 /// Filled, and every value compared and looked at, when it is made; of each run of sets the last is compared.
 /// Throws: std::runtime_error for a wrong or refused answer.
 template <hash_map_adapter A>
 class hash_map_loops final : public hash_map_subject {
+    enum orders : std::uint64_t { open = far_side::own_orders, set_some, set_at_pace };
     struct question {
         char key[20];
         std::uint32_t number;
@@ -79,22 +96,24 @@ class hash_map_loops final : public hash_map_subject {
  public:
     explicit hash_map_loops(const hash_map_request& request)
         : bytes_(request.value_bytes),
-          adapter_(request),
-          present_(questions_for(request.entries)),
-          absent_(present_.size()),
+          entries_(static_cast<std::uint32_t>(request.entries)),
+          present_(drawn(0, 1)),
+          absent_(drawn(entries_, 1 + present_.size())),
           value_((bytes_ + 7) / 8),
-          out_((bytes_ + 7) / 8) {
-        adapter_.begin_writes();
-        for (std::uint32_t i = 0; i < request.entries; ++i) put(ask(i), i);
-        adapter_.end_writes();
-        chooser choose(1);
-        const auto entries = static_cast<std::uint32_t>(request.entries);
-        for (question& q : present_) q = ask(static_cast<std::uint32_t>(choose.below(entries)));
-        for (question& q : absent_) q = ask(entries + static_cast<std::uint32_t>(choose.below(entries)));
+          wanted_((bytes_ + 7) / 8),
+          out_((bytes_ + 7) / 8),
+          adapter_(request),
+          far_(A::place, request.far_cpu, [this](far_side& far, const far_order& order) { carry_out(far, order); }) {
+        if constexpr (A::place == far_place::thread)
+            open_and_fill();  // from this thread's own part of the heap, as a program that only reads would have it
+        else
+            far_.carry_out({open, 0});
+        adapter_.open_reader();
         adapter_.begin_reads();
-        for (std::uint32_t i = 0; i < request.entries; ++i) verify(ask(i));
+        for (std::uint32_t i = 0; i < entries_; ++i) verify(ask(i), i);
         adapter_.end_reads();
         miss(1000);
+        far_.rest();
     }
 
     void find(std::uint64_t times) override {
@@ -119,18 +138,30 @@ class hash_map_loops final : public hash_map_subject {
         adapter_.end_reads();
     }
     void set(std::uint64_t times) override {
-        const question* last = nullptr;
-        adapter_.begin_writes();
-        for (; times > 0; --times) {
-            last = &next(present_);
-            put(*last, at_);
-        }
-        adapter_.end_writes();
-        if (last == nullptr) return;
+        far_.carry_out({set_some, times});
+        // Relaxed: the far side said behind it that it is done.
+        const std::uint64_t done = far_.progress().load(std::memory_order_relaxed);
+        if (done == 0) return;
         adapter_.begin_reads();
-        compare(*last);
+        compare(question_of(done - 1), version_of(done - 1));
         adapter_.end_reads();
     }
+    void find_beside(std::uint64_t times) override {
+        adapter_.begin_reads();
+        for (; times > 0; --times) {
+            const question& q = next(present_);
+            if (!try_find(q)) [[unlikely]]
+                find_again(q);
+        }
+        // Both ends of each; the last one whole.
+        for (std::size_t w = 2; w < bytes_ / 8; ++w)
+            if (out_[w] != out_[1] + w - 1) fail("a find gave a torn value");
+        adapter_.end_reads();
+        far_.require_other();  // a writer that was refused something is none
+    }
+    void begin_setting(std::uint64_t hz) override { begin_and_see(far_, {set_at_pace, hz}); }
+    [[nodiscard]] bool beside_writer() const override { return A::beside_writer; }
+    [[nodiscard]] far_side& far() override { return far_; }
 
  private:
     [[noreturn]] static void fail(const char* what) { throw std::runtime_error(std::string(A::name) + ": " + what); }
@@ -144,6 +175,13 @@ class hash_map_loops final : public hash_map_subject {
         q.number = number;
         return q;
     }
+    /// Of as many as there are entries, from `first` on.
+    [[nodiscard]] std::vector<question> drawn(std::uint32_t first, std::uint64_t seed) const {
+        chooser choose(seed);
+        std::vector<question> questions(questions_for(entries_));
+        for (question& q : questions) q = ask(first + static_cast<std::uint32_t>(choose.below(entries_)));
+        return questions;
+    }
     [[nodiscard]] const question& next(const std::vector<question>& asked) { return asked[at_++ & (asked.size() - 1)]; }
     [[nodiscard]] std::uint64_t sum_of(std::string_view key) {
         if constexpr (looks_under_keys<A>) {
@@ -155,37 +193,91 @@ class hash_map_loops final : public hash_map_subject {
             return sum_of_words(out_.data(), bytes_);
         }
     }
-    void make_value(const question& q, std::uint64_t version) {
-        value_[0] = scramble(q.number);
-        for (std::size_t w = 1; w < value_.size(); ++w) value_[w] = version + w;
+    static void make_value(word_buffer& into, const question& q, std::uint64_t version) {
+        into[0] = scramble(q.number);
+        for (std::size_t w = 1; w < into.size(); ++w) into[w] = version + w;
     }
-    void put(const question& q, std::uint64_t version) {
-        make_value(q, version);
-        if (!adapter_.set(q.text(), std::as_writable_bytes(value_.span()).first(bytes_))) fail("a value was refused");
+
+    // ---- near side
+    /// False: it was set too often meanwhile to be found.
+    [[nodiscard]] bool try_find(const question& q) {
+        if (adapter_.find(q.text(), out()) != bytes_) return false;
+        keep(*out_.data());
+        if (out_[0] != scramble(q.number)) fail("a find gave another value");
+        const std::size_t last = bytes_ / 8 - 1;
+        if (last > 1 && out_[last] != out_[1] + last - 1) fail("a find gave a torn value");
+        return true;
     }
-    void verify(const question& q) {
-        make_value(q, q.number);
-        compare(q);
-        if (sum_of(q.text()) != sum_of_words(value_.data(), bytes_)) fail("a look saw other words than were stored");
+    void find_again(const question& q) {
+        patience wait(far_);
+        do wait();
+        while (!try_find(q));
     }
-    /// With what was put last.
-    void compare(const question& q) {
+    void verify(const question& q, std::uint64_t version) {
+        compare(q, version);
+        if (sum_of(q.text()) != sum_of_words(wanted_.data(), bytes_)) fail("a look saw other words than were stored");
+    }
+    void compare(const question& q, std::uint64_t version) {
+        make_value(wanted_, q, version);
         const std::size_t size = adapter_.find(q.text(), out());
-        if (size != bytes_ || std::memcmp(out_.data(), value_.data(), bytes_) != 0)
+        if (size != bytes_ || std::memcmp(out_.data(), wanted_.data(), bytes_) != 0)
             fail("a value is not what was stored");
     }
 
-    std::size_t bytes_;
+    // ---- far side
+    void open_and_fill() {
+        adapter_.open_writer();
+        adapter_.begin_writes();
+        for (std::uint32_t i = 0; i < entries_; ++i) put(ask(i), i);
+        adapter_.end_writes();
+    }
+    void put(const question& q, std::uint64_t version) {
+        make_value(value_, q, version);
+        if (!adapter_.set(q.text(), std::as_writable_bytes(value_.span()).first(bytes_))) fail("a value was refused");
+    }
+    void carry_out(far_side& far, const far_order& order) {
+        const auto set_next = [&] {
+            put(question_of(sets_), version_of(sets_));
+            far.progress().store(++sets_, std::memory_order_relaxed);  // relaxed: nothing hangs on it
+        };
+        switch (order.what) {
+            case open: return open_and_fill();
+            case set_some:
+                adapter_.begin_writes();
+                for (std::uint64_t i = 0; i < order.count; ++i) set_next();
+                adapter_.end_writes();
+                return;
+            case set_at_pace:
+                return do_at_pace(far, order.count, [&] {
+                    adapter_.begin_writes();
+                    set_next();
+                    adapter_.end_writes();
+                });
+            default: fail("an order that is none");
+        }
+    }
+
+    // ---- both
+    /// Of set number n.
+    [[nodiscard]] const question& question_of(std::uint64_t n) const { return present_[n & (present_.size() - 1)]; }
+    [[nodiscard]] std::uint64_t version_of(std::uint64_t n) const { return entries_ + n; }
+
+    const std::size_t bytes_;
+    const std::uint32_t entries_;
+    const std::vector<question> present_, absent_;
+    word_buffer value_;         // far side
+    word_buffer wanted_, out_;  // near side
     A adapter_;
-    std::vector<question> present_, absent_;
-    word_buffer value_, out_;
-    std::uint64_t at_ = 0;
+    std::uint64_t at_ = 0;                 // near side
+    alignas(128) std::uint64_t sets_ = 0;  // far side
+    alignas(128) far_side far_;            // last: it starts with all of the above in place
 };
 
 struct hash_map_kind {
     std::string name, version;
     std::unique_ptr<hash_map_subject> (*make)(const hash_map_request& request) = nullptr;
-    bool in_place = false;  ///< whether a look copies nothing
+    bool in_place = false;           ///< whether a look copies nothing
+    std::uint64_t grows_beside = 0;  ///< bytes that it may take more beside a reader that stands still
 };
 
 template <class Adapter>
@@ -194,7 +286,7 @@ template <class Adapter>
             [](const hash_map_request& request) -> std::unique_ptr<hash_map_subject> {
                 return std::make_unique<hash_map_loops<Adapter>>(request);
             },
-            looks_under_keys<Adapter>};
+            looks_under_keys<Adapter>, bytes_grown_beside<Adapter>()};
 }
 
 }  // namespace holdfast::workload
