@@ -7,12 +7,14 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <ranges>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "holdfast/hash_map.hpp"
 #include "holdfast/hash_map/many.hpp"
+#include "holdfast/hash_map/registered_reader.hpp"
 #include "support/memory_kinds.hpp"
 #include "support/process.hpp"
 #include "support/seed.hpp"
@@ -30,6 +32,9 @@ using holdfast::test::whole_object;
 
 using text_map = hash_map<std::string_view>;
 using text_reader = hash_map_reader<std::string_view>;
+static_assert(std::ranges::input_range<text_map> && std::ranges::input_range<const text_reader>);
+static_assert(std::ranges::input_range<hash_map<std::uint64_t, writers::many>>);
+static_assert(std::ranges::input_range<hash_map_registered_reader<std::uint64_t>>);
 
 struct point {
     std::int32_t x = 0;

@@ -34,8 +34,8 @@ struct hash_map_options {
                                       ///< and 4 more, since an update needs the old and the new at once
     std::uint64_t entry_bytes = 120;  ///< key and value of a typical entry together; chooses the unit
     std::uint64_t unit_bytes = 0;     ///< 64 to 65536, a power of two; 0 = what wastes least for entry_bytes
-    bool evict = false;               ///< where room is wanted, what was not used for long goes; no set is refused that
-                                      ///< fits into the empty map
+    bool evict = false;               ///< where room is wanted, what was not used for long goes; no set() and no
+                                      ///< insert() is refused that fits into the empty map
     std::uint32_t registered_readers = 0;  ///< how many hash_map_registered_reader there may be at once
     create_options segment{};              ///< mode, owner, pages
     std::string key_name = "key";          ///< field name of a scalar key
