@@ -23,6 +23,7 @@
 #include "engine.hpp"
 #include "file_descriptor.hpp"
 #include "holdfast/error.hpp"
+#include "place_table.hpp"
 #include "wake_event.hpp"
 
 namespace holdfast::net {
@@ -54,8 +55,8 @@ class epoll_engine final : public engine {
     }
 
     ~epoll_engine() override {
-        for (const place& p : places_)
-            if (p.fd >= 0) ::close(p.fd);
+        for (std::size_t i = 0; i < places_.size(); ++i)
+            if (places_[i].fd >= 0) ::close(places_[i].fd);
     }
 
     [[nodiscard]] std::string_view name() const noexcept override { return "epoll"; }
@@ -92,7 +93,7 @@ class epoll_engine final : public engine {
 
     [[nodiscard]] int take(const accepted& arrival, connection_token connection) override {
         if (const int code = acceptor_.check(arrival); code != 0) return code;
-        if (connection.index >= places_.size()) places_.resize(connection.index + std::size_t{1});
+        places_.grow(connection.index + std::size_t{1});
         if (control(EPOLL_CTL_ADD, arrival.socket, base_events, connection) != 0) return errno;
         place& p = places_[connection.index];
         p = place{};
@@ -376,7 +377,7 @@ class epoll_engine final : public engine {
     std::vector<int> left_;  // their on_drained is due
     std::vector<int> watched_;
     std::optional<clock::time_point> accept_again_;  // accepting is paused until then
-    std::vector<place> places_;                      // by connection index
+    place_table<place> places_;                      // by connection index
     std::vector<connection_token> queued_;           // to be read from in the next round
     std::vector<connection_token> turn_;
 };

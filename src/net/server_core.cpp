@@ -18,7 +18,6 @@ namespace holdfast::net {
 
 namespace {
 
-constexpr std::size_t first_places = 64;
 constexpr std::uint64_t body_bytes_of_timeout = 64U << 10U;  // of a body in pieces: so much wins new time
 
 std::unique_ptr<engine> make_engine(engine_choice wanted, engine_sink& sink) {
@@ -64,9 +63,9 @@ server_core::~server_core() { end_everything(); }
 
 // Each channel is told, and handles find everything closed. Nothing is left to do where run() has returned.
 void server_core::end_everything() {
-    for (connection& c : connections_) {
-        drop_pending(c, channel_end::server_ended);
-        lose_body(c, channel_end::server_ended);
+    for (std::size_t i = 0; i < connections_.size(); ++i) {
+        drop_pending(connections_[i], channel_end::server_ended);
+        lose_body(connections_[i], channel_end::server_ended);
     }
     call_back();
     if (ledger_) {  // what runs in the pool may use what is about to go
@@ -289,11 +288,8 @@ void server_core::expire(index_type index) {
 server_core::index_type server_core::take_place() {
     if (free_.empty()) {
         const std::size_t before = connections_.size();
-        // By a quarter: places are memory that is touched, and of many idle connections they are most of what each
-        // costs.
-        const std::size_t after =
-            std::min(options_.limits.connections_max, before + std::max(first_places, before / 4));
-        connections_.resize(after);
+        const std::size_t after = std::min(options_.limits.connections_max, before + place_table<connection>::step);
+        connections_.grow(after);
         wheel_.grow(after);
         for (std::size_t i = after; i > before; --i) free_.push_back(static_cast<index_type>(i - 1));
     }

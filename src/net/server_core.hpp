@@ -46,6 +46,7 @@
 #include "holdfast/net/server.hpp"
 #include "holdfast/net/websocket_handshake.hpp"
 #include "mailbox.hpp"
+#include "place_table.hpp"
 #include "timer_wheel.hpp"
 #include "websocket_end.hpp"
 
@@ -257,7 +258,7 @@ class server_core final : public engine_sink {
     std::atomic<bool> others_accept_{false};  // of a drain: see server::hand_over()
 
     std::size_t files_open_ = 0;  // by exchanges; they count themselves out, so it outlives the connections
-    std::vector<connection> connections_;
+    place_table<connection> connections_;
     std::vector<index_type> free_;
     std::vector<std::unique_ptr<inbound_request>> spare_inbound_;
     std::map<int, std::function<void()>> watches_;

@@ -16,6 +16,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "place_table.hpp"
+
 namespace holdfast::net {
 
 class timer_wheel {
@@ -26,9 +28,7 @@ class timer_wheel {
     explicit timer_wheel(std::uint64_t now_ms) : tick_(now_ms / resolution_ms) { heads_.fill(none); }
 
     /// Makes room for nodes 0..count-1.
-    void grow(std::size_t count) {
-        if (count > nodes_.size()) nodes_.resize(count);
-    }
+    void grow(std::size_t count) { nodes_.grow(count); }
 
     /// Sets the node's deadline, replacing the one it had.
     void arm(std::uint32_t index, std::uint64_t deadline_ms) noexcept {
@@ -133,7 +133,7 @@ class timer_wheel {
 
     std::uint64_t tick_;  // everything due up to here has expired
     std::size_t count_ = 0;
-    std::vector<node> nodes_;
+    place_table<node> nodes_;
     std::vector<std::uint32_t> due_;
     std::array<std::uint32_t, slots> heads_{};
     std::array<std::uint64_t, words> used_{};

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "place_table.hpp"
 #include "tls_session.hpp"
 
 namespace holdfast::net {
@@ -47,7 +48,7 @@ class tls_engine final : public engine, private engine_sink {
 
     [[nodiscard]] int take(const accepted& arrival, connection_token connection) override {
         const tls_listener* const listener = secured_by(arrival.listener);
-        if (connection.index >= links_.size()) links_.resize(connection.index + std::size_t{1});
+        links_.grow(connection.index + std::size_t{1});
         auto fresh = listener != nullptr ? std::make_unique<link>(*listener, connection) : nullptr;
         const int code = below_->take(arrival, connection);
         if (code == 0) links_[connection.index] = std::move(fresh);
@@ -385,7 +386,7 @@ class tls_engine final : public engine, private engine_sink {
     engine_sink& sink_;
     const std::vector<tls_listener> listeners_;
     std::unique_ptr<std::array<char, tls_plain_bytes_max>> plain_;  // of the record being read
-    std::vector<std::unique_ptr<link>> links_;                      // by connection index; nothing without TLS
+    place_table<std::unique_ptr<link>> links_;                      // by connection index; nothing without TLS
     std::vector<connection_token> resumed_;                         // have something left to report
     std::vector<connection_token> turn_;
     std::string out_;                // of a send

@@ -34,6 +34,7 @@
 #include "engine.hpp"
 #include "holdfast/error.hpp"
 #include "holdfast/net/server.hpp"
+#include "place_table.hpp"
 #include "uring_buffers.hpp"
 #include "uring_files.hpp"
 #include "uring_listeners.hpp"
@@ -62,8 +63,8 @@ class uring_engine final : public engine {
     }
 
     ~uring_engine() override {
-        for (const slot& s : slots_)
-            if (s.fd >= 0 && !s.direct) ::close(s.fd);
+        for (std::size_t i = 0; i < slots_.size(); ++i)
+            if (slots_[i].fd >= 0 && !slots_[i].direct) ::close(slots_[i].fd);
         for (uring_completion one; queue_.next(one);)  // accepted, and never reported
             if (uring_subject::of(one).what == uring_operation::accept && one.result >= 0) ::close(one.result);
     }
@@ -88,12 +89,8 @@ class uring_engine final : public engine {
 
     [[nodiscard]] int take(const accepted& arrival, connection_token connection) override {
         if (const int code = listeners_.arrivals().check(arrival); code != 0) return code;
-        if (connection.index >= slot_of_.size()) slot_of_.resize(connection.index + std::size_t{1}, none);
-        if (free_slots_.empty()) {
-            slots_.emplace_back();
-            free_slots_.reserve(slots_.capacity());  // so that giving one back cannot fail
-            free_slots_.push_back(static_cast<std::uint32_t>(slots_.size() - 1));
-        }
+        slot_of_.grow(connection.index + std::size_t{1});
+        if (free_slots_.empty()) make_slots();
         const std::uint32_t number = free_slots_.back();
         free_slots_.pop_back();
         slot& s = slots_[number];
@@ -102,7 +99,7 @@ class uring_engine final : public engine {
         s.multishot = !is_unix(s.fd);
         if (files_.wants(s.fd)) make_direct(s);
         s.taken = true;
-        slot_of_[connection.index] = number;
+        slot_of_[connection.index].number = number;
         receive(number);
         return 0;
     }
@@ -116,7 +113,7 @@ class uring_engine final : public engine {
         if (number == none) return;
         slot& s = slots_[number];
         if (reset) dissolve(number);
-        slot_of_[connection.index] = none;
+        slot_of_[connection.index] = {};
         s.taken = false;
         s.held.reset();
         ++closing_;
@@ -234,6 +231,9 @@ class uring_engine final : public engine {
         std::unique_ptr<uring_output> out;  // iff a send is under way
         std::unique_ptr<input> held;        // came while paused
     };
+    struct slot_number {
+        std::uint32_t number = none;
+    };
     struct slot_use {
         std::uint32_t number;
         std::uint32_t use;
@@ -251,7 +251,7 @@ class uring_engine final : public engine {
 
     std::uint32_t find(connection_token connection) const noexcept {
         if (connection.index >= slot_of_.size()) return none;
-        const std::uint32_t number = slot_of_[connection.index];
+        const std::uint32_t number = slot_of_[connection.index].number;
         return number != none && slots_[number].token.generation == connection.generation ? number : none;
     }
     [[nodiscard]] bool lives(slot_use which) const noexcept {
@@ -304,6 +304,13 @@ class uring_engine final : public engine {
         io_uring_sqe& e = operate(IORING_OP_CONNECT, number, uring_operation::aside);
         e.addr = reinterpret_cast<std::uint64_t>(&nowhere);
         e.off = sizeof nowhere;
+    }
+
+    void make_slots() {
+        const std::size_t before = slots_.size(), after = before + place_table<slot>::step;
+        if (free_slots_.capacity() < after) free_slots_.reserve(2 * after);  // so that giving one back cannot fail
+        slots_.grow(after);
+        for (std::size_t i = after; i > before; --i) free_slots_.push_back(static_cast<std::uint32_t>(i - 1));
     }
 
     void make_direct(slot& s) noexcept {
@@ -537,13 +544,13 @@ class uring_engine final : public engine {
     engine_sink& sink_;
     const std::shared_ptr<const wake_event> wake_ = std::make_shared<wake_event>();
     std::optional<uring_buffers> buffers_;
-    std::vector<slot> slots_;  // their sends point into memory of `out`
+    place_table<slot> slots_;  // their sends point into memory of `out`
     uring_queue queue_;        // its ring is closed before what it points to
     uring_listeners listeners_;
     uring_watches watches_;
     uring_files files_;
     uring_outputs outputs_;
-    std::vector<std::uint32_t> slot_of_;  // by connection index
+    place_table<slot_number> slot_of_;  // by connection index
     std::vector<std::uint32_t> free_slots_;
     std::vector<slot_use> resumed_;   // to be told of what was held, and armed, in the next turn
     std::vector<slot_use> starved_;   // found no buffer
