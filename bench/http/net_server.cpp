@@ -54,8 +54,8 @@ class short_text {
 };
 
 void answer(net::response& to, std::uint64_t id, std::uint64_t user, std::string_view name) {
-    to.header("Content-Type", "application/json");
-    to.header("Cache-Control", "no-store");
+    static const net::prepared_header type("Content-Type", "application/json"), control("Cache-Control", "no-store");
+    to.header(type).header(control);
     std::string& body = to.body_buffer();
     body.append(short_text().put("{\"id\":").put(id).put(",\"user\":").put(user).put(",\"name\":").view());
     net::append_json_string(body, name);

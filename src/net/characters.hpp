@@ -91,6 +91,37 @@ inline constexpr std::array<std::uint8_t, 256> character_table = make_character_
     return from;
 }
 
+/// skip() for a class that has letters and what lies from '-' to '9' but for `alien`: those sixteen at a time where the
+/// machine can, others by the table.
+[[nodiscard]] inline std::size_t skip_common(const char* data, std::size_t from, std::size_t end, unsigned classes,
+                                             [[maybe_unused]] char alien) noexcept {
+#if defined(__SSE2__)
+    while (end - from >= 16) {
+        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(data + from));
+        const auto between = [](__m128i each, char first, char last) {  // with sign: nothing from 0x80 on is
+            return _mm_and_si128(_mm_cmpgt_epi8(each, _mm_set1_epi8(static_cast<char>(first - 1))),
+                                 _mm_cmplt_epi8(each, _mm_set1_epi8(static_cast<char>(last + 1))));
+        };
+        const __m128i letter = between(_mm_or_si128(bytes, _mm_set1_epi8(0x20)), 'a', 'z');
+        const __m128i other = _mm_andnot_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(alien)), between(bytes, '-', '9'));
+        const auto common = static_cast<unsigned>(_mm_movemask_epi8(_mm_or_si128(letter, other)));
+        const auto run = static_cast<std::size_t>(std::countr_one(common));
+        from += run;
+        if (run == 16) continue;
+        if (!is(data[from], classes)) return from;
+        ++from;
+    }
+#endif
+    return skip(data, from, end, classes);
+}
+/// skip() for token_char and for path_char, which are most of what is not a value.
+[[nodiscard]] inline std::size_t skip_token(const char* data, std::size_t from, std::size_t end) noexcept {
+    return skip_common(data, from, end, token_char, '/');
+}
+[[nodiscard]] inline std::size_t skip_path(const char* data, std::size_t from, std::size_t end) noexcept {
+    return skip_common(data, from, end, path_char, '\0');
+}
+
 /// skip() for value_char, sixteen at a time where the machine can: values are most of a head.
 [[nodiscard]] inline std::size_t skip_value(const char* data, std::size_t from, std::size_t end) noexcept {
 #if defined(__SSE2__)

@@ -123,9 +123,9 @@ bool request_parser::take_whole_request_line(std::span<const char> head) {
     const std::string_view text(head.data(), head.size());
     if (!text.starts_with(begin)) return false;
     constexpr auto offset = static_cast<std::uint32_t>(begin.size() - 1);
-    std::size_t target_end = skip(head, begin.size(), detail::path_char);
+    std::size_t target_end = detail::skip_path(head.data(), begin.size(), head.size());
     while (target_end < head.size() && head[target_end] == '?')
-        target_end = skip(head, target_end + 1, detail::path_char);
+        target_end = detail::skip_path(head.data(), target_end + 1, head.size());
     const std::string_view target = text.substr(offset, target_end - offset);
     if (target.size() > limits_.target_bytes_max || !text.substr(target_end).starts_with(end) ||
         !detail::escapes_are_whole(target))
@@ -223,7 +223,7 @@ void request_parser::take_whole_fields(std::span<const char> head) {
     const char* const data = head.data();
     const std::size_t end = head.size();
     while (message_.fields_.size() < limits_.headers_max) {
-        const std::size_t name_end = skip(head, position_, token_char);
+        const std::size_t name_end = detail::skip_token(data, position_, end);
         if (name_end == position_ || name_end == end || data[name_end] != ':') break;
         std::size_t value = name_end + 1;
         while (value < end && detail::is_blank(data[value])) ++value;

@@ -48,6 +48,20 @@ std::size_t utf8_sequence(std::string_view text) noexcept {
     return size;
 }
 
+// Throws where the field may not be there.
+void append_field(std::string& to, std::string_view name, std::string_view value) {
+    if (name.empty() || !detail::all(name, detail::token_char))
+        throw error(errc::invalid_argument, "response header", "the name is not a token of RFC 9110; mend the name");
+    if (detail::skip_value(value.data(), 0, value.size()) != value.size())
+        throw error(errc::invalid_argument, std::string(name),
+                    "the value holds a control character; encode it before it goes into a header");
+    if (server_owns(name))
+        throw error(errc::invalid_argument, std::string(name), "the server sets this field itself; leave it out");
+    const std::size_t begin = to.size();
+    to.resize(begin + name.size() + value.size() + 4);
+    detail::piece_writer(to.data() + begin).put(name).put(": ").put(value).put("\r\n");
+}
+
 }  // namespace
 
 response& response::status(int code) {
@@ -57,17 +71,10 @@ response& response::status(int code) {
     return *this;
 }
 
+prepared_header::prepared_header(std::string_view name, std::string_view value) { append_field(line_, name, value); }
+
 response& response::header(std::string_view name, std::string_view value) {
-    if (name.empty() || !detail::all(name, detail::token_char))
-        throw error(errc::invalid_argument, "response header", "the name is not a token of RFC 9110; mend the name");
-    if (detail::skip_value(value.data(), 0, value.size()) != value.size())
-        throw error(errc::invalid_argument, std::string(name),
-                    "the value holds a control character; encode it before it goes into a header");
-    if (server_owns(name))
-        throw error(errc::invalid_argument, std::string(name), "the server sets this field itself; leave it out");
-    const std::size_t begin = fields_.size();
-    fields_.resize(begin + name.size() + value.size() + 4);
-    detail::piece_writer(fields_.data() + begin).put(name).put(": ").put(value).put("\r\n");
+    append_field(fields_, name, value);
     return *this;
 }
 

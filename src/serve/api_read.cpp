@@ -17,6 +17,15 @@ namespace holdfast::serve {
 
 namespace {
 
+const net::prepared_header& no_cache() {
+    static const net::prepared_header field("Cache-Control", "no-cache");
+    return field;
+}
+const net::prepared_header& of_json() {
+    static const net::prepared_header field("Content-Type", json_type);
+    return field;
+}
+
 /// The fields that ?fields=a,b asks for; empty: all.
 std::vector<std::string_view> fields_of(const net::query_parameters& query) {
     std::vector<std::string_view> fields;
@@ -91,13 +100,13 @@ void api::get_index(exchange& it, const std::string& segment, const std::string&
     counters.hit();
     if (counted != nullptr) counters.value(text_);
     it.to.header("ETag", result.tag);
-    it.to.header("Cache-Control", "no-cache");
+    it.to.header(no_cache());
     if (names_tag(it.from.header("If-None-Match").value_or(""), result.tag, comparison::weak)) {
         it.to.status(304);
         body.clear();
         return;
     }
-    it.to.header("Content-Type", json_type);
+    it.to.header(of_json());
 }
 
 void api::get_entry(exchange& it, const std::string& segment, const std::string& key) {
@@ -117,13 +126,13 @@ void api::get_entry(exchange& it, const std::string& segment, const std::string&
         return;
     }
     it.to.header("ETag", tag);
-    it.to.header("Cache-Control", "no-cache");
+    it.to.header(no_cache());
     if (names_tag(it.from.header("If-None-Match").value_or(""), tag, comparison::weak)) {
         it.to.status(304);
         body.clear();
         return;
     }
-    it.to.header("Content-Type", json_type);
+    it.to.header(of_json());
 }
 
 void api::scan_table(exchange& it, const std::string& segment) {

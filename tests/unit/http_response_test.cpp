@@ -59,6 +59,20 @@ TEST(Response, RefusesFieldsThatWouldBreakTheMessage) {
     EXPECT_EQ(r.fields(), "");
 }
 
+TEST(Response, AddsFieldsThatWerePreparedInOrder) {
+    const net::prepared_header prepared("B", "2");
+    response r;
+    r.header("A", "1").header(prepared).header("C", "").header(prepared);
+    EXPECT_EQ(r.fields(), "A: 1\r\nB: 2\r\nC: \r\nB: 2\r\n");
+}
+
+TEST(Response, AFieldThatIsPreparedIsLookedAtThen) {
+    EXPECT_THROW(net::prepared_header("X", "a\r\nX: y"), error);
+    EXPECT_THROW(net::prepared_header("", "v"), error);
+    EXPECT_THROW(net::prepared_header("a b", "v"), error);
+    EXPECT_THROW(net::prepared_header("Content-Length", "1"), error);
+}
+
 TEST(Response, RefusesStatusesThatAreNotFinal) {
     response r;
     for (const int code : {-1, 0, 99, 100, 199, 600, 1000}) EXPECT_THROW(r.status(code), error) << code;

@@ -28,6 +28,19 @@ struct websocket_options {
     websocket_limits limits{};  ///< of what the client may send
 };
 
+/// A header field that is looked at once, for what many responses have alike.
+///
+/// Threads: any number; nothing of it changes.
+class prepared_header {
+ public:
+    /// Throws: error(invalid_argument), as response::header() with a name and a value.
+    prepared_header(std::string_view name, std::string_view value);
+
+ private:
+    friend class response;
+    std::string line_;  // in wire form
+};
+
 /// One response in the making. Begins as 200 without fields or body. Reused from request to request by its loop.
 ///
 /// Threads: one at a time.
@@ -42,6 +55,8 @@ class response {
     /// would let a value forge fields), and the fields the server owns: Content-Length, Transfer-Encoding, Connection,
     /// Date.
     response& header(std::string_view name, std::string_view value);
+    /// Adds one that was looked at when it was made. Cost: a copy.
+    response& header(const prepared_header& field) { return fields_.append(field.line_), *this; }
 
     /// Replaces the body by a copy.
     response& body(std::string_view text);
