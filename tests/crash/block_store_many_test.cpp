@@ -39,10 +39,10 @@ bool can_step() { return can_trace() && !sanitized; }
 
 // ---- stepped -----------------------------------------------------------------------------------------------------
 
-constexpr u64 units = 40;
-enum class fill { empty, half, full, scattered };
-constexpr fill every_fill[] = {fill::empty, fill::half, fill::full, fill::scattered};
-constexpr const char* fill_names[] = {"empty", "half full", "full", "scattered"};
+constexpr u64 units = 40, units_left = 4;  // of one that is nearly full: just enough for what replaces a value here
+enum class fill { empty, half, nearly_full, full, scattered };
+constexpr fill every_fill[] = {fill::empty, fill::half, fill::nearly_full, fill::full, fill::scattered};
+constexpr const char* fill_names[] = {"empty", "half full", "nearly full", "full", "scattered"};
 
 // What a stepped operation may do: bring `add` under a handle not known before, and take `take`.
 struct change {
@@ -70,6 +70,8 @@ class many_step_bench {
         const std::size_t sizes[] = {40, 150, 0, 90};
         const auto used = [&] { return bench_.reader().usage().units_used; };
         while (how == fill::half && used() < units / 2) add(sizes[n % 4]);
+        while (how == fill::nearly_full && used() + 3 <= units - units_left) add(sizes[n % 4]);
+        while (how == fill::nearly_full && used() < units - units_left) add(17);
         while ((how == fill::full || how == fill::scattered) && used() < units)
             if (how == fill::scattered || !add(sizes[n % 4])) add(17);
         for (u64 i = 0; how == fill::scattered && i < units; i += 2) {
@@ -239,7 +241,7 @@ TEST_F(BlockStoreManyStep, Allocate) {
 }
 
 TEST_F(BlockStoreManyStep, Free) {
-    for (const fill how : {fill::half, fill::full, fill::scattered})
+    for (const fill how : {fill::half, fill::nearly_full, fill::full, fill::scattered})
         for (const u64 handle : many_step_bench(how).victims())
             step(how, {std::nullopt, handle}, [&](many_block_writer& writer) { (void)writer.free(handle); });
     EXPECT_GT(all_.images, 60U);
@@ -248,7 +250,7 @@ TEST_F(BlockStoreManyStep, Free) {
 
 TEST_F(BlockStoreManyStep, Replace) {
     const auto object = whole_object(2000, 190);
-    for (const fill how : {fill::half, fill::scattered})
+    for (const fill how : {fill::half, fill::nearly_full, fill::full, fill::scattered})
         for (const u64 handle : many_step_bench(how).victims())
             step(how, {block_content{2000, 190}, handle}, [&](many_block_writer& writer) {
                 if (writer.prepare(190) != outcome::ok) return;

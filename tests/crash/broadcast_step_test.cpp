@@ -276,39 +276,42 @@ std::string writer_goes_on(broadcast_bench& bench, std::span<const std::byte> bo
     return {};
 }
 
-// The image is the slot; after each instruction of registering, reading, moving and leaving, the writer goes on, beside
-// a reader that lives and beside one that died right there.
+/// Steps a reader that registers, reads, moves and leaves, twice, after `published` messages. The image is its slot.
+step_report register_move_and_leave(std::uint64_t published, broadcast_policy policy) {
+    broadcast_bench bench(capacity, 1);
+    shared_image table(4096);
+    auto& slot = *new (table.bytes().data()) broadcast_slot{};
+    auto writer = bench.writer();
+    publish(writer, published);
+    const std::vector<std::byte> body(bench.body().begin(), bench.body().end());
+    step_report r = single_step(
+        table,
+        [&] {
+            broadcast_hold_core reader(broadcast_read_core(bench.body(), bench.geometry()), slot);
+            std::uint64_t received = 0;
+            for (int round = 0; round < 2; ++round) {
+                if (reader.enrol(broadcast_start::oldest(), policy, 0, 9).status == outcome::corrupt) ::_exit(1);
+                while (reader.next([](std::span<const std::byte>, std::uint16_t) noexcept { return true; })) ++received;
+                reader.leave();
+            }
+            if (published != 0 && received == 0) ::_exit(1);
+        },
+        [&](std::span<std::byte> image) {
+            return writer_goes_on(bench, body, reinterpret_cast<broadcast_slot*>(image.data())->held.load());
+        });
+    if (!r.passed()) r.failure = "after " + std::to_string(published) + " messages: " + r.failure;
+    return r;
+}
+
+// After each instruction of registering, reading, moving and leaving the writer goes on, beside a reader that lives and
+// beside one that died right there.
 TEST_F(BroadcastStep, RegisterMoveAndLeave) {
-    step_report total;
-    for (const std::uint64_t published : {0U, 15U, 50U, 77U}) {
-        broadcast_bench bench(capacity, 1);
-        shared_image table(4096);
-        auto& slot = *new (table.bytes().data()) broadcast_slot{};
-        auto writer = bench.writer();
-        publish(writer, published);
-        const std::vector<std::byte> body(bench.body().begin(), bench.body().end());
-        total += single_step(
-            table,
-            [&] {
-                broadcast_hold_core reader(broadcast_read_core(bench.body(), bench.geometry()), slot);
-                std::uint64_t received = 0;
-                for (int round = 0; round < 2; ++round) {
-                    if (reader.enrol(broadcast_start::oldest(), broadcast_policy::block, 0, 9).status ==
-                        outcome::corrupt)
-                        ::_exit(1);
-                    while (reader.next([](std::span<const std::byte>, std::uint16_t) noexcept { return true; }))
-                        ++received;
-                    reader.leave();
-                }
-                if (published != 0 && received == 0) ::_exit(1);
-            },
-            [&](std::span<std::byte> image) {
-                return writer_goes_on(bench, body, reinterpret_cast<broadcast_slot*>(image.data())->held.load());
-            });
-        ASSERT_TRUE(total.passed()) << published << " messages: " << total.failure;
+    for (const auto policy : {broadcast_policy::block, broadcast_policy::drop, broadcast_policy::evict}) {
+        step_report total;
+        for (const std::uint64_t published : {0U, 15U, 50U, 77U}) total += register_move_and_leave(published, policy);
+        EXPECT_GT(total.images, 20U) << "policy " << static_cast<int>(policy);
+        report(total);
     }
-    EXPECT_GT(total.images, 20U);
-    report(total);
 }
 
 // The image is the slot; the writer evicts its reader and dies in between: the word is the reader's or none.
