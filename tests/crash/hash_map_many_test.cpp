@@ -43,9 +43,9 @@ bool can_step() { return can_trace() && !sanitized; }
 
 // ---- stepped -----------------------------------------------------------------------------------------------------
 
-enum class fill { empty, half, full };
+enum class fill { empty, half, nearly_full, full, colliding };
 constexpr fill every_fill[] = {fill::empty, fill::half, fill::full};
-constexpr const char* fill_names[] = {"empty", "half full", "full"};
+constexpr const char* fill_names[] = {"empty", "half full", "nearly full", "full", "colliding"};
 
 // What the stepped operation does to its key; nothing: the key goes.
 struct change {
@@ -56,6 +56,7 @@ struct change {
 class map_step_bench {
  public:
     static constexpr u64 units = 48, one_stripe = 60, two_stripes = 400;
+    static constexpr std::size_t crowd_size = 30;
     /// The table's capacity says how many stripes it has.
     explicit map_step_bench(fill how, u64 capacity = one_stripe)
         : geometry_(small_map_of_many(units, capacity)), image_(static_cast<std::size_t>(geometry_.body_bytes())) {
@@ -76,6 +77,15 @@ class map_step_bench {
         const std::size_t sizes[] = {8, 100, 0, 40};
         const auto used = [&] { return writer[0].reader().usage().units_used; };
         while (how == fill::half && used() < units / 2) (void)add(sizes[n % 4]);
+        const auto add_one_unit = [&](const std::string& key) {
+            model_[key] = {++n, 8};
+            EXPECT_TRUE(put(writer[n % 2], key, model_[key]));
+        };
+        if (how == fill::nearly_full) {
+            while (used() < units - 6) (void)add(sizes[n % 4]);
+            while (used() < units - 3) add_one_unit(std::to_string(n) + "+");
+        }
+        for (std::size_t i = 0; how == fill::colliding && i < crowd_size; ++i) add_one_unit(crowd()[i]);
         while (how == fill::full && add(sizes[n % 4])) {
         }
         while (how == fill::full && used() < units && add(0)) {
@@ -85,6 +95,26 @@ class map_step_bench {
 
     [[nodiscard]] const map_model& model() const noexcept { return model_; }
     [[nodiscard]] const step_report& takeovers() const noexcept { return takeovers_; }
+    /// Keys of one home bucket and overflow class, more than it has places for. A colliding map has all but the last of
+    /// them, and the one before that lies in another bucket.
+    [[nodiscard]] static const std::vector<std::string>& crowd() {
+        static const std::vector<std::string> keys = [] {
+            const layout::hash_map_geometry geometry = small_map_of_many(units, one_stripe);
+            shared_image none(static_cast<std::size_t>(geometry.body_bytes()));
+            const writable_map view(none.bytes(), geometry);
+            const auto parts_of = [&](u64 i) {
+                return view.table.hash(view.digest(as_key(std::to_string(i))).bytes());
+            };
+            const auto wanted = parts_of(0);
+            std::vector<std::string> chosen;
+            for (u64 i = 0; chosen.size() <= crowd_size; ++i)
+                if (const auto is = parts_of(i);
+                    is.home(view.table.buckets) == wanted.home(view.table.buckets) && is.group() == wanted.group())
+                    chosen.push_back(std::to_string(i));
+            return chosen;
+        }();
+        return keys;
+    }
 
     /// Steps operate(writer 0).
     template <class Operate>
@@ -311,6 +341,58 @@ TEST_F(HashMapManyStep, FetchAddAndWhatIsRefused) {
         });
     }
     EXPECT_GT(all_.images, 60U);
+}
+
+TEST_F(HashMapManyStep, ConditionsThatHold) {
+    const std::string key = victims(fill::half).back();
+    const auto same = [&](const many_map_writer& writer) {
+        return map_condition{map_condition::same,
+                             writer.reader().handle_under(holdfast::detail::digest_of(as_key(key), 42))};
+    };
+    const auto object = whole_object(1000, 90);
+    step(fill::half, {key, std::nullopt},
+         [&](many_map_writer& writer) { (void)writer.erase(as_key(key), same(writer)); });
+    step(fill::half, {key, map_content{1000, 90}},
+         [&](many_map_writer& writer) { (void)writer.set(as_key(key), object, 0, same(writer)); });
+    EXPECT_GT(all_.images, 40U);
+    EXPECT_GT(takeovers_.images, 20U);
+}
+
+TEST_F(HashMapManyStep, NearlyFull) {
+    const auto object = whole_object(1000, 90);
+    const std::string old = victims(fill::nearly_full).back();
+    step(fill::nearly_full, {"new", map_content{1000, 90}},
+         [&](many_map_writer& writer) { (void)writer.set(as_key("new"), object, 0, {map_condition::absent}); });
+    step(fill::nearly_full, {old, map_content{1000, 90}},
+         [&](many_map_writer& writer) { (void)writer.set(as_key(old), object); });
+    EXPECT_GT(all_.images, 40U);
+}
+
+// In a bucket past a full one: what comes raises the counters of those that it went past, what goes lowers them.
+TEST_F(HashMapManyStep, KeysThatCollide) {
+    const auto object = whole_object(1000, 8);
+    const std::string absent = map_step_bench::crowd()[map_step_bench::crowd_size];
+    const std::string far = map_step_bench::crowd()[map_step_bench::crowd_size - 1];
+    step(fill::colliding, {absent, map_content{1000, 8}},
+         [&](many_map_writer& writer) { (void)writer.set(as_key(absent), object, 0, {map_condition::absent}); });
+    step(fill::colliding, {far, map_content{1000, 8}},
+         [&](many_map_writer& writer) { (void)writer.set(as_key(far), object); });
+    step(fill::colliding, {far, std::nullopt}, [&](many_map_writer& writer) { (void)writer.erase(as_key(far)); });
+    EXPECT_GT(all_.images, 60U);
+}
+
+// Counters that deaths left too high are made exact, by one writer while there is no other.
+TEST_F(HashMapManyStep, Recount) {
+    step(fill::half, {"none", std::nullopt}, [](many_map_writer& writer) {
+        const auto& table = writer.table().bytes();
+        for (u64 bucket = 0; bucket < 2; ++bucket)
+            for (const unsigned group : {2U, 3U, 9U})
+                holdfast::detail::set_counter(
+                    table.line(bucket), group,
+                    static_cast<std::uint8_t>(holdfast::detail::counter_of(table.line(bucket), group) + 1));
+        (void)holdfast::detail::recount(table);
+    });
+    EXPECT_GE(all_.images, 13U) << "each counter was raised, and lowered again";
 }
 
 // The stripe of the key is not the only one: what others do meanwhile may have nothing to do with it.
