@@ -22,6 +22,7 @@
 #include "golden/subjects.hpp"
 #include "holdfast/holdfast.hpp"
 #include "support/process.hpp"
+#include "support/single_step.hpp"
 
 namespace holdfast::test::image_kill {
 
@@ -44,6 +45,8 @@ struct operation {
     bool both_between = false;
     /// So many other entries may go to make room, one by one.
     u64 evicted_max = 0;
+    /// Which of its images are left with a death, where they are many.
+    image_choice part{};
 };
 
 struct subject {

@@ -31,6 +31,8 @@
 #include "golden/image_file.hpp"
 #include "golden/subjects.hpp"
 #include "image_kill_feed.hpp"
+#include "image_kill_fills.hpp"
+#include "image_kill_growth.hpp"
 #include "image_kill_many.hpp"
 #include "image_kill_metrics.hpp"
 #include "image_kill_subjects.hpp"
@@ -154,7 +156,7 @@ class death_bench {
 
     image_kill_report kill_at_every_image_of(const operation& what) {
         return kill_at_every_image([&] { prepare(); }, [&] { return what.start(uri_); }, look{*this},
-                                   [&](u64) { return survives(what); });
+                                   [&](u64) { return survives(what); }, scaled(1) > 1 ? image_choice{} : what.part);
     }
 
  private:
@@ -274,13 +276,32 @@ INSTANTIATE_TEST_SUITE_P(Containers, ImageKill,
                                            counters_subject(), latencies_subject()),
                          [](const auto& s) { return std::string(s.param.name); });
 
+INSTANTIATE_TEST_SUITE_P(Fills, ImageKill,
+                         ::testing::Values(table_subject_when("hash_table_empty", fill::empty),
+                                           table_subject_when("hash_table_nearly_full", fill::nearly_full),
+                                           table_subject_when("hash_table_full", fill::full),
+                                           table_subject_when("hash_table_of_colliding_keys", fill::colliding),
+                                           block_subject_when("block_store_empty", fill::empty),
+                                           block_subject_when("block_store_nearly_full", fill::nearly_full),
+                                           block_subject_when("block_store_full", fill::full),
+                                           broadcast_subject_after("broadcast_empty", 0),
+                                           broadcast_subject_after("broadcast_round_its_end", 130)),
+                         [](const auto& s) { return std::string(s.param.name); });
+
 // One of many writers is killed, and another one is there: see image_kill_many.hpp.
 INSTANTIATE_TEST_SUITE_P(ManyWriters, ImageKill,
                          ::testing::Values(many_table_subject("hash_table_many", goes_first::who_lives),
                                            many_table_subject("hash_table_many_and_a_newcomer", goes_first::newcomer),
                                            many_blocks_subject("block_store_many", goes_first::who_lives),
+                                           many_blocks_subject("block_store_many_and_a_newcomer", goes_first::newcomer),
                                            many_map_subject("hash_map_many", goes_first::who_lives)),
                          [](const auto& s) { return std::string(s.param.name); });
+
+INSTANTIATE_TEST_SUITE_P(
+    Growth, ImageKill,
+    ::testing::Values(growing_table_subject(), growing_many_subject("hash_table_many_growing", goes_first::who_lives),
+                      growing_many_subject("hash_table_many_growing_and_a_newcomer", goes_first::newcomer)),
+    [](const auto& s) { return std::string(s.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(Feed, ImageKill, ::testing::Values(told_map_subject()),
                          [](const auto& s) { return std::string(s.param.name); });
@@ -298,6 +319,13 @@ auto take_over_with(const More&... more) {
         return [=] { (void)Writer(std::move(*memory), more...); };
     };
 }
+// Killed in its recovery, too: who recovers is the third.
+subject map_killed_twice_over() {
+    const auto take_over = take_over_with<text_map>(golden::services_at(golden::gone_on_at));
+    subject made = killed_before(killed_before(map_subject(), 1, 21, take_over), 0, 4, take_over);
+    made.name = "hash_map_twice_over";
+    return made;
+}
 // Those whose next writer has something to put right there.
 INSTANTIATE_TEST_SUITE_P(
     Recovery, ImageKill,
@@ -305,6 +333,7 @@ INSTANTIATE_TEST_SUITE_P(
                       killed_before(table_subject(), 1, 9, attach_to<session_table>),
                       killed_before(map_subject(), 1, 21,
                                     take_over_with<text_map>(golden::services_at(golden::gone_on_at))),
+                      map_killed_twice_over(),
                       killed_before(broadcast_subject(), 1, 5, take_over_with<broadcast_writer>())),
     [](const auto& s) { return std::string(s.param.name); });
 

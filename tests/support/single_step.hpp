@@ -274,9 +274,15 @@ template <class Operate, class Check>
     return report;
 }
 
+/// Of an operation's images every one, or one in so many from one on, and the last.
+struct image_choice {
+    std::uint64_t one_in = 1;
+    std::uint64_t from = 0;
+};
+
 /// What a run of kills at images amounted to.
 struct image_kill_report {
-    std::uint64_t images = 0;  // distinct consecutive images of the operation, the one before it included
+    std::uint64_t images = 0;  // distinct consecutive images of the operation, the one before it included, or that part
     std::uint64_t kills = 0;   // of children that had one of them before them
     std::uint64_t steps = 0;   // instructions of all these children
     double seconds = 0;
@@ -335,8 +341,10 @@ class image_walk {
 ///   shared()   in the parent: the bytes that both share, as a vector; what differs from one process to another is 0.
 ///              If it has touched(), that says whether any byte differs from when either was called last
 ///   dead(k)    after the death at image k: a failure text, empty when all is well
+///   part       where an operation has too many images: which of them are left with a death
 template <class Prepare, class Start, class Shared, class Dead>
-[[nodiscard]] image_kill_report kill_at_every_image(Prepare&& prepare, Start&& start, Shared&& shared, Dead&& dead) {
+[[nodiscard]] image_kill_report kill_at_every_image(Prepare&& prepare, Start&& start, Shared&& shared, Dead&& dead,
+                                                    const image_choice& part = {}) {
     const auto begun = std::chrono::steady_clock::now();
     const one_core pinned;
     image_kill_report report;
@@ -349,7 +357,6 @@ template <class Prepare, class Start, class Shared, class Dead>
         report.failure = walk.ending();
         report.steps = walk.steps();
     }
-    report.images = images.size();
     const auto die_at = [&](std::uint64_t k) -> std::string {
         prepare();
         rig::image_walk walk(start, shared);
@@ -363,6 +370,8 @@ template <class Prepare, class Start, class Shared, class Dead>
         return dead(k);
     };
     for (std::uint64_t k = 0; k < images.size() && report.failure.empty(); ++k) {
+        if (k % part.one_in != part.from % part.one_in && k + 1 != images.size()) continue;
+        ++report.images;
         report.failure = die_at(k);
         if (!report.failure.empty()) report.failure = "killed at image " + std::to_string(k) + ": " + report.failure;
     }

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// image_kill_growth.hpp - hash tables in named segments that grow, of one writer and of many, with the steps in which
+// image_kill_test.cpp kills the writer that moves the entries. The next generation is part of the image, and so is
+// where the names lead. (hash_table_grow_test.cpp kills it at each system call.)
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "holdfast/hash_table/growing.hpp"
+#include "image_kill_many.hpp"
+#include "support/single_step.hpp"
+
+namespace holdfast::test::image_kill {
+
+inline constexpr u64 small_capacity = 50, large_capacity = 120, next_capacity = 200;  // small: two buckets, one stripe
+
+/// A table that will grow, and a reader that follows it.
+class growth_place {
+ public:
+    using follower = growing_hash_table_reader<u64, session>;
+
+    void begin(const std::string& uri) {
+        struct stat now{};
+        require(::stat(path_of(uri).c_str(), &now) == 0, "a look at the table's file");
+        first_ = now.st_ino;
+        follower_.emplace(follower::attach(uri));
+    }
+    /// In the writer's process, once the next generation is there: it has no name yet, or a hidden one. So has any file
+    /// that was made and named later, by who opened it first: the lease that a writer has from the table's creation,
+    /// which this process may have inherited. A lease is empty.
+    void find_next(const std::string& uri) {
+        const auto folder = std::filesystem::canonical(std::filesystem::path(path_of(uri)).parent_path());
+        for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+            std::error_code gone;
+            const std::filesystem::path target = std::filesystem::read_symlink(entry.path(), gone);
+            const std::string name = target.filename().string();
+            if (gone || target.parent_path() != folder || !(name.starts_with("#") || name.starts_with("."))) continue;
+            struct stat its{};
+            if (::stat(entry.path().c_str(), &its) != 0 || its.st_ino == first_ ||
+                its.st_size < static_cast<off_t>(header_bytes))
+                continue;
+            const std::string found = "/proc/" + std::to_string(::getpid()) + "/fd/" + entry.path().filename().string();
+            std::memcpy(next_.bytes().data(), found.c_str(), found.size() + 1);
+            return;
+        }
+        require(false, "the next generation's file");
+    }
+    /// For the parent: where find_next() found it.
+    [[nodiscard]] std::vector<std::string> next() const {
+        return {reinterpret_cast<const char*>(next_.bytes().data())};
+    }
+    [[nodiscard]] std::string names(const std::string& uri) const {
+        struct stat now{};
+        const bool there = ::stat(path_of(uri).c_str(), &now) == 0;
+        return std::string(!there                 ? "nothing"
+                           : now.st_ino == first_ ? "first"
+                                                  : "next") +
+               (is_announced(uri) ? ", announced" : "");
+    }
+    [[nodiscard]] static bool is_announced(const std::string& uri) {
+        return ::access((path_of(uri) + ".growing").c_str(), F_OK) == 0;
+    }
+    /// By a reader that comes now, which the one that follows must agree with.
+    [[nodiscard]] contents read(const std::string& uri) {
+        contents found = read_table(uri);
+        for (u64 n = 0; n < 150; ++n) {
+            const auto followed = follower_->find(n);
+            const auto fresh = found.find(name_of(n));
+            const bool same =
+                followed ? fresh != found.end() && fresh->second == text_of_session(*followed) : fresh == found.end();
+            if (!same) found["damage"] = "a reader that follows finds another entry " + name_of(n);
+        }
+        // The size is counted behind the entry's own store (hash_table/mutate.hpp, I4 and E1 before S1): between the
+        // two it is not how many a scan finds, and the same to every reader.
+        const auto fresh = hash_table_reader<u64, session>::attach(uri);
+        if (follower_->capacity() != fresh.capacity() || follower_->size() != fresh.size())
+            found["damage"] = "a reader that follows has not come along";
+        found["capacity"] = name_of(fresh.capacity());
+        return found;
+    }
+
+ private:
+    [[nodiscard]] static std::string path_of(const std::string& uri) { return uri.substr(uri.find(':') + 1); }
+
+    ino_t first_ = 0;
+    std::optional<follower> follower_;
+    shared_image next_{4096};
+};
+
+/// To the end of what there is, and then once more.
+template <class Table>
+void grow_again(Table& table, const std::string& uri) {
+    while (table.advance()) {
+    }
+    require(!table.growth_failure(), "the end of a growth that was begun");
+    require(!growth_place::is_announced(uri), "a name that nobody left behind");
+    table.grow(next_capacity);
+    while (table.advance()) {
+    }
+    require(!table.growth_failure() && table.capacity() == next_capacity, "another growth");
+    u64 entries = 0;
+    for ([[maybe_unused]] const auto& entry : table) ++entries;
+    require(table.size() == entries, "a size that is right again");
+    require(!growth_place::is_announced(uri), "a name that nobody left behind");
+}
+
+/// Does so many steps of a growth, and then what is to be stepped.
+template <class Table>
+operation while_growing(const char* name, const std::shared_ptr<growth_place>& place, u64 steps,
+                        std::function<void(Table&)> operate, std::function<void(contents&)> apply) {
+    return {name,
+            [place, steps, operate](const std::string& uri) {
+                Table table = Table::attach(uri);
+                table.grow(large_capacity);
+                place->find_next(uri);
+                (void)table.advance(steps);
+                require(table.growing(), "a growth under way");
+                return with(std::move(table), operate);
+            },
+            std::move(apply)};
+}
+template <class Table>
+operation growth_step(
+    const char* name, const std::shared_ptr<growth_place>& place, u64 steps,
+    std::function<void(contents&)> apply = [](contents&) {}) {
+    return while_growing<Table>(name, place, steps, [](Table& t) { (void)t.advance(); }, std::move(apply));
+}
+inline void has_grown(contents& c) { c["capacity"] = name_of(large_capacity); }
+
+// ---- of one writer -----------------------------------------------------------------------------------------------
+
+using growing_sessions = growing_hash_table<u64, session>;
+
+// The steps: reserve, look at a region's checksum, carry the first bucket, the second, take the name.
+inline subject growing_table_subject() {
+    // Few, and those of them that lie in the bucket that is carried first: one that is there, and one that is not.
+    constexpr u64 entries = 7;
+    struct first_bucket {
+        u64 there = 0, absent = 100;
+        first_bucket() {
+            auto table = session_table::create("heap:", {.capacity = small_capacity, .seed = 7});
+            (void)fill_table(table, entries);
+            const auto lies_there = [&](u64 n) {
+                const auto slot = table.slot_of(n);
+                return slot && static_cast<u64>(*slot) < layout::tags_per_line;
+            };
+            while (!lies_there(there)) require(++there < entries, "an entry of the first bucket");
+            for (;; ++absent) {
+                (void)table.try_insert(absent, session_of(absent));
+                if (lies_there(absent)) break;
+                (void)table.erase(absent);
+            }
+        }
+    };
+    const auto keys = std::make_shared<first_bucket>();
+    const auto place = std::make_shared<growth_place>();
+    const auto changes = [&](const char* name, std::function<void(growing_sessions&)> operate,
+                             std::function<void(contents&)> apply) {
+        return while_growing<growing_sessions>(name, place, 3, std::move(operate), std::move(apply));
+    };
+    subject made{"hash_table_growing",
+                 [place](const std::string& uri) {
+                     auto table = session_table::create(uri, {.capacity = small_capacity, .seed = 7});
+                     contents filled = fill_table(table, entries);
+                     filled["capacity"] = name_of(small_capacity);
+                     place->begin(uri);
+                     return filled;
+                 },
+                 [place](const std::string& uri) { return place->read(uri); },
+                 {growth_step<growing_sessions>("carry a bucket", place, 2),
+                  changes(
+                      "insert what is carried", [keys](auto& t) { (void)t.try_insert(keys->absent, session_of(101)); },
+                      [keys](contents& c) { c[name_of(keys->absent)] = "101"; }),
+                  changes(
+                      "update what is carried", [keys](auto& t) { (void)t.update(keys->there, session_of(102)); },
+                      [keys](contents& c) { c[name_of(keys->there)] = "102"; }),
+                  changes(
+                      "erase what is carried", [keys](auto& t) { (void)t.erase(keys->there); },
+                      [keys](contents& c) { c.erase(name_of(keys->there)); }),
+                  growth_step<growing_sessions>("take the name", place, 4, has_grown)},
+                 {"grow again",
+                  [](const std::string& uri) {
+                      return with(growing_sessions::attach(uri), [uri](growing_sessions& t) {
+                          grow_again(t, uri);
+                          require(static_cast<bool>(t.insert_or_assign(2, session_of(300))), "an insert or update");
+                      });
+                  },
+                  [](contents& c) { c["2"] = "300", c["capacity"] = name_of(next_capacity); }}};
+    // Up to 71 images of 55 ms each: some of them, and all with more time (HOLDFAST_TEST_SCALE).
+    for (std::size_t changed = 1; changed <= 3; ++changed) made.operations[changed].part = {8, changed};
+    made.operations[4].part = {2, 0};
+    made.stores_also = [place](const std::string&) { return place->next(); };
+    made.names = [place](const std::string& uri) { return place->names(uri); };
+    return made;
+}
+
+// ---- of many writers ---------------------------------------------------------------------------------------------
+
+// The steps: announce, open the stripe, look at a region's checksum, carry the first bucket, the second, close and take
+// the name.
+inline subject growing_many_subject(const char* name, goes_first who) {
+    constexpr u64 entries = 7;
+    const auto place = std::make_shared<growth_place>();
+    const auto both = std::make_shared<beside_the_dead<many_sessions>>();
+    const auto ends_it = [](many_sessions& first, many_sessions& second, const std::string& uri) {
+        grow_again(first, uri);
+        require(static_cast<bool>(second.insert_or_assign(2, session_of(300))), "an update");
+    };
+    const auto who_lives = [both, ends_it](const std::string& uri) {
+        require(static_cast<bool>(both->living->update(5, session_of(5))), "an update beside the dead");
+        return [both, ends_it, uri] {
+            many_sessions newcomer = many_sessions::attach(uri);
+            ends_it(*both->living, newcomer, uri);
+        };
+    };
+    const auto newcomer = [both, ends_it](const std::string& uri) {
+        return with(many_sessions::attach(uri),
+                    [both, ends_it, uri](many_sessions& first) { ends_it(first, *both->living, uri); });
+    };
+    const auto step = [&](const char* what, u64 steps) { return growth_step<many_sessions>(what, place, steps); };
+    subject made{name,
+                 [place, both](const std::string& uri) {
+                     both->living.emplace(
+                         many_sessions::create(uri, {.capacity = small_capacity, .seed = 7, .writer_slots = 3}));
+                     contents filled = fill_table(*both->living, entries);
+                     filled["capacity"] = name_of(small_capacity);
+                     place->begin(uri);
+                     return filled;
+                 },
+                 [place](const std::string& uri) { return place->read(uri); },
+                 {step("announce", 0), step("open", 1), step("carry a bucket", 3),
+                  while_growing<many_sessions>(
+                      "update while it grows", place, 4, [](many_sessions& t) { (void)t.update(3, session_of(103)); },
+                      [](contents& c) { c["3"] = "103"; }),
+                  growth_step<many_sessions>("close and take the name", place, 5, has_grown)},
+                 {"grow again", {}, [](contents& c) { c["2"] = "300", c["capacity"] = name_of(next_capacity); }}};
+    if (who == goes_first::who_lives)
+        made.next.start = who_lives;
+    else
+        made.next.start = newcomer;
+    // Up to 90 images of 110 ms each: others for who lives than for who comes.
+    const u64 from = who == goes_first::who_lives ? 1 : 3;
+    made.operations[2].part = {4, from};
+    made.operations[3].part = {12, 2 * from};
+    made.operations[4].part = {8, 2 * from};
+    made.stores_also = [place](const std::string&) { return place->next(); };
+    made.names = [place](const std::string& uri) { return place->names(uri); };
+    return made;
+}
+
+}  // namespace holdfast::test::image_kill
