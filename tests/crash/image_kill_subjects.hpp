@@ -115,7 +115,17 @@ inline subject array_subject() {
                       a.store_range(4, three);
                   });
               },
-              [](contents& c) { c["4"] = "80", c["5"] = "81", c["6"] = "82"; }}},
+              [](contents& c) { c["4"] = "80", c["5"] = "81", c["6"] = "82"; }},
+             {"fill",
+              [](const std::string& uri) {
+                  return with(wide_array::attach(uri), [](wide_array& a) { a.fill(session_of(33)); });
+              },
+              [](contents& c) {
+                  for (auto& [index, value] : c) value = "33";  // one group, and so one record
+              },
+              false,
+              0,
+              {5, 1}}},
             {"store",
              [](const std::string& uri) {
                  return with(wide_array::attach(uri), [](wide_array& a) { a.store(5, session_of(90)); });
@@ -130,35 +140,37 @@ inline subject small_table_subject() {
         return operation{name, [operate](const std::string& uri) { return with(session_lines::attach(uri), operate); },
                          apply};
     };
-    return {"small_table",
-            [](const std::string& uri) {
-                auto table = session_lines::create(uri, {.capacity = 12});
-                contents made;
-                for (u64 n = 0; n < 8; ++n) {
-                    require(table.try_insert(n, session_of(n)) == outcome::ok, "an insert");
-                    made[name_of(n)] = name_of(n);
-                }
-                return made;
-            },
-            [](const std::string& uri) {
-                auto table = small_table_reader<u64, session>::attach(uri);
-                contents found, visited;
-                require(table.visit([&](u64 key, const session& s) { visited[name_of(key)] = text_of_session(s); }) ==
-                            outcome::ok,
-                        "a visit");
-                for (u64 key = 0; key < 150; ++key)
-                    if (const auto by_key = table.find(key)) found[name_of(key)] = text_of_session(*by_key);
-                if (found != visited) found["damage"] = "found by key and by visit are two things";
-                if (!table.verify([](const small_table_finding&) { return true; }).intact()) found["damage"] = "table";
-                return found;
-            },
-            {operate_by(
-                 "insert", [](session_lines& t) { (void)t.try_insert(100, session_of(100)); },
-                 [](contents& c) { c["100"] = "100"; }),
-             operate_by(
-                 "update", [](session_lines& t) { (void)t.update(3, session_of(70)); },
-                 [](contents& c) { c["3"] = "70"; })},
-            operate_by("erase", [](session_lines& t) { (void)t.erase(5); }, [](contents& c) { c.erase("5"); })};
+    return {
+        "small_table",
+        [](const std::string& uri) {
+            auto table = session_lines::create(uri, {.capacity = 12});
+            contents made;
+            for (u64 n = 0; n < 8; ++n) {
+                require(table.try_insert(n, session_of(n)) == outcome::ok, "an insert");
+                made[name_of(n)] = name_of(n);
+            }
+            return made;
+        },
+        [](const std::string& uri) {
+            auto table = small_table_reader<u64, session>::attach(uri);
+            contents found, visited;
+            require(table.visit([&](u64 key, const session& s) { visited[name_of(key)] = text_of_session(s); }) ==
+                        outcome::ok,
+                    "a visit");
+            for (u64 key = 0; key < 150; ++key)
+                if (const auto by_key = table.find(key)) found[name_of(key)] = text_of_session(*by_key);
+            if (found != visited) found["damage"] = "found by key and by visit are two things";
+            if (!table.verify([](const small_table_finding&) { return true; }).intact()) found["damage"] = "table";
+            return found;
+        },
+        {operate_by(
+             "insert", [](session_lines& t) { (void)t.try_insert(100, session_of(100)); },
+             [](contents& c) { c["100"] = "100"; }),
+         operate_by(
+             "update", [](session_lines& t) { (void)t.update(3, session_of(70)); }, [](contents& c) { c["3"] = "70"; }),
+         operate_by(
+             "erase", [](session_lines& t) { (void)t.erase(2); }, [](contents& c) { c.erase("2"); })},
+        operate_by("erase", [](session_lines& t) { (void)t.erase(5); }, [](contents& c) { c.erase("5"); })};
 }
 
 using session_table = hash_table<u64, session>;
@@ -193,7 +205,11 @@ std::vector<operation> table_operations() {
                 [](contents& c) { c["100"] = "100"; }),
             table_operation<Table>(
                 "update", [](Table& t) { (void)t.update(8, session_of(200)); }, [](contents& c) { c["8"] = "200"; }),
-            table_operation<Table>("erase", [](Table& t) { (void)t.erase(9); }, [](contents& c) { c.erase("9"); })};
+            table_operation<Table>(
+                "erase", [](Table& t) { (void)t.erase(9); }, [](contents& c) { c.erase("9"); }),
+            table_operation<Table>(
+                "compare_and_erase", [](Table& t) { (void)t.compare_and_erase(10, session_of(10)); },
+                [](contents& c) { c.erase("10"); })};
 }
 
 inline subject table_subject() {
@@ -637,7 +653,17 @@ inline subject snapshot_subject() {
     return {"snapshot",
             [](const std::string& uri) { return make_snapshot(uri, 0); },
             read_snapshot,
-            {publish_object(4)},
+            {publish_object(4),
+             {"prepare and commit",
+              [](const std::string& uri) {
+                  return with(snapshot_writer::attach(uri), [](snapshot_writer& w) {
+                      const auto room = w.prepare(200);
+                      if (!room) return;
+                      std::memset(room.bytes.data(), 'c', 60);
+                      (void)w.commit(60);
+                  });
+              },
+              [](contents& c) { c["object"] = std::string(60, 'c'); }}},
             publish_object(7)};
 }
 
