@@ -6,16 +6,20 @@
 // Tables of five shapes over private memory (shaped_table.hpp), 16-byte entries. Counted, by seeded trials: usage at
 // the first refusal, and at 90 % the lines and wrong keys that finds look at, filled and turned over, and lines by
 // load. The same of a prime number of buckets and of a power of two, with the instructions of finds. Timed, all shapes
-// in turn: finds one at a time in tables of 1e4, 1e6 and 2e7 entries, 90 % full. Prints tables; with --out writes
-// bucket_shape.html and its charts. --check ends with an error if a count that README.md states does not show. --quick:
-// 1e4 only.
+// in turn: finds one at a time in tables of 1e4, 1e6 and 2e7 entries, 90 % full. Of our shape alone: how many entries
+// lie in the line that finds ask for before they know, and finds that ask beside finds that do not. Prints tables; with
+// --out writes bucket_shape.html and its charts. --check ends with an error if a count that README.md states does not
+// show. --quick: 1e4 only.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../../tests/support/prefetch_count.hpp"
@@ -30,6 +34,7 @@ namespace {
 
 namespace perf = holdfast::perf_test;
 using holdfast::workload::count_text;
+using holdfast::workload::draw;
 using holdfast::workload::make_keys;
 using u64 = std::uint64_t;
 using table = std::unique_ptr<study::any_shaped_table>;
@@ -46,6 +51,7 @@ template <class Table>
 }
 
 constexpr std::size_t ours = 0, narrow_tags = 4;
+constexpr u64 questions = u64{1} << 20;  // of timed finds, drawn with replacement
 [[nodiscard]] std::vector<shape> shapes() {
     return {{"26 tags of 16 bits in 64 bytes (ours)", 64.0 / 26, made<study::shape_26_of_16>},
             {"28 tags of 16 bits in 64 bytes, 8 counters", 64.0 / 28, made<study::shape_28_of_16>},
@@ -229,6 +235,88 @@ void prime_or_power(study::findings& out, u64 buckets, bool quick) {
               rows);
 }
 
+/// Prefetch instructions of finds, counted as they run; nothing where they cannot be.
+[[nodiscard]] std::optional<u64> asks(study::any_shaped_table& of, bool ahead, std::span<const u64> keys) {
+#if defined(__x86_64__)
+    of.ask_ahead(ahead);
+    u64 sum = 0;
+    const u64 count = holdfast::test::count_prefetches([&] { sum = of.find_all(keys); });
+    perf::do_not_optimize(sum);
+    return count;
+#else
+    (void)of, (void)ahead, (void)keys;
+    return std::nullopt;
+#endif
+}
+
+/// Parts of the entries that lie in the line which finds ask for before they know, and there or in the one beside.
+struct near_part {
+    double in_line = 0, in_pair = 0;
+};
+[[nodiscard]] near_part near_part_of(const study::any_shaped_table& of, std::span<const u64> there) {
+    near_part found;
+    for (const u64 key : there) {
+        const study::entry_distance at = of.distance_of(key);
+        found.in_line += (at.in_line ? 1.0 : 0) / static_cast<double>(there.size());
+        found.in_pair += (at.in_pair ? 1.0 : 0) / static_cast<double>(there.size());
+    }
+    return found;
+}
+
+/// The preferred line: how often it is the right one, and that finds ask for it, or do not.
+void preferred_line(study::findings& out, u64 slots) {
+    const table one = shapes()[ours].make(slots, 1);
+    const u64 live = one->slots() / 10 * 9, some = 500;
+    const std::vector<u64> keys = make_keys(u64{70} << 40U, 6 * live), absent = make_keys(u64{71} << 40U, some);
+    std::vector<std::vector<std::string>> rows;
+    u64 next = 0;
+    for (const double load : {0.5, 0.7, 0.8, 0.9}) {
+        const auto until = static_cast<u64>(load / 0.9 * static_cast<double>(live));
+        for (; next < until; ++next) (void)one->insert(keys[next], next);
+        const near_part part = near_part_of(*one, std::span(keys).first(next));
+        rows.push_back({study::number(100 * load, "filled to %.0f %%"), study::number(100 * part.in_line, "%.1f %%"),
+                        study::number(100 * part.in_pair, "%.1f %%")});
+        if (load == 0.9)
+            out.expect(part.in_line > 0.75, "at 90 % three quarters of the entries lie in their preferred line");
+    }
+    const std::optional<u64> hit_asks = asks(*one, true, std::span(keys).first(some)),
+                             miss_asks = asks(*one, true, absent),
+                             hit_else = asks(*one, false, std::span(keys).first(some)),
+                             miss_else = asks(*one, false, absent);
+    for (u64 i = 0; i < 5 * live; ++i) {
+        (void)one->erase(keys[i]);
+        (void)one->insert(keys[i + live], i);
+    }
+    const near_part turned = near_part_of(*one, std::span(keys).last(live));
+    rows.push_back({"90 %, turned over five times", study::number(100 * turned.in_line, "%.1f %%"),
+                    study::number(100 * turned.in_pair, "%.1f %%")});
+    out.table("Entries in their preferred line, " + count_text(slots) + " slots",
+              {"26 tags of 16 bits", "in the preferred line", "there, or in the line beside it"}, rows);
+    if (!hit_asks) return;
+    out.expect(*hit_asks == *hit_else + some && *miss_asks == *miss_else + some, "a find asks for one preferred line");
+    const auto each = [&](u64 count) { return study::number(static_cast<double>(count) / static_cast<double>(some)); };
+    out.table("Prefetch instructions a find, " + count_text(slots) + " slots, 90 % full",
+              {"asks ahead", "a hit", "a miss"},
+              {{"yes (ours)", each(*hit_asks), each(*miss_asks)}, {"no", each(*hit_else), each(*miss_else)}});
+}
+
+[[nodiscard]] perf::subject asking(std::string name, std::span<const u64> asked,
+                                   std::function<u64(std::span<const u64>)> find) {
+    return {std::move(name),
+            [asked, find = std::move(find), at = std::size_t{0}](u64 n) mutable {
+                u64 sum = 0;
+                while (n > 0) {  // to the end of the list, then from its beginning
+                    const std::size_t now = std::min<u64>(n, asked.size() - at);
+                    sum += find(asked.subspan(at, now));
+                    at = (at + now) % asked.size();
+                    n -= now;
+                }
+                perf::do_not_optimize(sum);
+            },
+            {},
+            0};
+}
+
 void times(study::findings& out, u64 entries, double seconds) {
     std::vector<table> tables;
     const std::vector<shape> all = shapes();
@@ -240,25 +328,12 @@ void times(study::findings& out, u64 entries, double seconds) {
     std::vector<std::vector<std::string>> rows;
     for (const shape& s : all) rows.push_back({s.name});
     for (const bool hits : {true, false}) {
-        const std::vector<u64>& from = hits ? there : absent;
-        std::vector<u64> asked;
-        holdfast::workload::chooser choose(entries);
-        for (std::size_t i = 0; i < (std::size_t{1} << 20); ++i) asked.push_back(from[choose.below(entries)]);
+        const std::vector<u64> asked = draw(hits ? there : absent, questions, entries);
         std::vector<perf::subject> subjects;
         for (std::size_t k = 0; k < all.size(); ++k)
-            subjects.push_back({all[k].name,
-                                [&asked, one = tables[k].get(), at = std::size_t{0}](u64 n) mutable {
-                                    u64 sum = 0;
-                                    while (n > 0) {  // to the end of the list, then from its beginning
-                                        const std::size_t now = std::min<u64>(n, asked.size() - at);
-                                        sum += one->find_all(std::span(asked).subspan(at, now));
-                                        at = (at + now) % asked.size();
-                                        n -= now;
-                                    }
-                                    perf::do_not_optimize(sum);
-                                },
-                                {},
-                                0});
+            subjects.push_back(asking(all[k].name, asked, [one = tables[k].get()](std::span<const u64> keys) {
+                return one->find_all(keys);
+            }));
         perf::interleaved_options rounds;
         rounds.seconds = seconds;
         const perf::interleaved_result timed = perf::measure_interleaved(subjects, rounds);
@@ -274,6 +349,42 @@ void times(study::findings& out, u64 entries, double seconds) {
               {"bucket", "a hit", "times as fast as ours", "a miss", "times as fast as ours"}, rows);
 }
 
+/// Finds that ask for the preferred line ahead beside finds that do not, of the same table.
+void times_of_preferred_line(study::findings& out, u64 entries, double seconds) {
+    const table one = shapes()[ours].make(entries * 10 / 9, 1);
+    const std::vector<u64> there = make_keys(1, entries);
+    for (const u64 key : there) (void)one->insert(key, key);
+    struct asked_way {
+        const char* name;
+        std::vector<u64> asked;
+        u64 (study::any_shaped_table::*find)(std::span<const u64>) const;
+    };
+    const asked_way ways[] = {
+        {"a hit", draw(there, questions, entries), &study::any_shaped_table::find_all},
+        {"a miss", draw(make_keys(entries * 4, entries), questions, entries), &study::any_shaped_table::find_all},
+        {"a hit that waits for the last", draw(there, questions, entries), &study::any_shaped_table::find_in_turn}};
+    std::vector<std::vector<std::string>> rows;
+    for (const asked_way& each : ways) {
+        std::vector<perf::subject> subjects;
+        for (const bool ahead : {true, false})
+            subjects.push_back(
+                asking(ahead ? "asks" : "does not", each.asked, [&one, &each, ahead](std::span<const u64> keys) {
+                    one->ask_ahead(ahead);
+                    return (one.get()->*each.find)(keys);
+                }));
+        perf::interleaved_options rounds;
+        rounds.seconds = seconds;
+        const perf::interleaved_result timed = perf::measure_interleaved(subjects, rounds);
+        const perf::paired_ratio r = timed.ratio(0, 1);
+        rows.push_back({each.name, study::number(timed.subjects[0].time.median, "%.1f ns"),
+                        study::number(timed.subjects[1].time.median, "%.1f ns"),
+                        study::number(r.ratio) + study::number(r.ratio_95.low, " (%.2f to ") +
+                            study::number(r.ratio_95.high, "%.2f)")});
+    }
+    out.table("The preferred line, " + count_text(entries) + " entries, 90 % full",
+              {"", "asked for ahead (ours)", "not asked for", "times as fast if asked for"}, rows);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -284,10 +395,13 @@ int main(int argc, char** argv) try {
     first_refusals(out, sizes, chosen->quick);
     costs(out, sizes.back());
     lines_by_load(out, sizes.back());
+    preferred_line(out, sizes.back());
     prime_or_power(out, chosen->quick ? 512 : 32'768, chosen->quick);
     if (!chosen->quick) {
         out.where(perf::this_environment(perf::this_build()));
         for (const u64 entries : {u64{10'000}, u64{1'000'000}, u64{20'000'000}}) times(out, entries, chosen->seconds);
+        for (const u64 entries : {u64{1'000'000}, u64{20'000'000}})
+            times_of_preferred_line(out, entries, chosen->seconds);
     }
     return out.finish("bucket_shape", chosen->check);
 } catch (const std::exception& e) {

@@ -21,6 +21,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "holdfast/detail/prefetch.hpp"
 #include "holdfast/detail/words.hpp"
 #include "holdfast/hash_table/view.hpp"
 #include "holdfast/layout/hash_table_layout.hpp"
@@ -37,6 +38,12 @@ struct lookup_cost {
     std::uint64_t wrong_keys = 0;  ///< nodes of other keys that carry the tag
 };
 
+/// Where an entry lies, beside the place at which a find looks first.
+struct entry_distance {
+    bool in_line = false;  ///< in the cache line that a find asks for ahead
+    bool in_pair = false;  ///< there, or in the line that processors fetch along
+};
+
 /// A table of whichever shape.
 class any_shaped_table {
  public:
@@ -47,11 +54,17 @@ class any_shaped_table {
 
     /// The sum of the values of these keys; of those that are not there nothing.
     [[nodiscard]] virtual std::uint64_t find_all(std::span<const std::uint64_t> keys) const = 0;
+    /// The same, and each key waits for the last answer.
+    [[nodiscard]] virtual std::uint64_t find_in_turn(std::span<const std::uint64_t> keys) const = 0;
     [[nodiscard]] virtual const std::uint64_t* find(std::uint64_t key) const = 0;
+    /// Whether finds ask for the line of an entry's preferred place before they know. At first: where nodes are large.
+    virtual void ask_ahead(bool whether) = 0;
     /// False: the key is there, or no bucket that it may lie in has room.
     virtual bool insert(std::uint64_t key, std::uint64_t value) = 0;
     virtual bool erase(std::uint64_t key) = 0;
     [[nodiscard]] virtual lookup_cost cost_of(std::uint64_t key) const = 0;
+    /// Of a key that is there.
+    [[nodiscard]] virtual entry_distance distance_of(std::uint64_t key) const = 0;
     [[nodiscard]] virtual std::uint64_t size() const = 0;
     [[nodiscard]] virtual std::uint64_t slots() const = 0;
 };
@@ -103,6 +116,16 @@ class shaped_table final : public any_shaped_table {
         }
         return sum;
     }
+    [[nodiscard]] std::uint64_t find_in_turn(std::span<const std::uint64_t> keys) const override {
+        std::uint64_t sum = 0, none = 0;
+        asm volatile("" : "+r"(none));  // zero, but the compiler does not know
+        for (const std::uint64_t key : keys) {
+            std::uint64_t value = 0;
+            if (look(key ^ (sum & none), value)) sum += value;
+        }
+        return sum;
+    }
+    void ask_ahead(bool whether) override { prefetches_ = whether; }
     [[nodiscard]] const std::uint64_t* find(std::uint64_t key) const override {
         const place at = locate(key);
         return at.found ? &node_at(at.bucket, at.slot).value : nullptr;
@@ -149,6 +172,12 @@ class shaped_table final : public any_shaped_table {
             }
     }
     [[nodiscard]] lookup_cost cost_of(std::uint64_t key) const override { return locate(key).cost; }
+    [[nodiscard]] entry_distance distance_of(std::uint64_t key) const override {
+        const auto [home, preferred] = home_of(hash(key));
+        const place at = locate(key);
+        const std::uint64_t lies = at.bucket * Slots + at.slot, looked = home * Slots + preferred;
+        return {lies / nodes_a_line == looked / nodes_a_line, lies / nodes_a_line / 2 == looked / nodes_a_line / 2};
+    }
     [[nodiscard]] std::uint64_t size() const override { return size_; }
     [[nodiscard]] std::uint64_t slots() const override { return buckets_ * Slots; }
 
@@ -264,7 +293,7 @@ class shaped_table final : public any_shaped_table {
     [[nodiscard]] bool look(std::uint64_t key, std::uint64_t& value) const noexcept {
         const holdfast::detail::hash_parts h = hash(key);
         const auto [home, preferred] = home_of(h);
-        if (prefetches_) __builtin_prefetch(&node_at(home, preferred));
+        if (prefetches_) holdfast::detail::prefetch(reinterpret_cast<const std::byte*>(&node_at(home, preferred)));
         if (look_in(home, tag_of(h), key, value)) return true;
         if (counter(home, class_of(h)) == 0) return false;
         return look_further(h, home, key, value);
@@ -285,7 +314,7 @@ class shaped_table final : public any_shaped_table {
         pairs pair(home, h, buckets_);
         for (std::uint32_t i = 0; i < pairs_max_; ++i) {
             pair.next();
-            __builtin_prefetch(&lines_[pair.second()]);
+            holdfast::detail::prefetch(lines_[pair.second()].bytes.data());
             if (look_in(pair.first(), tag_of(h), key, value) || look_in(pair.second(), tag_of(h), key, value))
                 return true;
             if (counter(pair.first(), class_of(h)) == 0 || counter(pair.second(), class_of(h)) == 0) return false;

@@ -90,7 +90,11 @@ void shaped_agrees_with_a_map(seeded_random& random) {
             wanted += value;
         });
         keys.insert(keys.end(), {u64{1} << 60, u64{1} << 61});
-        EXPECT_EQ(table.find_all(keys), wanted);
+        for (const bool ahead : {false, true}) {
+            table.ask_ahead(ahead);
+            EXPECT_EQ(table.find_all(keys), wanted);
+            EXPECT_EQ(table.find_in_turn(keys), wanted);
+        }
     }
 }
 
