@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// block_store_many_interleaving.hpp - two of many writers of a block store, two operations each (schedule_rig.hpp).
-// Whatever the schedule and the death: what is there is what those brought and took who were told so, each value is
-// taken once, the counts are right and the full check finds nothing, before the dead one's claims are dropped and
-// after; and every unit can then be allocated. The store has no more units than the steps take, and a writer slot
-// more than there are writers: what is read is what schedules differ in.
+// block_store_many_interleaving.hpp - two of many writers of a block store, two operations each (schedule_rig.hpp), or
+// three (trio_rig.hpp). Whatever the schedule and the death: what is there is what those brought and took who were told
+// so, each value is taken once, the counts are right and the full check finds nothing, before the dead one's claims are
+// dropped and after; and every unit can then be allocated. The store has no more units than the steps take, and a
+// writer slot more than there are writers: what is read is what schedules differ in.
 #pragma once
 
 #include <array>
@@ -20,14 +20,15 @@
 
 namespace holdfast::test {
 
-class block_store_many_interleaving final : public interleaving {
+template <unsigned Writers>
+class block_stores_interleaving final : public interleaving {
  public:
     /// `put_small` has one unit, `put_large` two; `late` frees the last value that an enumeration meets, `keep`
     /// claims and drops, `look` is a full check.
     enum class does { put_small, put_large, free_first, replace_first, late, keep, look };
-    using steps = std::array<std::array<does, 2>, 2>;
+    using steps = std::array<std::array<does, 2>, Writers>;
 
-    explicit block_store_many_interleaving(const steps& of)
+    explicit block_stores_interleaving(const steps& of)
         : steps_(of), bytes_(static_cast<std::size_t>(geometry_.body_bytes())) {
         attach();
         first_ = put(writers_[0], value_of(0)).handle;
@@ -38,7 +39,7 @@ class block_store_many_interleaving final : public interleaving {
     void attach() override {
         roll_ = writer_roll();
         roll_.give_way = [this] { give_way(); };
-        for (unsigned p = 0; p < 2; ++p) writers_[p] = block_writer_of(view(), roll_, p);
+        for (unsigned p = 0; p < Writers; ++p) writers_[p] = block_writer_of(view(), roll_, p);
         log_ = {};
     }
     void died(unsigned process) override { roll_.die(process); }
@@ -78,12 +79,13 @@ class block_store_many_interleaving final : public interleaving {
     }
 
     std::string judge(std::optional<unsigned> dead) override {
-        if (writers_[0].reader().fault().get() || writers_[1].reader().fault().get()) return "a writer latched a fault";
+        for (const many_block_writer& writer : writers_)
+            if (writer.reader().fault().get()) return "a writer latched a fault";
         if (std::string why = damage_of(view().as_const()); !why.empty()) return why;
         if (std::string why = miscounted(view().as_const()); !why.empty()) return why;
         if (std::string why = explained(dead, false); !why.empty()) return why;
         if (!dead && something_open(view())) return "the living left something open";
-        many_block_writer next = block_writer_of(view(), roll_, 2);
+        many_block_writer next = block_writer_of(view(), roll_, Writers);
         if (next.recovery().counts_rebuilt) return "recovery calls the journal of a mere death damaged";
         if (std::string why = damage_of(view().as_const()); !why.empty()) return "recovered: " + why;
         if (std::string why = miscounted(view().as_const()); !why.empty()) return "recovered: " + why;
@@ -111,7 +113,7 @@ class block_store_many_interleaving final : public interleaving {
         const block_reader reader(view().as_const());
         std::set<std::uint64_t> expected{first_, other_}, taken;
         const entry* open = nullptr;  // what the dead one was in
-        for (unsigned p = 0; p < 2; ++p)
+        for (unsigned p = 0; p < Writers; ++p)
             for (unsigned i = 0; i < operations; ++i) {
                 const entry& log = log_[p][i];
                 if (ended(p) <= i) {
@@ -155,18 +157,20 @@ class block_store_many_interleaving final : public interleaving {
         return steps_[(log.seed - 2) / 2][log.seed % 2] == does::replace_first;
     }
     bool holds_any(const block_reader& reader, std::uint64_t handle) const {
-        for (std::uint64_t seed = 0; seed < 6; ++seed)
+        for (std::uint64_t seed = 0; seed < 2 + 2 * Writers; ++seed)
             if (holds(reader, handle, value_of(seed))) return true;
         return false;
     }
 
     steps steps_;
-    layout::block_store_geometry geometry_{8, 64, 3};
+    layout::block_store_geometry geometry_{4 * Writers, 64, Writers + 1};
     aligned_bytes bytes_;
     writer_roll roll_;
-    std::array<many_block_writer, 2> writers_;
+    std::array<many_block_writer, Writers> writers_;
     std::uint64_t first_ = 0, other_ = 0;
-    std::array<std::array<entry, operations>, 2> log_{};
+    std::array<std::array<entry, operations>, Writers> log_{};
 };
+
+using block_store_many_interleaving = block_stores_interleaving<2>;
 
 }  // namespace holdfast::test

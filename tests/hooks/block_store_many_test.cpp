@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A death at every store of random histories of one of many writers of a block store, and of those who take over from
 // it (store_rig.hpp). And two of them, two operations each: all interleavings with few pre-emptions, and a death of
-// either at every store, those of a takeover included (schedule_rig.hpp).
+// either at every store, those of a takeover included (schedule_rig.hpp). And three (trio_rig.hpp).
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -43,6 +43,19 @@ TEST(Interleavings, ManyWritersOfABlockStoreTakeTheSameValue) {
             {{{does::replace_first, does::free_first}, {does::replace_first, does::look}}});
     try_all("block_store, many: replace, store | free, store",
             {{{does::replace_first, does::put_small}, {does::free_first, does::put_small}}});
+}
+
+// A value that all want, and room that two look for while the third gives some back.
+TEST(Interleavings, ThreeWritersOfABlockStore) {
+    using three = block_stores_interleaving<3>;
+    three same(three::steps{{{three::does::free_first, three::does::put_large},
+                             {three::does::replace_first, three::does::put_small},
+                             {three::does::free_first, three::does::keep}}});
+    interleave_three("block_store, many: free, store | replace, store | free, claim and drop", same, 5'000);
+    three late(three::steps{{{three::does::put_small, three::does::replace_first},
+                             {three::does::late, three::does::late},
+                             {three::does::put_large, three::does::late}}});
+    interleave_three("block_store, many: store, replace | free the last, the last | store, free the last", late, 5'000);
 }
 
 // Another writer, which stores a word right in front of the first store to `gate`; from then on loads of some bytes are

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A death at every store of random histories of one of many writers of a hash table, and of those who take over from it
 // (store_rig.hpp). And two of them, two operations each: all interleavings with few pre-emptions, and a death of either
-// at every store, those of a takeover included (schedule_rig.hpp).
+// at every store, those of a takeover included (schedule_rig.hpp). And three (trio_rig.hpp).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -64,6 +64,23 @@ TEST(Interleavings, ManyWritersOfTwoStripes) {
     interleave("hash_table, many, narrow: insert, erase | the same in opposite stripes", opposite);
     wide one({{{{{insert, wide::far}, {swap, wide::far}}}, {{{insert, wide::beside_far}, {erase, wide::far}}}}}, {});
     interleave("hash_table, many, wide: insert, swap | insert beside, erase", one);
+}
+
+// Two wait for the third's stripe, or one for both.
+TEST(Interleavings, ThreeWritersOfAHashTable) {
+    using three = table_many_interleaving<narrow_shape, 3>;
+    three same({{{{{insert, three::near}, {erase, three::near}}},
+                 {{{assign, three::near}, {swap, three::near}}},
+                 {{{insert, three::near}, {take, three::near, three::stamp_of_step(1, 0)}}}}},
+               {});
+    interleave_three("hash_table, many, narrow: insert, erase | assign, swap | insert, take", same, 5'000);
+    using wide_three = table_many_interleaving<short_wide_shape, 3>;
+    wide_three far({{{{{insert, wide_three::far}, {erase, wide_three::far}}},
+                     {{{insert, wide_three::far_back}, {erase, wide_three::far_back}}},
+                     {{{insert, wide_three::beside_far}, {swap, wide_three::far}}}}},
+                   {});
+    interleave_three("hash_table, many, wide: insert, erase | the same in opposite stripes | insert beside, swap", far,
+                     5'000);
 }
 
 // A writer that gives a stripe back while somebody reads its journal, and has it again at the next look at the stripe,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // interleaving.hpp - what two logical processes of one thread do with shared bytes, for the rigs that decide who goes
-// on when: schedule_rig.hpp and weak_interleaving.hpp.
+// on when: schedule_rig.hpp and weak_interleaving.hpp; or three, for trio_rig.hpp.
 //
 // What a process does must follow from what it was asked and what it read of the image alone: no time, no random
 // numbers, no addresses, no kernel's answer that changes. What the two know of each other beside the image, an order of
@@ -30,7 +30,7 @@ class scheduler {
     ~scheduler() = default;
 };
 
-/// What two processes do, again and again from the same beginning.
+/// What two processes do, or three, again and again from the same beginning.
 class interleaving {
  public:
     static constexpr unsigned operations = 2;  // of each process
@@ -38,7 +38,7 @@ class interleaving {
     virtual ~interleaving() = default;
     /// The bytes both share.
     [[nodiscard]] virtual std::span<std::byte> image() = 0;
-    /// Attaches both processes. The image is as it was when this object was given to the rig.
+    /// Attaches all processes. The image is as it was when this object was given to the rig.
     virtual void attach() = 0;
     /// Operation number `operation` of a process; what it finds wrong, or nothing.
     virtual std::string run(unsigned process, unsigned operation) = 0;
@@ -84,9 +84,10 @@ class interleaving {
 
  private:
     friend class schedule_rig;
+    friend class trio_rig;
     friend class weak_interleaving;
     scheduler* scheduler_ = nullptr;
-    std::array<unsigned, 2> begun_{}, ended_{};
+    std::array<unsigned, 3> begun_{}, ended_{};
     std::optional<std::uint32_t> last_store_;
     bool timeless_ = false;  // weak memory: what is done need not be seen
     unsigned oldest_ = 0;    // state that a later look may see

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "hooks/schedule_search.hpp"
+#include "hooks/trio_rig.hpp"
 #include "hooks/volume.hpp"
 #include "support/hash_table_image.hpp"
 
@@ -364,6 +365,68 @@ TEST(ScheduleSearch, APartIsTriedWhereThereIsMoreThanAskedFor) {
     EXPECT_FALSE(part.complete());
     EXPECT_LE(part.schedules, 3000U);
     EXPECT_GE(part.schedules, 500U);
+}
+
+// Three processes that share words, each with two operations.
+class words_of_three final : public interleaving {
+ public:
+    using what = std::function<std::string(words_of_three&, unsigned process, unsigned operation)>;
+    explicit words_of_three(what each) : each_(std::move(each)) {}
+
+    [[nodiscard]] std::span<std::byte> image() override { return bytes_.bytes(); }
+    void attach() override { met.reset(); }
+    std::string run(unsigned process, unsigned operation) override { return each_(*this, process, operation); }
+    void died(unsigned process) override { met = process; }
+    std::string judge(std::optional<unsigned> dead) override { return met == dead ? "" : "another died"; }
+
+    [[nodiscard]] std::uint64_t load(unsigned at) const { return word(at).load(std::memory_order_seq_cst); }
+    void store(unsigned at, std::uint64_t value) { word(at).store(value, std::memory_order_seq_cst); }
+    using interleaving::give_way;
+
+ private:
+    [[nodiscard]] std::atomic_ref<std::uint64_t> word(unsigned at) const {
+        return std::atomic_ref(reinterpret_cast<std::uint64_t*>(bytes_.bytes().data())[at]);
+    }
+    mutable aligned_bytes bytes_{32};
+    what each_;
+    std::optional<unsigned> met;
+};
+
+// Between two loads of the first the second must run, and then the third, to their ends.
+TEST(TrioRig, OnePreemptionLetsTheOthersRunInEitherOrder) {
+    words_of_three chain([](words_of_three& w, unsigned process, unsigned operation) -> std::string {
+        if (operation != 0) return {};
+        if (process == 1) w.store(0, 1);
+        if (process == 2 && w.load(0) == 1) w.store(1, 1);
+        if (process != 0) return {};
+        const bool before = w.load(0) == 1;
+        return !before && w.load(1) == 1 ? "both came in between" : "";
+    });
+    const trio_report found = explore_trio(chain, 1000, 1);
+    const std::string name = found.failure.substr(found.failure.find("schedule ") + 9);
+    ASSERT_NE(found.failure, "");
+    EXPECT_EQ(trio_schedule::named(name.c_str()).preempted.size(), 1U) << name;
+    trio_rig again(chain);
+    EXPECT_EQ(again.run(trio_schedule::named(name.c_str())), "both came in between") << name;
+    EXPECT_EQ(again.run(trio_schedule::named("012")), "");
+}
+
+// A lock: who waits lets the others go on, so that nobody waits for ever but for the dead.
+TEST(TrioRig, WhoWaitsLetsOthersGoOnAndWhoWaitsForTheDeadIsSeen) {
+    words_of_three locked([](words_of_three& w, unsigned process, unsigned) -> std::string {
+        while (w.load(0) != 0)
+            if (!w.give_way()) return "nobody else is there";
+        w.store(0, process + 1);
+        w.store(1, w.load(1) + 1);
+        w.store(0, 0);
+        return {};
+    });
+    trio_rig rig(locked);
+    // Process 2 is stopped with the lock, 0 and 1 wait, and all come to their end.
+    EXPECT_EQ(rig.run(trio_schedule::named("201@2>012")), "");
+    EXPECT_EQ(rig.steps()[2].process, 0U);
+    EXPECT_NE(rig.run(trio_schedule::named("201x2")).find("does not come to an end"), std::string::npos);
+    EXPECT_EQ(trio_schedule::named("201@2>012@17>120x33").name(), "201@2>012@17>120x33");
 }
 
 }  // namespace

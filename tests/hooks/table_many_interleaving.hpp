@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// table_many_interleaving.hpp - two of many writers of a hash table, two operations each (schedule_rig.hpp). Whatever
-// the schedule and the death: the answers and the end have an order that explains them, nothing is there twice, the
-// full check finds nothing, before the dead one's stripes are given back and after.
+// table_many_interleaving.hpp - two of many writers of a hash table, two operations each (schedule_rig.hpp), or three
+// (trio_rig.hpp). Whatever the schedule and the death: the answers and the end have an order that explains them,
+// nothing is there twice, the full check finds nothing, before the dead one's stripes are given back and after.
 #pragma once
 
 #include <array>
@@ -16,8 +16,10 @@
 
 namespace holdfast::test {
 
-template <class Shape>
+template <class Shape, unsigned Writers = 2>
 class table_many_interleaving final : public interleaving {
+    static_assert(Writers < writer_roll::processes);  // the last is who comes when they are done
+
  public:
     /// Keys of the stage: they are not there, unless `there` says so.
     enum key_name : unsigned { near, far, far_back, beside_far };
@@ -33,7 +35,7 @@ class table_many_interleaving final : public interleaving {
         return 10 + 2 * process + number;
     }
 
-    table_many_interleaving(std::array<std::array<step, 2>, 2> steps, std::array<bool, 4> there)
+    table_many_interleaving(std::array<std::array<step, 2>, Writers> steps, std::array<bool, 4> there)
         : steps_(steps),
           geometry_(many_stage<Shape>::geometry()),
           bytes_(geometry_.body_bytes()),
@@ -49,7 +51,7 @@ class table_many_interleaving final : public interleaving {
     void attach() override {
         roll_ = writer_roll();
         roll_.give_way = [this] { give_way(); };
-        for (unsigned p = 0; p < 2; ++p) writers_[p] = many_writer<Shape>(bytes_.bytes(), geometry_, roll_, p);
+        for (unsigned p = 0; p < Writers; ++p) writers_[p] = many_writer<Shape>(bytes_.bytes(), geometry_, roll_, p);
         clock_ = 0;
         log_ = {};
     }
@@ -72,7 +74,8 @@ class table_many_interleaving final : public interleaving {
     std::string judge(std::optional<unsigned> dead) override {
         const auto view = maker_.bytes().as_const();
         if (std::string why = shaped_table<Shape>::damage_of(view); !why.empty()) return "verify: " + why;
-        if (writers_[0].reader().fault() || writers_[1].reader().fault()) return "a writer latched a fault";
+        for (const many_writer<Shape>& writer : writers_)
+            if (writer.reader().fault()) return "a writer latched a fault";
         many_writer<Shape> next(bytes_.bytes(), geometry_, roll_, 3);
         if (next.recovery().journal_rejected) return "recovery rejected the journal of a mere death";
         if (!dead && next.recovery().operation_settled) return "an operation was left open by the living";
@@ -145,7 +148,7 @@ class table_many_interleaving final : public interleaving {
         return text;
     }
 
-    std::array<std::array<step, 2>, 2> steps_;
+    std::array<std::array<step, 2>, Writers> steps_;
     layout::hash_table_geometry geometry_;
     aligned_bytes bytes_;
     writer_roll roll_;
@@ -153,8 +156,8 @@ class table_many_interleaving final : public interleaving {
     many_stage<Shape> stage_;
     std::array<std::uint64_t, 4> keys_;
     std::array<bool, 4> there_;
-    std::array<many_writer<Shape>, 2> writers_;
-    std::array<std::array<operation, 2>, 2> log_{};
+    std::array<many_writer<Shape>, Writers> writers_;
+    std::array<std::array<operation, 2>, Writers> log_{};
     std::uint64_t clock_ = 0;
 };
 

@@ -17,6 +17,7 @@
 #include "hooks/schedule_search.hpp"
 #include "hooks/store_rig.hpp"
 #include "hooks/survivors.hpp"
+#include "hooks/trio_rig.hpp"
 #include "hooks/weak_interleaving.hpp"
 #include "support/scale.hpp"
 #include "support/seed.hpp"
@@ -118,6 +119,27 @@ inline void interleave_successors(const char* name, interleaving& subject) {
                 static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
     tell_more("schedules_with_a_successor", runs);
     EXPECT_GT(store, 0U) << "process 0 stores nothing";
+}
+
+/// Three processes: what trio_rig.hpp says, volume(most) of each random part. HOLDFAST_TEST_SCHEDULE=NAME runs the one
+/// of that name alone.
+inline void interleave_three(const char* name, interleaving& subject, std::uint64_t most) {
+    const std::clock_t start = std::clock();
+    if (const char* wanted = std::getenv("HOLDFAST_TEST_SCHEDULE"); wanted != nullptr) {
+        EXPECT_EQ(trio_rig(subject).run(trio_schedule::named(wanted)), "") << name << ", schedule " << wanted;
+        return;
+    }
+    const trio_report report = explore_trio(subject, volume(most), choose_seed());
+    EXPECT_EQ(report.failure, "") << name << ", repeat with HOLDFAST_TEST_SCHEDULE=(that)";
+    std::printf(
+        "%s: %llu schedules, %llu deaths; of two pre-emptions one in %llu, of one with a death one in %llu; "
+        "%.1f s\n",
+        name, static_cast<unsigned long long>(report.schedules), static_cast<unsigned long long>(report.deaths),
+        static_cast<unsigned long long>(report.one_in_pairs), static_cast<unsigned long long>(report.one_in_deaths),
+        static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
+    tell_more("schedules", report.schedules);
+    tell_more("schedules_with_a_death", report.deaths);
+    EXPECT_GT(report.schedules, 100U) << "the processes share no words";
 }
 
 /// Runs all schedules of `bound` pre-emptions, once each by itself and once with states gone on from once: the same
