@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "holdfast/memory/page_policy.hpp"
@@ -107,6 +108,7 @@ class data_set {
     void measure_erase();
     void measure_churn();
     void measure_beside_writer();
+    void measure_readers();
     void note_memory();
 
     [[nodiscard]] perf_test::subject walking(const contender& c, keys questions, slice_loop loop, bool found) const;
@@ -129,6 +131,7 @@ constexpr const char* titles[] = {"insert until full",
                                   "find miss, batches of 16",
                                   "update",
                                   "find hit beside a writer at full speed",
+                                  "find hit, several readers at once",
                                   "erase",
                                   "erase one and insert another",
                                   "memory of an entry"};
@@ -156,6 +159,7 @@ void data_set::run() {
     measure_find(titles[5], false, &hash_table_subject::find_batched);
     measure_update();
     measure_beside_writer();
+    measure_readers();
     measure_erase();
     measure_churn();
 }
@@ -323,7 +327,7 @@ void data_set::measure_update() {
 
 void data_set::measure_erase() {
     experiment e;
-    e.name = name(titles[8]);
+    e.name = name(titles[9]);
     if (!to_.wants(e.name)) return;
     // A tenth of the entries, spread over the whole table because keys are random; they come back unobserved.
     const keys part = present().first(std::min<std::uint64_t>(size_.entries / 10, 200'000));
@@ -348,7 +352,7 @@ void data_set::measure_erase() {
 
 void data_set::measure_churn() {
     experiment e;
-    e.name = name(titles[9]);
+    e.name = name(titles[10]);
     if (!to_.wants(e.name)) return;
     struct progress {
         std::uint64_t at = 0, refused = 0, done = 0;
@@ -422,8 +426,46 @@ void data_set::measure_beside_writer() {
     writer.rest();
 }
 
+/// One reader is timed while others, up to one for each processor, ask for other keys all the time.
+void data_set::measure_readers() {
+    experiment e;
+    e.name = name(titles[8]);
+    if (!to_.wants(e.name)) return;
+    const contender& ours = contenders_.front();
+    const std::size_t most = std::max(1U, std::thread::hardware_concurrency());
+    std::vector<background_writer::job> jobs;
+    std::vector<std::unique_ptr<background_writer>> others;  // who read, too
+    for (std::size_t i = 1; i < most; ++i) {
+        others.push_back(std::make_unique<background_writer>());
+        const keys asked = keys(hits_).subspan(hits_.size() / most * i);
+        jobs.emplace_back([table = ours.table.get(), at = walk(asked)]() mutable {
+            keep(at.run(1024, [&](keys part) { return table->find(part); }));
+        });
+    }
+    const auto busy = [&](std::size_t readers) {
+        for (std::size_t i = 0; i < others.size(); ++i) {
+            if (i + 1 < readers)
+                others[i]->work_on(jobs[i]);
+            else
+                others[i]->rest();
+        }
+    };
+    for (std::size_t readers = 1;; readers = std::min(2 * readers, most)) {
+        e.subjects.push_back(walking(ours, hits_, &hash_table_subject::find, true));
+        perf_test::subject& s = e.subjects.back();
+        s.name += ", " + std::to_string(readers) + (readers == 1 ? " reader" : " readers");
+        s.prepare = [&busy, readers, before = s.prepare] {
+            busy(readers);
+            if (before) before();
+        };
+        if (readers == most) break;
+    }
+    (void)run_sampled(to_, e);
+    busy(1);
+}
+
 void data_set::note_memory() {
-    const std::string title = name(titles[10]);
+    const std::string title = name(titles[11]);
     if (!to_.wants(title)) return;
     std::vector<std::string> names;
     std::vector<std::vector<double>> samples;

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -97,7 +98,7 @@ TEST(HashTableSuite, RunsEveryExperimentItNames) {
     list.list_only = true;
     const suite s = hash_table_suite(own_hash_table_kinds());
     s.run(list);
-    EXPECT_EQ(list.asked.size(), 13U);
+    EXPECT_EQ(list.asked.size(), 14U);
     EXPECT_TRUE(list.ran.empty()) << "asked for the names only";
 
     holdfast::test::trial_recorder all({.quick = true, .filter = "1e4 entries of 16", .only = {}}, 30'000);
@@ -113,6 +114,12 @@ TEST(HashTableSuite, RunsEveryExperimentItNames) {
                 ElementsAre("holdfast", "holdfast, one at a time", "std::unordered_map"));
     EXPECT_THAT(all.ran["find hit beside a writer at full speed, 1e4 entries of 16 bytes, 4 KiB pages"],
                 ElementsAre("holdfast", "holdfast, no writer", "std::unordered_map + std::shared_mutex"));
+    const std::vector<std::string>& readers =
+        all.ran["find hit, several readers at once, 1e4 entries of 16 bytes, 4 KiB pages"];
+    ASSERT_GE(readers.size(), 2U);
+    EXPECT_EQ(readers[0], "holdfast, 1 reader");
+    EXPECT_EQ(readers[1], "holdfast, 2 readers");
+    EXPECT_EQ(readers.back(), "holdfast, " + std::to_string(std::thread::hardware_concurrency()) + " readers");
     EXPECT_THAT(all.added["memory of an entry, 1e4 entries of 16 bytes, 4 KiB pages holdfast"],
                 AllOf(testing::Gt(18.0), testing::Lt(22.0)));
     EXPECT_GT(all.published, 0U);
