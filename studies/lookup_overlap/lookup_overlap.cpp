@@ -48,7 +48,7 @@ struct named_way {
     way run;
     std::size_t most;  // on their way at once
 };
-const named_way ways[] = {{"find_many", study::many_at_a_time, 32},
+const named_way ways[] = {{"find_many", study::many_at_a_time, 64},
                           {"prefetch, so many ahead", study::ahead, 64},
                           {"coroutines in turn", study::by_coroutines, 64}};
 

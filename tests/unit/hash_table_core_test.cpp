@@ -329,7 +329,7 @@ std::vector<std::optional<V>> found_with(const hash_table_image<K, V>& table, de
     const typename hash_table_image<K, V>::finder finder(view);
     std::vector<K> keys;
     for (u64 key = 0; key < count; ++key) keys.push_back(make<K>(key));
-    std::vector<std::optional<V>> single, batched;
+    std::vector<std::optional<V>> single, batched(keys.size());
     V value;
     std::byte* const bytes = reinterpret_cast<std::byte*>(&value);
     for (const K& key : keys) {
@@ -337,11 +337,8 @@ std::vector<std::optional<V>> found_with(const hash_table_image<K, V>& table, de
         EXPECT_EQ(finder.find(table.as_bytes(key), nullptr) != detail::no_slot, there);
         single.push_back(there ? std::optional(value) : std::nullopt);
     }
-    detail::find_batch(
-        finder, table.as_bytes(keys.front()), keys.size(), [&](std::size_t) { return bytes; },
-        [&](std::size_t, u64 slot) {
-            batched.push_back(slot != detail::no_slot ? std::optional(value) : std::nullopt);
-        });
+    detail::optional_answers<V> answers{batched};
+    detail::find_batch(finder, table.as_bytes(keys.front()), keys.size(), answers);
     EXPECT_EQ(single, batched);
     EXPECT_FALSE(finder.fault());
     return single;
@@ -475,28 +472,87 @@ TEST(HashTableCore, BatchFindsWhatSingleFindsFind) {
     test::seeded_random random;
     hash_table_image<u64, u64> table(geometry_for<u64, u64>(5000, random()));
     for (u64 key = 0; key < 5000; ++key) ASSERT_EQ(table.try_insert(key * 7, key), status::inserted);
-    for (std::size_t count : {0U, 1U, 15U, 16U, 17U, 100U, 1000U, 2000U}) {
+    for (std::size_t count : {0U, 1U, 15U, 16U, 17U, 31U, 32U, 33U, 64U, 65U, 100U, 1000U, 2000U}) {
         auto view = table.view().as_const();
         EXPECT_FALSE(view.prefetches) << "a table this small is meant to be searched key by key";
         view.prefetches = count != 2000;
         const hash_table_image<u64, u64>::finder finder(view);
         std::vector<u64> keys(count), values(count);
         for (u64& key : keys) key = random.below(70000);
-        std::size_t next = 0;
-        detail::find_batch(
-            finder, reinterpret_cast<const std::byte*>(keys.data()), count,
-            [&](std::size_t i) { return reinterpret_cast<std::byte*>(&values[i]); },
-            [&](std::size_t i, u64 slot) {
-                EXPECT_EQ(i, next++);
-                u64 value = 0;
-                EXPECT_EQ(table.find(keys[i], value), slot != detail::no_slot);
-                if (slot != detail::no_slot) {
-                    EXPECT_EQ(values[i], value);
-                }
-            });
-        EXPECT_EQ(next, count);
+        std::vector<unsigned> told(count);
+        detail::answers_in_place answers{[&](std::size_t i) { return reinterpret_cast<std::byte*>(&values[i]); },
+                                         [&](std::size_t i, bool there) {
+                                             ++told[i];
+                                             u64 value = 0;
+                                             EXPECT_EQ(table.find(keys[i], value), there);
+                                             if (there) {
+                                                 EXPECT_EQ(values[i], value);
+                                             }
+                                         }};
+        detail::find_batch(finder, reinterpret_cast<const std::byte*>(keys.data()), count, answers);
+        EXPECT_EQ(told, std::vector<unsigned>(count, 1)) << "each key is told of once";
     }
 }
+
+TEST(HashTableCore, BatchOfKeysThatAreAllFarFromHome) {
+    // As full as it gets, so that most batches hold several keys of which a look at home does not tell: more than wait
+    // at a time.
+    hash_table_image<u64, u64> table(geometry_for<u64, u64>(3000));
+    std::vector<u64> far;
+    u64 key = 0;
+    while (table.try_insert(key, key + 1) == status::inserted) ++key;
+    for (u64 one = 0; one < 2 * key; ++one) {
+        const auto& view = table.view();
+        const std::uint64_t home = view.hash(table.as_bytes(one)).home(view.buckets);
+        const std::uint64_t slot = table.reader().find(table.as_bytes(one), nullptr);
+        if (slot == detail::no_slot ? one % 4 == 0 : slot / layout::tags_per_line != home) far.push_back(one);
+    }
+    ASSERT_GT(far.size(), 200U);
+    for (const bool prefetches : {false, true}) {
+        auto view = table.view().as_const();
+        view.prefetches = prefetches;
+        std::vector<std::optional<u64>> found(far.size(), 7);
+        detail::optional_answers<u64> answers{found};
+        detail::find_batch(hash_table_image<u64, u64>::finder(view), table.as_bytes(far.front()), far.size(), answers);
+        u64 count = 0;
+        for (std::size_t i = 0; i < far.size(); ++i) {
+            EXPECT_EQ(found[i], far[i] < key ? std::optional(far[i] + 1) : std::nullopt);
+            count += found[i].has_value() ? 1 : 0;
+        }
+        EXPECT_EQ(answers.count, count);
+    }
+}
+
+#if defined(__x86_64__)
+// The line of each key and the node that it shows; and where the last batch found its keys the entry's likely place,
+// before the line is there.
+TEST(HashTableCore, BatchAsksForPlacesWhereTheLastOneFoundItsKeys) {
+    if (test::sanitized) GTEST_SKIP() << "needs: a build without sanitizers, whose code is stepped through";
+    constexpr std::size_t n = detail::batch_group;
+    hash_table_image<u64, u64> table(geometry_for<u64, u64>(capacity_for_slots(1000)));
+    std::vector<u64> there(n), absent(n);
+    std::iota(there.begin(), there.end(), u64{0});
+    std::iota(absent.begin(), absent.end(), u64{n});
+    for (const u64 key : there) ASSERT_EQ(table.try_insert(key, key), status::inserted);
+    std::vector<std::optional<u64>> found(n);
+    auto view = table.view().as_const();
+    const auto asks_for = [&](const auto& finder, const std::vector<u64>& keys) {
+        detail::optional_answers<u64> answers{found};
+        return test::count_prefetches([&] { detail::find_batch(finder, table.as_bytes(keys[0]), n, answers); });
+    };
+    view.prefetches = true;
+    const hash_table_image<u64, u64>::finder finder(view);
+    EXPECT_EQ(asks_for(finder, there), 3 * n);
+    EXPECT_EQ(asks_for(finder, absent), 2 * n);
+    EXPECT_EQ(asks_for(finder, absent), n);
+    const hash_table_image<u64, u64>::finder copy = finder;
+    EXPECT_EQ(asks_for(finder, there), 2 * n);
+    EXPECT_EQ(asks_for(finder, there), 3 * n);
+    EXPECT_EQ(asks_for(copy, there), 2 * n) << "a handle has learned what the one did that it is a copy of";
+    view.prefetches = false;
+    EXPECT_EQ(asks_for(hash_table_image<u64, u64>::finder(view), there), 0U);
+}
+#endif
 
 TEST(HashTableCore, RecountMakesCountersExact) {
     hash_table_image<u64, u64> table(geometry_for<u64, u64>(capacity_for_slots(3000)));

@@ -68,9 +68,9 @@ u64 use_everything(std::span<std::byte> body, const geometry& g, Node node) {
     };
     for (u64 n = 0; n < key_count + 20; ++n) (void)finder.find(numbered(n), value.data());
     std::vector<std::byte> keys(20 * node.key_bytes()), values(20 * node.value_bytes());
-    detail::find_batch(
-        finder, keys.data(), 20, [&](std::size_t i) { return values.data() + i * node.value_bytes(); },
-        [](std::size_t, u64) {});
+    detail::answers_in_place answers{[&](std::size_t i) { return values.data() + i * node.value_bytes(); },
+                                     [](std::size_t, bool) {}};
+    detail::find_batch(finder, keys.data(), 20, answers);
     detail::hash_table_scanner<Node> scanner(finder, 0);
     u64 scanned = 0;
     while (scanner.next(key.data(), value.data()) != detail::no_slot) ++scanned;

@@ -4,9 +4,12 @@
 // ceilings that leave room for another compiler, and not for a lock, nor for a stripe. design/0004 has the numbers.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <numeric>
+#include <optional>
 #include <string>
 
 #include "holdfast/hash_table.hpp"
@@ -20,7 +23,7 @@ using namespace holdfast;
 using perf_test::run_counted;
 using u64 = std::uint64_t;
 
-constexpr u64 entries = 10'000;
+constexpr u64 entries = 10'000, large_entries = 80'000;  // the latter's nodes are more than the second cache holds
 const hash_table_options options{.capacity = 11'111, .seed = 1};
 
 template <class Reader>
@@ -30,6 +33,21 @@ void count_finds(Reader& table) {
         for (u64 n = 0; n < 2 * entries; ++n) found += table.find(n).has_value() ? 1 : 0;
     });
     ASSERT_EQ(found, entries);
+}
+/// The same keys, 16 at a time, of as many entries.
+void count_batches(u64 of, std::uint64_t capacity) {
+    auto table = hash_table<u64, u64>::create("heap:", {.capacity = capacity, .seed = 1});
+    for (u64 n = 0; n < of; ++n) ASSERT_TRUE(table.try_insert(n, n));
+    std::array<u64, 16> keys{};
+    std::array<std::optional<u64>, 16> values{};
+    u64 found = 0;
+    run_counted([&] {
+        for (u64 from = 0; from < 2 * of; from += keys.size()) {
+            std::iota(keys.begin(), keys.end(), from);
+            found += table.find_many(keys, values);
+        }
+    });
+    ASSERT_EQ(found, of);
 }
 template <class Table>
 void count_changes(Table table) {
@@ -48,6 +66,8 @@ TEST(HashTableCostBody, DISABLED_Finds) {
     for (u64 n = 0; n < entries; ++n) ASSERT_TRUE(table.try_insert(n, n));
     count_finds(table);
 }
+TEST(HashTableCostBody, DISABLED_FindsInBatches) { count_batches(entries, options.capacity); }
+TEST(HashTableCostBody, DISABLED_FindsInBatchesOfALargeTable) { count_batches(large_entries, 88'889); }
 TEST(HashTableCostBody, DISABLED_Changes) { count_changes(hash_table<u64, u64>::create("heap:", options)); }
 TEST(HashTableCostBody, DISABLED_ChangesOfMany) {
     count_changes(hash_table<u64, u64, writers::many>::create("heap:", options));
@@ -75,6 +95,19 @@ TEST(HashTableCost, OfOneWriterHasNothingOfManyInIt) {
     EXPECT_GT(change, 60);
     EXPECT_LT(change, 185);  // 153.1; of many writers 406.4
     EXPECT_GT(change_of_many, change + 100) << "what many writers pay is to be seen by this test";
+}
+
+// A key of a batch costs no more than a find, where nothing is asked for ahead, and little more, where it is.
+TEST(HashTableCost, OfABatchIsLittleMoreThanThatOfItsFinds) {
+    if (test::sanitized) GTEST_SKIP() << "needs: a build without sanitizers";
+    const double near = cost_of("FindsInBatches", 2 * entries);
+    if (near == 0) GTEST_SKIP() << "needs: valgrind";
+    const double far = cost_of("FindsInBatchesOfALargeTable", 2 * large_entries);
+    std::printf("instructions of a key of 16: %.1f; where its lines are asked for ahead: %.1f\n", near, far);
+    EXPECT_GT(near, 20);
+    EXPECT_LT(near, 80);  // 64.8 by g++ 12
+    EXPECT_GT(far, near);
+    EXPECT_LT(far, 115);  // 98.7
 }
 
 }  // namespace

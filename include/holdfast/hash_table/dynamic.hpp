@@ -68,9 +68,9 @@ class dynamic_hash_table_queries {
         check(keys.size(), found.size() * key_bytes(), "keys");
         check(values.size(), found.size() * value_bytes(), "values");
         std::size_t count = 0;
-        find_batch(
-            finder(), keys.data(), found.size(), [&](std::size_t i) { return values.data() + i * value_bytes(); },
-            [&](std::size_t i, std::uint64_t slot) { count += (found[i] = slot != no_slot) ? 1 : 0; });
+        answers_in_place answers{[&](std::size_t i) { return values.data() + i * value_bytes(); },
+                                 [&](std::size_t i, bool there) { count += (found[i] = there) ? 1 : 0; }};
+        find_batch(finder(), keys.data(), found.size(), answers);
         return count;
     }
 

@@ -18,6 +18,7 @@
 // Threads: everything here may run at any time, in any number of threads and processes.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -32,6 +33,30 @@ inline constexpr std::uint64_t no_slot = ~std::uint64_t{0};
 // An honest writer leaves a reader a fair chance at each attempt; a large value under unceasing updates of its own
 // bucket may take several. Some milliseconds.
 inline constexpr std::uint32_t find_attempts_max = 1U << 16;
+
+/// Whether the keys that a handle is asked for at once are mostly there: as they were the last time. A hint, which is
+/// never wrong, only slower; threads that share the handle share it. It lies apart from what finds read, and is stored
+/// when it changes only.
+class batch_hint {
+ public:
+    batch_hint() = default;
+    batch_hint(const batch_hint& other) noexcept : mostly_there_(other.mostly_there()) {}
+    batch_hint& operator=(const batch_hint& other) noexcept {
+        say(other.mostly_there());
+        return *this;
+    }
+    ~batch_hint() = default;
+
+    // Relaxed, here and below: one word that orders nothing.
+    [[nodiscard]] bool mostly_there() const noexcept { return mostly_there_.load(std::memory_order_relaxed); }
+    void say(bool mostly_there) noexcept {
+        if (mostly_there != this->mostly_there()) mostly_there_.store(mostly_there, std::memory_order_relaxed);
+    }
+
+ private:
+    [[maybe_unused]] std::byte apart_[63]{};
+    std::atomic<bool> mostly_there_{true};
+};
 
 template <class Node, tag_match Match = tag_match::best, std::uint32_t AttemptsMax = find_attempts_max>
 class hash_table_finder {
@@ -102,17 +127,55 @@ class hash_table_finder {
                                                      hash_parts h) const noexcept {
         return seen.places == 0 && h.has_plain_tag() && nothing_went_past(home.line, h.hash);
     }
-    /// The rest of a search after that look, at any time.
+    /// What a look at the home bucket tells; past: the key is not there, but entries of its class went past it.
+    enum class sight : std::uint8_t { hit, miss, past, unsure };
+
+    /// Nearly every key is the first of its tag in its home bucket, or nowhere; all other ways are out of line. hit:
+    /// `place` is the entry's, and `value` a copy of its value.
+    ///
+    /// Looked for were the low bits of the hash, which are no tag for one key of 255. Those above the keys' tags are
+    /// found nowhere, and 0 where a place is free, whose node may well be that of the key: it was erased.
+    [[nodiscard, gnu::always_inline]] sight conclude(const home_bucket& home, sighting seen, hash_parts h,
+                                                     const std::byte* key, std::byte* value,
+                                                     std::uint64_t& place) const noexcept {
+        if (seen.places == 0) {
+            if (!h.has_plain_tag()) [[unlikely]]
+                return sight::unsure;
+            return nothing_went_past(home.line, h.hash) ? sight::miss : sight::past;
+        }
+        if (h.low() == layout::tag_free) [[unlikely]]
+            return sight::unsure;
+        place = static_cast<unsigned>(std::countr_zero(seen.places));
+        return is_first_of(home, seen.version, place, key, value) ? sight::hit : sight::unsure;
+    }
+    /// Whether a node has the key, at rest since the look that showed a line this version; `value` is then a copy of
+    /// its value.
+    [[nodiscard, gnu::always_inline]] bool holds(const std::byte* node, const std::byte* line, std::uint32_t version,
+                                                 const std::byte* key, std::byte* value) const noexcept {
+        if (!equal_words(node, key, view_.node.key_bytes())) [[unlikely]]
+            return false;
+        if (value != nullptr) copy_from_words(value, node, view_.value_at(), view_.node.value_bytes());
+        // An odd version is never equal to itself without the lowest bit.
+        return version_is_still(line, version & ~std::uint32_t{1});
+    }
+    /// The rest of a find after such a look, which told `past` or `unsure`. Returns: as find().
+    [[nodiscard]] std::uint64_t go_on(sight told, hash_parts h, const std::byte* key, std::byte* value) const noexcept {
+        return told == sight::past ? find_past_home(h, key, value) : find_everywhere(h, key, value);
+    }
+    /// Asks for the lines in which that rest looks first where the key may have gone past its home bucket.
+    void prefetch_past_home(hash_parts h) const noexcept {
+        probe_pairs pair(h.home(view_.buckets), h, view_.buckets);
+        pair.next();
+        view_.prefetch_line(pair.first());
+        view_.prefetch_line(pair.second());
+    }
+    /// The rest of a search after a look, at any time.
     [[gnu::always_inline]] std::uint64_t find_from(sighting seen, hash_parts h, const home_bucket& home,
                                                    const std::byte* key, std::byte* value) const noexcept {
         std::uint64_t place = 0;
-        switch (conclude(home, seen, h, key, value, place)) {
-            case sight::hit: return home.number * layout::tags_per_line + place;
-            case sight::miss: return no_slot;
-            case sight::past: return find_past_home(h, key, value);
-            case sight::unsure: break;
-        }
-        return find_everywhere(h, key, value);
+        const sight told = conclude(home, seen, h, key, value, place);
+        if (told == sight::hit) return home.number * layout::tags_per_line + place;
+        return told == sight::miss ? no_slot : go_on(told, h, key, value);
     }
 
     /// What can be told by the home bucket alone.
@@ -203,6 +266,8 @@ class hash_table_finder {
     }
 
     [[nodiscard]] const view& bytes() const noexcept { return view_; }
+    /// What batches of this handle are told of their keys (batch.hpp).
+    [[nodiscard]] batch_hint& hint() const noexcept { return hint_; }
     [[nodiscard]] std::optional<errc> fault() const noexcept { return fault_.get(); }
     void latch(errc code) const noexcept { fault_.set(code); }
     bool clear_contended() const noexcept { return fault_.clear_contended(); }
@@ -217,38 +282,12 @@ class hash_table_finder {
         return home;
     }
 
-    /// What a look at the home bucket tells; past: the key is not there, but entries of its class went past it.
-    enum class sight : std::uint8_t { hit, miss, past, unsure };
-
-    /// Nearly every key is the first of its tag in its home bucket, or nowhere; all other ways are out of line. hit:
-    /// `place` is the entry's, and `value` a copy of its value.
-    ///
-    /// Looked for were the low bits of the hash, which are no tag for one key of 255. Those above the keys' tags are
-    /// found nowhere, and 0 where a place is free, whose node may well be that of the key: it was erased.
-    [[nodiscard, gnu::always_inline]] sight conclude(const home_bucket& home, sighting seen, hash_parts h,
-                                                     const std::byte* key, std::byte* value,
-                                                     std::uint64_t& place) const noexcept {
-        if (seen.places == 0) {
-            if (!h.has_plain_tag()) [[unlikely]]
-                return sight::unsure;
-            return nothing_went_past(home.line, h.hash) ? sight::miss : sight::past;
-        }
-        if (h.low() == layout::tag_free) [[unlikely]]
-            return sight::unsure;
-        place = static_cast<unsigned>(std::countr_zero(seen.places));
-        return is_first_of(home, seen.version, place, key, value) ? sight::hit : sight::unsure;
-    }
     /// Whether the first place that a look at a bucket showed holds the key, at rest; `value` is then a copy of its
     /// value. Requires: there is such a place.
     [[nodiscard, gnu::always_inline]] bool is_first_of(const home_bucket& in, std::uint32_t version,
                                                        std::uint64_t place, const std::byte* key,
                                                        std::byte* value) const noexcept {
-        const std::byte* const node = in.nodes + place * view_.node_bytes;
-        if (!equal_words(node, key, view_.node.key_bytes())) [[unlikely]]
-            return false;
-        if (value != nullptr) copy_from_words(value, node, view_.value_at(), view_.node.value_bytes());
-        // An odd version is never equal to itself without the lowest bit.
-        return version_is_still(in.line, version & ~std::uint32_t{1});
+        return holds(in.nodes + place * view_.node_bytes, in.line, version, key, value);
     }
 
     // Calls, with a copy of the key: the one that was looked at stays in registers. They are given no more than they
@@ -431,6 +470,7 @@ class hash_table_finder {
 
     view view_;
     mutable fault_latch fault_;
+    mutable batch_hint hint_;
 };
 
 }  // namespace holdfast::detail

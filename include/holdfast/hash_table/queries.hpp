@@ -2,6 +2,7 @@
 // queries.hpp - what a typed reader and a typed writer of a hash table can both be asked.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -64,23 +65,14 @@ class hash_table_queries {
     /// once takes find_many(). Cost: the hash of the key; in vain where the table lies in the caches already.
     void prefetch(const K& key) const noexcept { finder().prefetch(bytes_of(key)); }
 
-    /// Finds many keys with their cache misses overlapped: values[i] becomes what find(keys[i]) would return.
-    /// Requires: values.size() >= keys.size(). Returns: how many were found.
+    /// Finds many keys with their cache misses overlapped: values[i] becomes what find(keys[i]) would return. It gains
+    /// from 8 keys on, in tables beyond the near caches (docs/guide/hash_table.md). Requires: values.size() >=
+    /// keys.size(). Returns: how many were found.
     std::size_t find_many(std::span<const K> keys, std::span<std::optional<V>> values) const noexcept {
-        const std::size_t count = keys.size() < values.size() ? keys.size() : values.size();
-        std::size_t found = 0;
-        raw_record<V> value;
-        find_batch(
-            finder(), reinterpret_cast<const std::byte*>(keys.data()), count, [&](std::size_t) { return value.data(); },
-            [&](std::size_t i, std::uint64_t slot) {
-                if (slot == no_slot) {
-                    values[i] = std::nullopt;
-                } else {
-                    values[i] = value.get();
-                    ++found;
-                }
-            });
-        return found;
+        optional_answers<V> answers{values};
+        find_batch(finder(), reinterpret_cast<const std::byte*>(keys.data()), std::min(keys.size(), values.size()),
+                   answers);
+        return answers.count;
     }
 
     /// Returns: where the key's entry lies, good until it is erased. Of a handle that goes over to other generations
