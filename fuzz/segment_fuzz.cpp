@@ -10,7 +10,7 @@
 //   8    it is repaired into private memory, where its header is right: proving another takes a hundred times as long
 //   16   saved and restored
 //   32   followed and consumed
-//   64   changed by text, merged into and grown
+//   64   changed by text, merged into and grown, and written on by each writer of its kind that attaches by name
 //   128  asked who holds it, and listed beside what else there is
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -27,10 +27,12 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "golden/subjects.hpp"
 #include "holdfast/error.hpp"
 #include "holdfast/hash_map.hpp"
 #include "holdfast/hash_table/dynamic.hpp"
@@ -266,6 +268,23 @@ void follow(const std::string& uri) {
         });
 }
 
+// As programs do that know what it is: attach, recover, and some operations. All kinds that have their name for the
+// front of theirs, and the two that lie in segments of another kind.
+void write_on(const std::string& uri) {
+    std::string kind;
+    allowed([&] { kind = kind_name(inspect::attach_to_look(uri)->info().kind); });
+    if (kind.empty()) return;
+    const test::still_world then(test::golden_moment_ns, test::golden_seed);
+    for (const test::golden_subject& each : test::golden_subjects) {
+        const std::string_view name = each.name;
+        if (!name.starts_with(kind) && name != "published_index" && name != "small_table") continue;
+        try {
+            each.go_on(uri);
+        } catch (const std::runtime_error&) {  // refused to attach, or an operation was
+        }
+    }
+}
+
 // As put, del, load --merge and grow do it.
 void change(const std::string& uri) {
     allowed([&] {
@@ -304,6 +323,7 @@ void change(const std::string& uri) {
         holdfast::detail::table_growth<dynamic_hash_table> growth(table, 100);
         while (!growth.advance(table)) continue;
     });
+    write_on(uri);
 }
 
 }  // namespace
