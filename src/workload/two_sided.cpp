@@ -2,8 +2,8 @@
 #include "workload/two_sided.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
+#include <utility>
+#include <vector>
 
 #include "holdfast/error.hpp"
 #include "holdfast/perf_test/disturbance.hpp"
@@ -14,21 +14,6 @@ namespace holdfast::workload {
 
 namespace {
 
-constexpr double steady =
-    1.4;  // between the fastest and the slowest probe of a round; the regimes are three times apart
-
-/// What one round saw.
-struct round_record {
-    std::vector<double> samples;
-    std::vector<double> probes, probes_of_two;
-    bool disturbed = false;
-
-    [[nodiscard]] bool is_steady() const {
-        const auto [low, high] = std::ranges::minmax(probes);
-        return high <= steady * low;
-    }
-};
-
 class rounds {
  public:
     rounds(const std::vector<two_sided_subject>& subjects, const two_sided_options& options)
@@ -37,27 +22,14 @@ class rounds {
     }
 
     two_sided_result run() {
-        two_sided_result found;
-        found.samples.resize(subjects_.size());
+        sample_rounds taken(
+            subjects_.size(), [this](std::size_t subject) { return attempt(subject); }, options_.retakes);
         const auto wanted = static_cast<std::size_t>(std::clamp(options_.seconds / options_.batch_seconds,
                                                                 static_cast<double>(options_.rounds_min),
                                                                 static_cast<double>(options_.rounds_max)));
         const auto orders = perf_test::balanced_orders(subjects_.size(), 1);
-        for (std::size_t kept = 0, taken = 0; kept < wanted; ++taken) {
-            const round_record one = round(orders[taken % orders.size()]);
-            if (one.disturbed || !one.is_steady()) {
-                if (taken - kept < wanted) {
-                    ++(one.disturbed ? found.disturbed : found.unsteady);
-                    continue;
-                }
-                ++found.kept_disturbed;
-            }
-            ++kept;
-            for (std::size_t i = 0; i < subjects_.size(); ++i) found.samples[i].push_back(one.samples[i]);
-            found.line_ns.push_back(median_of(one.probes));
-            found.two_lines_ns.push_back(median_of(one.probes_of_two));
-        }
-        return found;
+        for (std::size_t i = 0; i < wanted; ++i) taken.round(orders[i % orders.size()]);
+        return std::move(taken.found());
     }
 
  private:
@@ -79,28 +51,28 @@ class rounds {
         return std::max(least, static_cast<std::uint64_t>(scaled) / least * least);
     }
 
-    round_record round(const std::vector<std::size_t>& order) {
-        round_record one;
-        one.samples.resize(subjects_.size());
-        perf_test::disturbance_meter meter;
-        for (const std::size_t i : order) {
-            const two_sided_subject& s = subjects_[i];
-            const std::uint64_t switches = s.far->involuntary_switches();
-            one.probes.push_back(s.far->line_round_trip(options_.probe_trips));
-            (void)s.run(options_.operations_min);  // the caches are another subject's
-            one.samples[i] = s.run(operations_[i]) / static_cast<double>(operations_[i]);
-            one.probes.push_back(s.far->line_round_trip(options_.probe_trips));
-            one.probes_of_two.push_back(s.far->two_lines_round_trip(options_.probe_trips));
-            if (s.far->involuntary_switches() != switches) one.disturbed = true;
-            s.far->rest();
-        }
-        if (meter.since_last().any()) one.disturbed = true;
+    sample_attempt attempt(std::size_t subject) {
+        const two_sided_subject& s = subjects_[subject];
+        const std::uint64_t half = std::max<std::uint64_t>(options_.probe_trips / 2, 2);
+        sample_attempt one;
+        const bool stolen_between = meter_.since_last().steal_seconds > 0;
+        const std::uint64_t switches = s.far->involuntary_switches();
+        for (double& probe : one.before) probe = s.far->line_round_trip(half);
+        (void)s.run(options_.operations_min);  // the caches are another subject's
+        one.ns = s.run(operations_[subject]) / static_cast<double>(operations_[subject]);
+        for (double& probe : one.after) probe = s.far->line_round_trip(half);
+        one.two_lines_ns = s.far->two_lines_round_trip(options_.probe_trips);
+        const perf_test::disturbance seen = meter_.since_last();
+        one.lost_core = seen.involuntary_switches != 0 || s.far->involuntary_switches() != switches;
+        one.stolen = stolen_between || seen.steal_seconds > 0;
+        s.far->rest();
         return one;
     }
 
     const std::vector<two_sided_subject>& subjects_;
     const two_sided_options& options_;
     std::vector<std::uint64_t> operations_;
+    perf_test::disturbance_meter meter_;
 };
 
 }  // namespace
@@ -116,6 +88,7 @@ two_sided_options two_sided_timing(const run_options& wanted) {
     if (wanted.quick) options.batch_seconds = 2e-3;
     if (wanted.seconds < 0.01) {  // a trial
         options.rounds_min = 1;
+        options.retakes = 0;
         options.batch_seconds = 1e-4;
         options.probe_trips = 10;
     }
@@ -127,10 +100,11 @@ std::string line_text(const two_sided_result& found) {
     std::string text = "one cache line there and back took " + fixed_text(line.median, 0) +
                        " ns meanwhile (p05 to p95 " + fixed_text(line.p05, 0) + " to " + fixed_text(line.p95, 0) +
                        "), a line each way " + fixed_text(median_of(found.two_lines_ns), 0) + " ns";
-    if (const std::size_t again = found.unsteady + found.disturbed; again != 0)
-        text += "; taken again: " + std::to_string(found.unsteady) + " rounds in which that changed, " +
-                std::to_string(found.disturbed) + " that lost a core";
-    if (found.kept_disturbed != 0) text += "; " + std::to_string(found.kept_disturbed) + " such rounds were kept";
+    std::size_t all = 0;
+    for (const std::vector<double>& of_subject : found.samples) all += of_subject.size();
+    text += "; of " + std::to_string(all) + " samples taken again: " + std::to_string(found.unsteady) +
+            " in which that changed, " + std::to_string(found.disturbed) + " that lost a core; " +
+            std::to_string(found.kept) + " that should have been were kept";
     return text;
 }
 

@@ -3,18 +3,18 @@
 //
 // How long a cache line takes from core to core is not the same all the time: on a virtual machine it changes by three
 // times when the hypervisor moves a core. So a bare round trip of one line is timed before and after each sample, and a
-// round whose probes disagree is taken again (as many times as there are rounds; then it is kept and counted), like one
-// in which either core was taken away. Ratios are taken within rounds, as everywhere.
+// sample whose probes disagree, with each other or with those of its round, is taken again, like one in which either
+// core was taken away (sample_rounds.hpp says which and how often). Ratios are taken within rounds, as everywhere.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "workload/far_side.hpp"
+#include "workload/sample_rounds.hpp"
 #include "workload/suite.hpp"
 #include "workload/targets.hpp"
 
@@ -32,17 +32,9 @@ struct two_sided_options {
     double batch_seconds = 4e-3;  ///< of one sample
     std::size_t rounds_min = 11;
     std::size_t rounds_max = 500;
-    std::uint64_t operations_min = 64;  ///< a sample has a multiple of these
-    std::uint64_t probe_trips = 200;    ///< of a line, before and after each sample
-};
-
-struct two_sided_result {
-    std::vector<std::vector<double>> samples;  ///< [subject][round], ns an operation
-    std::vector<double> line_ns;               ///< [round], a bare round trip of one line meanwhile
-    std::vector<double> two_lines_ns;          ///< [round], likewise of a line each way
-    std::size_t unsteady = 0;                  ///< rounds thrown away because the line's time changed in them
-    std::size_t disturbed = 0;                 ///< rounds thrown away because a core was taken away
-    std::size_t kept_disturbed = 0;            ///< of either kind, kept: no more repetitions were left
+    std::uint64_t operations_min = 64;                   ///< a sample has a multiple of these
+    std::size_t retakes = sample_rounds::usual_retakes;  ///< of one sample
+    std::uint64_t probe_trips = 200;                     ///< of a line, before and after each sample, in two halves
 };
 
 /// Throws: what a subject throws; holdfast::error (invalid_argument) for none.
@@ -52,7 +44,8 @@ struct two_sided_result {
 /// The options of a run as the user wants it.
 [[nodiscard]] two_sided_options two_sided_timing(const run_options& wanted);
 
-/// "line round trip meanwhile 95 ns (93 to 98), 2 of 40 rounds taken again": a note for people.
+/// A note for people: how long the line took meanwhile, how many samples were taken again and why, and how many that
+/// should have been were kept.
 [[nodiscard]] std::string line_text(const two_sided_result& found);
 
 }  // namespace holdfast::workload
