@@ -2,10 +2,12 @@
 #include "workload/array_suite.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "holdfast/perf_test/environment.hpp"
 #include "workload/array_own.hpp"
@@ -19,6 +21,7 @@ namespace holdfast::workload {
 namespace {
 
 constexpr std::uint64_t stores_a_second = 100'000;
+constexpr std::uint64_t warming_loads = 2000;  // before a sample: the small sets have 2048 lines
 
 struct array_plan {
     std::size_t element_bytes;
@@ -84,43 +87,51 @@ class array_run {
     }
     [[nodiscard]] static perf_test::subject loading(const contender& c) {
         array_subject* const array = c.array.get();
-        return {c.name, [array](std::uint64_t times) { array->load(times); }, [array] { array->load(2000); }, 0};
+        return {c.name, [array](std::uint64_t times) { array->load(times); }, [array] { array->load(warming_loads); },
+                0};
     }
 
+    /// With the writer's process at work on the other core.
     void load_beside(const std::string& name) {
-        experiment e;
-        e.name = name;
+        std::vector<two_sided_subject> subjects;
         for (const contender& c : arrays_) {
             if (!c.array->beside_writer()) continue;
             array_subject* const array = c.array.get();
-            e.subjects.push_back({c.name, [array](std::uint64_t times) { array->load(times); },
-                                  [this, array] {
-                                      if (writing_ != nullptr) writing_->far().rest();
-                                      writing_ = array;
-                                      array->begin_stores(stores_a_second);
-                                  },
-                                  0});
+            subjects.push_back({c.name, &array->far(), [array](std::uint64_t times) {
+                                    array->begin_stores(stores_a_second);
+                                    return timed([&] { array->load(times); });
+                                }});
         }
-        to_.run(e);
-        if (writing_ != nullptr) std::exchange(writing_, nullptr)->far().rest();
+        two_sided(name, subjects);
     }
 
     void store(const std::string& name) {
         std::vector<two_sided_subject> subjects;
-        std::vector<std::string> names;
         for (const contender& c : arrays_) {
             array_subject* const array = c.array.get();
-            names.push_back(c.name);
-            subjects.push_back({c.name, &array->far(), [array](std::uint64_t times) {
-                                    const auto begin = std::chrono::steady_clock::now();
-                                    array->store(times);
-                                    const std::chrono::duration<double, std::nano> took =
-                                        std::chrono::steady_clock::now() - begin;
-                                    return took.count();
-                                }});
+            subjects.push_back(
+                {c.name, &array->far(), [array](std::uint64_t times) { return timed([&] { array->store(times); }); }});
         }
-        const two_sided_result found = measure_two_sided(subjects, two_sided_timing(to_.options()));
+        two_sided(name, subjects);
+    }
+
+    template <class Work>
+    [[nodiscard]] static double timed(Work&& work) {
+        const auto begin = std::chrono::steady_clock::now();
+        work();
+        const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
+        return took.count();
+    }
+
+    /// With the way between the cores looked at all the time.
+    void two_sided(const std::string& name, const std::vector<two_sided_subject>& subjects) {
+        std::vector<std::string> names;
+        for (const two_sided_subject& s : subjects) names.push_back(s.name);
+        two_sided_options timing = two_sided_timing(to_.options());
+        timing.operations_min = warming_loads;
+        const two_sided_result found = measure_two_sided(subjects, timing);
         to_.add(name, "ns", names, found.samples, false);
+        to_.note(name + ": " + line_text(found));
     }
 
     const std::vector<array_kind>& kinds_;
@@ -129,7 +140,6 @@ class array_run {
     std::optional<run_names> names_;  // once something is made
     unsigned made_ = 0;
     std::vector<contender> arrays_;
-    array_subject* writing_ = nullptr;  // whose writer is at work
 };
 
 }  // namespace
