@@ -94,13 +94,20 @@ class queue_run {
             const double ours = rate(*found, records);
             to_.note("target: " + copied + ", at least 30 GB/s: " + fixed_text(ours, 1) + verdict(ours >= 30) + ", " +
                      fixed_text(rate(*found, typed), 1) + " by queue<T>");
-            to_.note(best_peer_text(copied, *found, 0, found->fastest(is_spsc), 2, rivals));
+            beside_the_fastest(copied, *found);
         }
         const std::string added = "1 KiB in batches of 16, copied in and added up, in place by who can, ring of 4 MiB";
         if (const auto found = time(added, channel_loop::add_up)) {
-            to_.note(added + ": " + fixed_text(rate(*found, records), 1) + " GB/s in place, nothing copied out");
-            to_.note(best_peer_text(added, *found, 0, found->fastest(is_spsc), 2, rivals));
+            to_.note(added + ": " + fixed_text(rate(*found, records), 1) + " GB/s in place, nothing copied out, " +
+                     fixed_text(rate(*found, typed), 1) + " by queue<T>, a copy of each");
+            beside_the_fastest(added, *found);
         }
+    }
+    /// Both of ours: records, and elements.
+    void beside_the_fastest(const std::string& name, const channel_findings& found) {
+        const auto best = found.fastest(is_spsc);
+        to_.note(best_peer_text(name, found, 0, best, 2, rivals));
+        to_.note(best_peer_text(name + ", by queue<T>,", found, found.place_of(typed), best, 2, rivals));
     }
 
     void round_trips() {

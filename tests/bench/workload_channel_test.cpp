@@ -281,6 +281,22 @@ TEST_F(Channels, TheQueueOfElementsHasATargetAtEachSizeInBatches) {
                     Contains(AllOf(HasSubstr(" at least 2.0 times as fast as the fastest of queues"),
                                    HasSubstr(" times pipe"), AnyOf(HasSubstr("(met)"), HasSubstr("(missed)")))))
             << filter;
+    const std::vector<std::string> targets = targets_of("1 KiB", kinds);
+    for (const char* way : {"copied in and copied out, ring of 4 MiB", "in place by who can, ring of 4 MiB"})
+        for (const char* whose : {" at least 2.0 times", ", by queue<T>, at least 2.0 times"})
+            EXPECT_THAT(targets, Contains(AllOf(StartsWith("target: 1 KiB in batches of 16"),
+                                                HasSubstr(std::string(way) + whose), HasSubstr(" times pipe"))));
+}
+
+// Whoever is given copies does not read in place, whatever its add_up takes from the consumer's own buffer.
+TEST_F(Channels, TheQueueOfElementsAddsUpCopiesOneByOne) {
+    for (const channel_kind& kind : own_queue_kinds()) {
+        const bool typed = kind.name.starts_with("holdfast, queue<T>");
+        EXPECT_EQ(kind.in_place, kind.name.starts_with("holdfast") ? !typed : kind.name.starts_with("std::"))
+            << kind.name;
+    }
+    static_assert(adds_up_by_itself<own_typed_queue<64, false>> && !adds_up_in_place<own_typed_queue<64, false>>);
+    static_assert(adds_up_in_place<own_byte_queue<64, false>>);
 }
 
 }  // namespace
