@@ -19,6 +19,12 @@
 #ifdef HOLDFAST_BENCH_RWQUEUE
 #include "bench/peers/reader_writer_queue.hpp"
 #endif
+#ifdef HOLDFAST_BENCH_RWCIRCULAR
+#include "bench/peers/reader_writer_circular_buffer.hpp"
+#endif
+#ifdef HOLDFAST_BENCH_LIBCDS
+#include "bench/peers/weak_ring_buffer.hpp"
+#endif
 #ifdef HOLDFAST_BENCH_CONCURRENTQUEUE
 #include "bench/peers/concurrent_queue.hpp"
 #endif
@@ -46,7 +52,8 @@ struct source {
     static const std::array<source, 2> all = [] {
         std::array<source, 2> opened{
             {{"channels",
-              {"rtrb (Rust)", "ringbuf (Rust)", "crossbeam ArrayQueue (Rust)", "crossbeam-channel (Rust)"},
+              {"rtrb (Rust)", "ringbuf (Rust)", "heapless spsc (Rust)", "disruptor (Rust)",
+               "crossbeam ArrayQueue (Rust)", "crossbeam-channel (Rust)", "crossfire spsc (Rust)"},
               {"tokio::sync::broadcast (Rust)"}},
              {"iceoryx2", {"iceoryx2 publish-subscribe"}, {"iceoryx2 publish-subscribe with overflow"}}}};
         for (source& from : opened) {
@@ -116,6 +123,17 @@ std::vector<channel_kind> queue_kinds(std::vector<absent_peer>& absent) {
     kinds.push_back(workload::channel_kind_of<reader_writer_queue>(true));
 #else
     absent.push_back({"moodycamel::ReaderWriterQueue", "not compiled in: install libreaderwriterqueue-dev"});
+#endif
+#ifdef HOLDFAST_BENCH_RWCIRCULAR
+    kinds.push_back(workload::channel_kind_of<reader_writer_circular_buffer>(true));
+#else
+    absent.push_back(
+        {"moodycamel::BlockingReaderWriterCircularBuffer", "not compiled in: install libreaderwriterqueue-dev"});
+#endif
+#ifdef HOLDFAST_BENCH_LIBCDS
+    kinds.push_back(workload::channel_kind_of<weak_ring_buffer>(true));
+#else
+    absent.push_back({"cds::container::WeakRingBuffer", "not compiled in: install libcds-dev"});
 #endif
 #ifdef HOLDFAST_BENCH_CONCURRENTQUEUE
     kinds.push_back(workload::channel_kind_of<concurrent_queue>(true));

@@ -4,10 +4,11 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, CStr};
-use std::slice::{from_raw_parts, from_raw_parts_mut};
+use std::slice::{from_raw_parts, from_raw_parts_mut, from_ref};
 use std::sync::Arc;
 
 use crossbeam_queue::ArrayQueue;
+use disruptor::Producer as _;
 use ringbuf::traits::{Consumer as _, Producer as _, Split as _};
 use tokio::sync::broadcast::{self, error::TryRecvError};
 
@@ -139,6 +140,111 @@ impl<const N: usize> Channel for RingBuf<N> {
     }
 }
 
+/// Its number of places, one more than it holds, is a constant of the type.
+struct Heapless<const N: usize, const PLACES: usize> {
+    producer: Half<heapless::spsc::Producer<'static, Message<N>, PLACES>>,
+    consumer: Half<heapless::spsc::Consumer<'static, Message<N>, PLACES>>,
+    queue: *mut heapless::spsc::Queue<Message<N>, PLACES>,
+}
+
+impl<const N: usize, const PLACES: usize> Heapless<N, PLACES> {
+    fn boxed() -> Option<Box<dyn Channel>> {
+        // All of its places may lie on a stack before they are on the heap.
+        let make = || Box::new(heapless::spsc::Queue::<Message<N>, PLACES>::new());
+        let made = std::thread::Builder::new().stack_size(64 << 20).spawn(make).ok()?.join().ok()?;
+        let queue = Box::into_raw(made);
+        // Both ends are gone before the queue, see drop().
+        let (producer, consumer) = unsafe { &mut *queue }.split();
+        Some(Box::new(Self { producer: Half::new(producer), consumer: Half::new(consumer), queue }))
+    }
+}
+
+impl<const N: usize, const PLACES: usize> Drop for Heapless<N, PLACES> {
+    fn drop(&mut self) {
+        // The ends are references without a destructor: nothing looks through them any more.
+        drop(unsafe { Box::from_raw(self.queue) });
+    }
+}
+
+impl<const N: usize, const PLACES: usize> Channel for Heapless<N, PLACES> {
+    unsafe fn send(&self, messages: *const u8, count: usize) -> usize {
+        let from = from_raw_parts(messages.cast::<Message<N>>(), count);
+        let producer = self.producer.get();
+        from.iter().take_while(|message| producer.enqueue(**message).is_ok()).count()
+    }
+    unsafe fn receive(&self, out: *mut u8, count: usize) -> usize {
+        let to = from_raw_parts_mut(out.cast::<Message<N>>(), count);
+        let consumer = self.consumer.get();
+        for (i, place) in to.iter_mut().enumerate() {
+            match consumer.dequeue() {
+                Some(message) => *place = message,
+                None => return i,
+            }
+        }
+        count
+    }
+    unsafe fn add_up(&self, most: usize, seen: &mut Seen) -> usize {
+        let consumer = self.consumer.get();
+        for i in 0..most {
+            let Some(message) = consumer.peek() else { return i };
+            seen.add(from_ref(message), i == 0);
+            // It cannot be empty: its oldest message was just looked at.
+            let _ = consumer.dequeue();
+        }
+        most
+    }
+}
+
+/// One producer, and one consumer that polls on a thread of its own. A batch goes whole or not at all.
+struct Disruptor<const N: usize> {
+    producer: Half<disruptor::SingleProducer<Message<N>, disruptor::SingleConsumerBarrier>>,
+    poller: Half<disruptor::EventPoller<Message<N>, disruptor::SingleProducerBarrier>>,
+}
+
+impl<const N: usize> Disruptor<N> {
+    fn new(capacity: usize) -> Self {
+        let places = capacity.next_power_of_two(); // it takes no other number
+        let (poller, builder) =
+            disruptor::build_single_producer(places, Message::<N>::default, disruptor::BusySpin).new_event_poller();
+        Disruptor { producer: Half::new(builder.build()), poller: Half::new(poller) }
+    }
+}
+
+impl<const N: usize> Channel for Disruptor<N> {
+    unsafe fn send(&self, messages: *const u8, count: usize) -> usize {
+        let from = from_raw_parts(messages.cast::<Message<N>>(), count);
+        let producer = self.producer.get();
+        if count == 1 {
+            return usize::from(producer.try_publish(|place| *place = from[0]).is_ok());
+        }
+        let sent = producer.try_batch_publish(count, |places| {
+            for (place, message) in places.zip(from) {
+                *place = *message;
+            }
+        });
+        sent.map_or(0, |_| count)
+    }
+    unsafe fn receive(&self, out: *mut u8, count: usize) -> usize {
+        let to = from_raw_parts_mut(out.cast::<Message<N>>(), count);
+        let Ok(mut events) = self.poller.get().take(count as u64) else { return 0 };
+        let mut got = 0;
+        for (place, message) in to.iter_mut().zip(&mut events) {
+            *place = *message;
+            got += 1;
+        }
+        got
+    }
+    unsafe fn add_up(&self, most: usize, seen: &mut Seen) -> usize {
+        let Ok(mut events) = self.poller.get().take(most as u64) else { return 0 };
+        let mut got = 0;
+        for message in &mut events {
+            seen.add(from_ref(message), got == 0);
+            got += 1;
+        }
+        got
+    }
+}
+
 struct Crossbeam<const N: usize>(ArrayQueue<Message<N>>);
 
 impl<const N: usize> Channel for Crossbeam<N> {
@@ -180,6 +286,30 @@ impl<const N: usize> Channel for CrossbeamChannel<N> {
     }
 }
 
+struct Crossfire<const N: usize> {
+    sender: Half<crossfire::Tx<crossfire::spsc::Array<Message<N>>>>,
+    receiver: Half<crossfire::Rx<crossfire::spsc::Array<Message<N>>>>,
+}
+
+impl<const N: usize> Channel for Crossfire<N> {
+    unsafe fn send(&self, messages: *const u8, count: usize) -> usize {
+        let from = from_raw_parts(messages.cast::<Message<N>>(), count);
+        let sender = self.sender.get();
+        from.iter().take_while(|message| sender.try_send(**message).is_ok()).count()
+    }
+    unsafe fn receive(&self, out: *mut u8, count: usize) -> usize {
+        let to = from_raw_parts_mut(out.cast::<Message<N>>(), count);
+        let receiver = self.receiver.get();
+        for (i, place) in to.iter_mut().enumerate() {
+            match receiver.try_recv() {
+                Ok(message) => *place = message,
+                Err(_) => return i,
+            }
+        }
+        count
+    }
+}
+
 struct Tokio<const N: usize> {
     sender: Half<broadcast::Sender<Message<N>>>,
     receiver: Half<(broadcast::Receiver<Message<N>>, u64)>,
@@ -212,19 +342,34 @@ impl<const N: usize> Channel for Tokio<N> {
     }
 }
 
-const NAMES: [&CStr; 5] = [
+const NAMES: [&CStr; 8] = [
     c"rtrb (Rust)",
     c"ringbuf (Rust)",
+    c"heapless spsc (Rust)",
+    c"disruptor (Rust)",
     c"crossbeam ArrayQueue (Rust)",
     c"crossbeam-channel (Rust)",
+    c"crossfire spsc (Rust)",
     c"tokio::sync::broadcast (Rust)",
 ];
-const VERSIONS: [&CStr; 5] =
-    [c"rtrb 0.4.1", c"ringbuf 0.6.0", c"crossbeam-queue 0.3.14", c"crossbeam-channel 0.5.17", c"tokio 1.54.1"];
-const FIRST_RING: u32 = 4; // those before are queues
-const IN_PLACE: u32 = 2; // and of these the first ones can be read where a message lies
+const VERSIONS: [&CStr; 8] = [
+    c"rtrb 0.4.1",
+    c"ringbuf 0.6.0",
+    c"heapless 0.8.0",
+    c"disruptor 4.4.0",
+    c"crossbeam-queue 0.3.14",
+    c"crossbeam-channel 0.5.17",
+    c"crossfire 3.1.22",
+    c"tokio 1.54.1",
+];
+const FIRST_RING: u32 = 7; // those before are queues
+const IN_PLACE: u32 = 4; // and of these the first ones can be read where a message lies
 
-fn make<const N: usize>(kind: u32, capacity: usize) -> Option<Box<dyn Channel>> {
+/// SMALL, MIDDLE and LARGE are messages of N words in rings of 64 KiB, 256 KiB and 4 MiB, for whom a size is a type.
+fn make<const N: usize, const SMALL: usize, const MIDDLE: usize, const LARGE: usize>(
+    kind: u32,
+    capacity: usize,
+) -> Option<Box<dyn Channel>> {
     match kind {
         0 => {
             let (producer, consumer) = rtrb::RingBuffer::new(capacity);
@@ -234,12 +379,20 @@ fn make<const N: usize>(kind: u32, capacity: usize) -> Option<Box<dyn Channel>> 
             let (producer, consumer) = ringbuf::HeapRb::new(capacity).split();
             Some(Box::new(RingBuf::<N> { producer: Half::new(producer), consumer: Half::new(consumer) }))
         }
-        2 => Some(Box::new(Crossbeam::<N>(ArrayQueue::new(capacity)))),
-        3 => {
+        2 if capacity <= SMALL => Heapless::<N, SMALL>::boxed(),
+        2 if capacity <= MIDDLE => Heapless::<N, MIDDLE>::boxed(),
+        2 if capacity <= LARGE => Heapless::<N, LARGE>::boxed(),
+        3 => Some(Box::new(Disruptor::<N>::new(capacity))),
+        4 => Some(Box::new(Crossbeam::<N>(ArrayQueue::new(capacity)))),
+        5 => {
             let (sender, receiver) = crossbeam_channel::bounded(capacity);
             Some(Box::new(CrossbeamChannel::<N> { sender, receiver }))
         }
-        4 => {
+        6 => {
+            let (sender, receiver) = crossfire::spsc::bounded_blocking(capacity);
+            Some(Box::new(Crossfire::<N> { sender: Half::new(sender), receiver: Half::new(receiver) }))
+        }
+        7 => {
             let (sender, receiver) = broadcast::channel(capacity);
             Some(Box::new(Tokio::<N> { sender: Half::new(sender), receiver: Half::new((receiver, 0)) }))
         }
@@ -274,9 +427,9 @@ pub extern "C" fn channel_form(kind: u32) -> u32 {
 #[no_mangle]
 pub extern "C" fn channel_new(kind: u32, message_bytes: usize, capacity: usize, _name: *const c_char) -> *mut Arc<dyn Channel> {
     let made = match message_bytes {
-        8 => make::<1>(kind, capacity),
-        64 => make::<8>(kind, capacity),
-        1024 => make::<128>(kind, capacity),
+        8 => make::<1, 8192, 32_768, 524_288>(kind, capacity),
+        64 => make::<8, 1024, 4096, 65_536>(kind, capacity),
+        1024 => make::<128, 64, 256, 4096>(kind, capacity),
         _ => None,
     };
     made.map_or(std::ptr::null_mut(), |channel| Box::into_raw(Box::new(Arc::from(channel))))
