@@ -116,13 +116,14 @@ template <class Node, tag_match Match, class Sink>
     const auto& view = near.bytes();
     const std::size_t key_bytes = view.node.key_bytes();
     keys += from * key_bytes;
-    std::uint64_t hashes[batch_group], homes[batch_group];
+    std::uint64_t hashes[batch_group];
+    const std::byte* lines[batch_group];
     for (std::size_t i = 0; i < count; ++i) {
         const hash_parts h = view.hash(keys + i * key_bytes);
         const home_place home = view.home_of(h);
         hashes[i] = h.hash;
-        homes[i] = home.bucket;
-        view.prefetch_line(home.bucket);
+        lines[i] = view.line(home.bucket);
+        prefetch(lines[i]);
         if (mostly_there) view.prefetch_in(home.bucket, home);
     }
     struct candidate {
@@ -134,7 +135,8 @@ template <class Node, tag_match Match, class Sink>
     std::uint32_t past = 0, unsure = 0;  // a bit for each key
     for (std::size_t i = 0; i < count; ++i) {
         const hash_parts h{hashes[i]};
-        const auto home = near.bucket_at(homes[i]);
+        const typename finder_type::home_bucket home{h.home(view.buckets), lines[i],
+                                                     view.bucket_nodes(h.home(view.buckets))};
         const auto looked = near.look(home, h);
         if (looked.places != 0 && h.low() != layout::tag_free) {
             const std::byte* const node =
@@ -148,7 +150,7 @@ template <class Node, tag_match Match, class Sink>
             case sight::miss: sink.absent(from + i); break;
             case sight::past:
                 past |= std::uint32_t{1} << i;
-                near.prefetch_past_home(h);
+                near.prefetch_past_home(h, mostly_there);
                 break;
             default: unsure |= std::uint32_t{1} << i;
         }
@@ -156,7 +158,7 @@ template <class Node, tag_match Match, class Sink>
     for (std::size_t j = 0; j < seen; ++j) {
         const auto [node, version, i] = candidates[j];
         typename Sink::room room(sink, from + i);
-        if (near.holds(node, view.line(homes[i]), version, keys + i * key_bytes, room.data())) [[likely]]
+        if (near.holds(node, lines[i], version, keys + i * key_bytes, room.data())) [[likely]]
             sink.found(from + i, room);
         else
             unsure |= std::uint32_t{1} << i;

@@ -162,12 +162,14 @@ class hash_table_finder {
     [[nodiscard]] std::uint64_t go_on(sight told, hash_parts h, const std::byte* key, std::byte* value) const noexcept {
         return told == sight::past ? find_past_home(h, key, value) : find_everywhere(h, key, value);
     }
-    /// Asks for the lines in which that rest looks first where the key may have gone past its home bucket.
-    void prefetch_past_home(hash_parts h) const noexcept {
+    /// Asks for the lines in which that rest looks first where the key may have gone past its home bucket, and if it
+    /// probably is there for its likely nodes.
+    void prefetch_past_home(hash_parts h, bool is_there) const noexcept {
         probe_pairs pair(h.home(view_.buckets), h, view_.buckets);
         pair.next();
         view_.prefetch_line(pair.first());
         view_.prefetch_line(pair.second());
+        if (is_there) prefetch_in_pair(pair, h);
     }
     /// The rest of a search after a look, at any time.
     [[gnu::always_inline]] std::uint64_t find_from(sighting seen, hash_parts h, const home_bucket& home,
