@@ -8,6 +8,7 @@
 // The writer is the far side: another process where the adapter can, else a thread. Places are drawn beforehand.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <concepts>
 #include <cstdint>
@@ -54,7 +55,7 @@ class array_subject {
     /// Loads so many. Throws: std::runtime_error for a torn element.
     virtual void load(std::uint64_t times) = 0;
     virtual void store(std::uint64_t times) = 0;
-    /// The writer stores at that pace until it rests.
+    /// The writer stores at that pace until it rests; the far side's progress counts all that was stored.
     virtual void begin_stores(std::uint64_t hz) = 0;
     [[nodiscard]] virtual bool beside_writer() const = 0;
     [[nodiscard]] virtual far_side& far() = 0;
@@ -108,9 +109,9 @@ class array_loops final : public array_subject {
         for (std::size_t w = 0; w < words; ++w) e.words[w] = version + w;
         adapter_.store(index, e);
     }
-    void put_next() {
+    void put_next(far_side& far) {
         put(places_[stored_ & (places_.size() - 1)], size_ + stored_);
-        ++stored_;
+        far.progress().store(++stored_, std::memory_order_relaxed);  // nothing hangs on it
     }
     void carry_out(far_side& far, const far_order& order) {
         switch (order.what) {
@@ -119,14 +120,14 @@ class array_loops final : public array_subject {
                 for (std::uint64_t i = 0; i < size_; ++i) put(i, i);
                 return;
             case store_some:
-                for (std::uint64_t i = 0; i < order.count; ++i) put_next();
+                for (std::uint64_t i = 0; i < order.count; ++i) put_next(far);
                 return;
             case store_at_pace: {
                 const std::chrono::nanoseconds period(1'000'000'000 / order.count);
                 for (auto next = std::chrono::steady_clock::now(); !far.interrupted();) {
                     if (std::chrono::steady_clock::now() < next) continue;
                     next += period;
-                    put_next();
+                    put_next(far);
                 }
                 return;
             }

@@ -2,7 +2,6 @@
 #include "workload/array_suite.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,7 +13,7 @@
 #include "workload/room.hpp"
 #include "workload/run_names.hpp"
 #include "workload/targets.hpp"
-#include "workload/two_sided.hpp"
+#include "workload/two_sided_experiment.hpp"
 
 namespace holdfast::workload {
 
@@ -91,47 +90,26 @@ class array_run {
                 0};
     }
 
-    /// With the writer's process at work on the other core.
     void load_beside(const std::string& name) {
-        std::vector<two_sided_subject> subjects;
+        beside_writers timed(stores_a_second);
         for (const contender& c : arrays_) {
             if (!c.array->beside_writer()) continue;
             array_subject* const array = c.array.get();
-            subjects.push_back({c.name, &array->far(), [array](std::uint64_t times) {
-                                    array->begin_stores(stores_a_second);
-                                    return timed([&] { array->load(times); });
-                                }});
+            timed.add(
+                c.name, array->far(), [array](std::uint64_t times) { array->load(times); },
+                [array] { array->begin_stores(stores_a_second); });
         }
-        two_sided(name, subjects);
+        (void)run_two_sided(to_, name, timed.subjects(), warming_loads);
+        timed.note_slow(to_, name);
     }
 
     void store(const std::string& name) {
         std::vector<two_sided_subject> subjects;
         for (const contender& c : arrays_) {
             array_subject* const array = c.array.get();
-            subjects.push_back(
-                {c.name, &array->far(), [array](std::uint64_t times) { return timed([&] { array->store(times); }); }});
+            subjects.push_back(timed_near(c.name, array->far(), [array](std::uint64_t times) { array->store(times); }));
         }
-        two_sided(name, subjects);
-    }
-
-    template <class Work>
-    [[nodiscard]] static double timed(Work&& work) {
-        const auto begin = std::chrono::steady_clock::now();
-        work();
-        const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
-        return took.count();
-    }
-
-    /// With the way between the cores looked at all the time.
-    void two_sided(const std::string& name, const std::vector<two_sided_subject>& subjects) {
-        std::vector<std::string> names;
-        for (const two_sided_subject& s : subjects) names.push_back(s.name);
-        two_sided_options timing = two_sided_timing(to_.options());
-        timing.operations_min = warming_loads;
-        const two_sided_result found = measure_two_sided(subjects, timing);
-        to_.add(name, "ns", names, found.samples, false);
-        to_.note(name + ": " + line_text(found));
+        (void)run_two_sided(to_, name, subjects, warming_loads);
     }
 
     const std::vector<array_kind>& kinds_;

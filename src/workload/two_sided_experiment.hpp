@@ -74,11 +74,15 @@ class beside_writers {
     std::vector<std::shared_ptr<writer_count>> counts_;
 };
 
-/// Has them timed. The first is ours. Throws: what a subject throws.
-inline sampled run_two_sided(recorder& to, const std::string& name, const std::vector<two_sided_subject>& subjects) {
+/// Has them timed. The first is ours. `warming`: the fewest operations of a sample, and as many before each, uncounted.
+/// Throws: what a subject throws.
+inline sampled run_two_sided(recorder& to, const std::string& name, const std::vector<two_sided_subject>& subjects,
+                             std::uint64_t warming = two_sided_options{}.operations_min) {
     sampled found;
     for (const two_sided_subject& one : subjects) found.names.push_back(one.name);
-    two_sided_result timed = measure_two_sided(subjects, two_sided_timing(to.options()));
+    two_sided_options timing = two_sided_timing(to.options());
+    timing.operations_min = warming;
+    two_sided_result timed = measure_two_sided(subjects, timing);
     to.add(name, "ns", found.names, timed.samples, false);
     to.note(name + ": " + line_text(timed));
     found.samples = std::move(timed.samples);
