@@ -5,7 +5,7 @@
 // once where the adapter can, and one by one where not. What each loop times:
 //   stream   the near side sends so many, the far side copies them out; until the far side has the last one
 //   add_up   the same, but the far side adds up all words of every message: where it lies in the channel, by adapters
-//            that can, else of a copy: of all that came, or of one message after the other
+//            that can, else of its copy
 //   echo     the near side sends one and waits until the far side has sent it back, so many times
 //   publish  the near side sends so many, whatever the far side does, which may lose some (lossy adapters only)
 // In the first two every byte of a message is written once by the near side, which copies it from its own memory into
@@ -88,15 +88,11 @@ struct words_seen {
     }
 };
 
-/// One that shows its messages one by one: takes up to `most`, or as many as are there if it cannot take fewer.
+/// One that can read messages where they lie: takes up to `most`, or as many as are there if it cannot take fewer.
 template <class A>
-concept adds_up_by_itself = channel_adapter<A> && requires(A& a, std::size_t most, words_seen& seen) {
+concept adds_up_in_place = channel_adapter<A> && requires(A& a, std::size_t most, words_seen& seen) {
     { a.add_up(most, seen) } -> std::same_as<std::size_t>;
 };
-
-/// One that shows them where they lie, and not copies of them.
-template <class A>
-concept adds_up_in_place = adds_up_by_itself<A> && !requires { requires A::hands_over_copies; };
 
 /// What is sent.
 class message_pattern : public word_buffer {
@@ -286,7 +282,7 @@ class channel_loops final : public channel_subject {
         const std::uint64_t from = far_at_;
         std::uint64_t sum = 0;
         take_each(far, count, [this, &sum](std::size_t most) {
-            if constexpr (adds_up_by_itself<A>) {
+            if constexpr (adds_up_in_place<A>) {
                 words_seen seen;
                 const std::size_t came = there_.add_up(most, seen);
                 if (came != 0) require_place(came, seen.first, seen.last);

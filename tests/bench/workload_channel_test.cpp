@@ -288,15 +288,12 @@ TEST_F(Channels, TheQueueOfElementsHasATargetAtEachSizeInBatches) {
                                                 HasSubstr(std::string(way) + whose), HasSubstr(" times pipe"))));
 }
 
-// Whoever is given copies does not read in place, whatever its add_up takes from the consumer's own buffer.
-TEST_F(Channels, TheQueueOfElementsAddsUpCopiesOneByOne) {
+TEST_F(Channels, WhoReadsInPlaceIsSaid) {
     for (const channel_kind& kind : own_queue_kinds()) {
         const bool typed = kind.name.starts_with("holdfast, queue<T>");
         EXPECT_EQ(kind.in_place, kind.name.starts_with("holdfast") ? !typed : kind.name.starts_with("std::"))
             << kind.name;
     }
-    static_assert(adds_up_by_itself<own_typed_queue<64, false>> && !adds_up_in_place<own_typed_queue<64, false>>);
-    static_assert(adds_up_in_place<own_byte_queue<64, false>>);
 }
 
 }  // namespace
