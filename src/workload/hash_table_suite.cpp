@@ -168,20 +168,22 @@ void data_set::build() {
     all_ = make_keys(size_.entries, 2 * size_.entries);
     hits_ = draw(present(), questions_for(size_.entries), 1);
     misses_ = draw(absent(), questions_for(size_.entries), 2);
+    std::uint64_t promised = 0;  // to the tables before it, which take it when they are filled
     for (const hash_table_kind& kind : kinds_) {
         const auto& only = to_.options().only;
         const bool ours = &kind == &kinds_.front();
         if (!ours && !only.empty() && std::find(only.begin(), only.end(), kind.name) == only.end()) continue;
         // Most tables double, so half of their places may be empty; and a gigabyte is left to everybody else.
-        const std::uint64_t need =
-            size_.entries * (size_.entry_bytes * 23 / 10 + kind.entry_extra) + (std::uint64_t{1} << 30);
-        const room_wanted wanted{.memory_bytes = large() ? need : 0,
+        const std::uint64_t need = size_.entries * (size_.entry_bytes * 23 / 10 + kind.entry_extra);
+        const room_wanted wanted{.memory_bytes = large() ? promised + need + (std::uint64_t{1} << 30) : 0,
                                  .shared_bytes = kind.in_dev_shm ? size_.entries * size_.entry_bytes * 3 : 0};
         if (const std::string lacking = lacking_room(wanted); !lacking.empty()) {
-            to_.skip(kind.name + ", " + size_.text(), lacking);
+            const char* const cure = promised == 0 ? "" : "; fewer tables at once (--only) need less";
+            to_.skip(kind.name + ", " + size_.text(), lacking + cure);
             if (ours) return contenders_.clear();
             continue;
         }
+        promised += need;
         contenders_.push_back({kind.name, kind.make(size_.entry_bytes, {size_.entries, size_.pages})});
     }
 }
