@@ -80,12 +80,16 @@ class source {
     std::vector<std::string> lines_;
 };
 
-// Of "FOLDER/include/holdfast/FILE:LINE".
+// Of "FOLDER/include/holdfast/FILE:LINE". The folder is not asked: an object that ccache kept may name another clone's,
+// where the file is another by now.
 [[nodiscard]] std::string place_of(const std::string& where) {
+    static const std::string headers = HOLDFAST_HEADERS;
+    static const std::string folder = "include/holdfast/";
     const std::size_t colon = where.rfind(':');
-    const std::string file = where.substr(0, colon);
-    const std::string place = source(file).place(std::stoul(where.substr(colon + 1)));
-    return file.substr(file.find("include/holdfast/") + 17) + " " + (place.empty() ? "? | ?" : place);
+    const std::size_t begin = where.find(folder) + folder.size();
+    const std::string file = where.substr(begin, colon - begin);
+    const std::string place = source(headers + "/" + file).place(std::stoul(where.substr(colon + 1)));
+    return file + " " + (place.empty() ? "? | ?" : place);
 }
 
 }  // namespace
