@@ -176,32 +176,24 @@ inline subject many_map_subject(const char* name, goes_first who) {
         return operation{what, [operate](const std::string& uri) { return with(many_texts::attach(uri), operate); },
                          apply};
     };
-    return subject_of_many<many_texts>(
-        name, who,
-        {[](const std::string& uri) {
-             hash_map_options options = map_options(4000);
-             options.writer_slots = 3;
-             return many_texts::create(uri, options);
-         },
-         [](many_texts& map) {
-             contents made;
-             for (u64 n = 1; n <= 15; ++n) {
-                 require(static_cast<bool>(map.insert(golden::key_of(n), golden::value_of(n))), "an insert");
-                 made[golden::key_of(n)] = golden::value_of(n);
-             }
-             return made;
-         },
-         read_map,
-         {changes(
-             "erase", [](many_texts& m) { (void)m.erase(golden::key_of(12)); },
-             [](contents& c) { c.erase(golden::key_of(12)); })},
-         need_all_of,
-         [](many_texts& one, many_texts& other) {
-             require(static_cast<bool>(one.set(golden::key_of(6), "next")), "a set");
-             require(static_cast<bool>(other.set("new", "last")), "a set");
-             need_all_of(other);
-         },
-         [](contents& c) { c[golden::key_of(6)] = "next", c["new"] = "last"; }});
+    return subject_of_many<many_texts>(name, who,
+                                       {[](const std::string& uri) {
+                                            hash_map_options options = map_options(4000);
+                                            options.writer_slots = 3;
+                                            return many_texts::create(uri, options);
+                                        },
+                                        half_filled<many_texts>,
+                                        read_map,
+                                        {changes(
+                                            "erase", [](many_texts& m) { (void)m.erase(golden::key_of(12)); },
+                                            [](contents& c) { c.erase(golden::key_of(12)); })},
+                                        need_all_of,
+                                        [](many_texts& one, many_texts& other) {
+                                            require(static_cast<bool>(one.set(golden::key_of(6), "next")), "a set");
+                                            require(static_cast<bool>(other.set("new", "last")), "a set");
+                                            need_all_of(other);
+                                        },
+                                        [](contents& c) { c[golden::key_of(6)] = "next", c["new"] = "last"; }});
 }
 
 }  // namespace holdfast::test::image_kill

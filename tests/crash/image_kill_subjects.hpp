@@ -266,6 +266,17 @@ inline hash_map_options map_options(u64 bytes) {
     return options;
 }
 
+/// Half of what map_options() has room for.
+template <class Map>
+contents half_filled(Map& map) {
+    contents made;
+    for (u64 n = 1; n <= 15; ++n) {
+        require(static_cast<bool>(map.insert(golden::key_of(n), golden::value_of(n))), "an insert");
+        made[golden::key_of(n)] = golden::value_of(n);
+    }
+    return made;
+}
+
 inline subject map_subject() {
     const std::string counted = golden::key_of(7);
     const auto compare_and_set = [counted](const std::string& uri) {
@@ -278,12 +289,7 @@ inline subject map_subject() {
     return {"hash_map",
             [](const std::string& uri) {
                 text_map map = text_map::create(uri, map_options(4000), golden::services_at(golden::made_at));
-                contents made;
-                for (u64 n = 1; n <= 15; ++n) {
-                    require(static_cast<bool>(map.insert(golden::key_of(n), golden::value_of(n))), "an insert");
-                    made[golden::key_of(n)] = golden::value_of(n);
-                }
-                return made;
+                return half_filled(map);
             },
             read_map,
             {map_set("insert", "new", std::string(70, 'v')),  // of two units
