@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// hash_map_many_interleaving.hpp - two of many writers of a hash map, two operations each (schedule_rig.hpp). Whatever
-// the schedule and the death: an order of instants explains what they were told and what is there in the end, the full
-// check finds nothing, before the dead one's part is finished and after; then each entry has a key, and all room can be
-// had.
+// hash_map_many_interleaving.hpp - two of many writers of a hash map, two operations each (schedule_rig.hpp), or three
+// (trio_rig.hpp). Whatever the schedule and the death: an order of instants explains what they were told and what is
+// there in the end, the full check finds nothing, before the dead one's part is finished and after; then each entry has
+// a key, and all room can be had.
 #pragma once
 
 #include <array>
@@ -19,21 +19,24 @@
 
 namespace holdfast::test {
 
-class hash_map_many_interleaving final : public interleaving {
+template <unsigned Writers>
+class hash_maps_interleaving final : public interleaving {
+    static_assert(Writers < writer_roll::processes);  // the last is who comes when they are done
+
  public:
     struct step {
         map_number_model::kind what = map_number_model::set;
         std::uint64_t key = 0;
         bool checks = true;  // a find: then the full check, which takes ten times as long
     };
-    using steps = std::array<std::array<step, operations>, 2>;
+    using steps = std::array<std::array<step, 2>, Writers>;
 
     static constexpr std::uint64_t one_stripe = 30, two_stripes = 600;
 
     /// Key 1 is there in the beginning. The table's capacity says how many stripes it has; of two, each key has one.
-    explicit hash_map_many_interleaving(const steps& of, std::uint64_t capacity = one_stripe)
+    explicit hash_maps_interleaving(const steps& of, std::uint64_t capacity = one_stripe)
         : steps_(of),
-          geometry_(small_map_of_many(14, capacity)),
+          geometry_(small_map_of_many(units, capacity)),
           bytes_(static_cast<std::size_t>(geometry_.body_bytes())) {
         while (capacity == two_stripes && stripe_of(name(0)) == stripe_of(name(1))) other_ += "+";
         attach();
@@ -45,10 +48,10 @@ class hash_map_many_interleaving final : public interleaving {
     void attach() override {
         roll_ = writer_roll();
         roll_.give_way = [this] { give_way(); };
-        for (unsigned p = 0; p < 2; ++p) writers_[p] = map_writer_of(view(), roll_, p);
+        for (unsigned p = 0; p < Writers; ++p) writers_[p] = map_writer_of(view(), roll_, p);
         done_.assign(1, {.called = 1, .returned = 2, .kind = map_number_model::set, .key = 1, .given = 1});
         ticks_ = 2;
-        known_ = {2, 2};
+        known_.fill(ticks_);
     }
     void died(unsigned process) override { roll_.die(process); }
 
@@ -87,7 +90,8 @@ class hash_map_many_interleaving final : public interleaving {
     }
 
     std::string judge(std::optional<unsigned> dead) override {
-        if (writers_[0].fault() || writers_[1].fault()) return "a writer latched a fault";
+        for (const many_map_writer& writer : writers_)
+            if (writer.fault()) return "a writer latched a fault";
         if (std::string why = damage_of(view().as_const()); !why.empty()) return why;
         if (std::string why = miscounted(view().store.as_const()); !why.empty()) return why;
         if (!dead && something_open(view())) return "the living left something open";
@@ -103,6 +107,8 @@ class hash_map_many_interleaving final : public interleaving {
 
  private:
     static constexpr std::uint64_t keys = 2;
+    // Two for each entry, and for each writer a value that comes and one that goes, and some.
+    static constexpr std::uint64_t units = 2 + 6 * Writers;
     [[nodiscard]] std::string name(std::uint64_t n) const { return n == 0 ? other_ : "1"; }
     [[nodiscard]] std::uint64_t stripe_of(const std::string& key) {
         const auto& table = view().table;
@@ -118,7 +124,7 @@ class hash_map_many_interleaving final : public interleaving {
         const hash_map_found got = reader.find(as_key(name(key)), std::span<std::byte>(out));
         if (got.status == outcome::not_found) return 0;
         const auto bytes = static_cast<std::size_t>(got.count);
-        for (std::uint64_t n = 1; n <= 5; ++n)
+        for (std::uint64_t n = 1; n < 2 + 2 * Writers; ++n)
             if (got && bytes == content(n).bytes && is_whole(std::span(out).first(bytes), n)) return n;
         return std::nullopt;
     }
@@ -149,10 +155,12 @@ class hash_map_many_interleaving final : public interleaving {
     layout::hash_map_geometry geometry_;
     aligned_bytes bytes_;
     writer_roll roll_;
-    std::array<many_map_writer, 2> writers_;
+    std::array<many_map_writer, Writers> writers_;
     history done_;
-    std::uint64_t ticks_ = 0;               // of the only clock there is: what began and ended; even
-    std::array<std::uint64_t, 2> known_{};  // when a process's last operation ended
+    std::uint64_t ticks_ = 0;                     // of the only clock there is: what began and ended; even
+    std::array<std::uint64_t, Writers> known_{};  // when a process's last operation ended
 };
+
+using hash_map_many_interleaving = hash_maps_interleaving<2>;
 
 }  // namespace holdfast::test

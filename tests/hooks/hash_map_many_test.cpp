@@ -2,8 +2,8 @@
 // A death at every store of random histories of one of many writers of a hash map, and of those who take over from it
 // (store_rig.hpp). And two of them, two operations each: of the interleavings with few pre-emptions, and of the deaths
 // of either at a store, those of a takeover included, a random part, one in 500 to 2,000: all are too many, since each
-// end is judged by bringing back the map, its store and its table (schedule_rig.hpp, 0010); and which of the memory
-// orders they need (weak_interleaving.hpp).
+// end is judged by bringing back the map, its store and its table (schedule_rig.hpp, 0010). And three (trio_rig.hpp);
+// and which of the memory orders they need (weak_interleaving.hpp).
 #include "hooks/hash_map_many_interleaving.hpp"
 #include "hooks/hash_map_subject.hpp"
 #include "hooks/volume.hpp"
@@ -37,6 +37,18 @@ TEST(Interleavings, ManyWritersOfTwoKeysOfAHashMap) {
 TEST(Interleavings, ManyWritersOfTwoStripesOfAHashMap) {
     try_all("hash_map, many, of two stripes: set, erase | set another, set",
             {{{{{set, 0}, {erase, 0}}}, {{{set, 1}, {set, 0}}}}}, hash_map_many_interleaving::two_stripes);
+}
+
+// All want one key; or two, each of a stripe of its own, while the third takes what either has brought.
+TEST(Interleavings, ThreeWritersOfAHashMap) {
+    using three = hash_maps_interleaving<3>;
+    three same(three::steps{{{{{set, 1}, {erase, 1}}}, {{{set, 1}, {set, 1}}}, {{{erase, 1}, {find, 1, false}}}}});
+    interleave_three("hash_map, many: set, erase | set, set | erase, find", same, 1'000);
+    three other(
+        three::steps{{{{{set, 0}, {find, 1, false}}}, {{{set, 1}, {find, 0, false}}}, {{{erase, 1}, {erase, 0}}}}},
+        three::two_stripes);
+    interleave_three("hash_map, many, of two stripes: set, find other | set other, find | erase other, erase", other,
+                     1'000);
 }
 
 TEST(Orders, HashMapOfManyWriters) {
