@@ -62,8 +62,9 @@ class dynamic_hash_table_queries {
         return slot == no_slot ? std::nullopt : std::optional(static_cast<hash_table_slot>(slot));
     }
 
-    /// Finds found.size() keys that lie one after the other; their values go one after the other to `values`.
-    /// Returns: how many were found.
+    /// Finds found.size() keys that lie one after the other; their values go one after the other to `values`. Beside a
+    /// writer the answers are of moments of the call in no particular order, each key's own. Returns: how many were
+    /// found.
     std::size_t find_many(std::span<const std::byte> keys, std::span<std::byte> values, std::span<bool> found) const {
         check(keys.size(), found.size() * key_bytes(), "keys");
         check(values.size(), found.size() * value_bytes(), "values");

@@ -63,7 +63,7 @@ class growing_hash_table_reader {
             return ask([&](const table& t) { return t.contains(key); });
         return at_home == seen::hit;
     }
-    /// As hash_table_reader::find_many; all answers are of one generation.
+    /// As hash_table_reader::find_many; all answers are of one generation, not of one moment.
     std::size_t find_many(std::span<const K> keys, std::span<std::optional<V>> values) noexcept {
         return ask([&](const table& t) { return t.find_many(keys, values); });
     }

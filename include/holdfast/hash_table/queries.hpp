@@ -65,9 +65,10 @@ class hash_table_queries {
     /// once takes find_many(). Cost: the hash of the key; in vain where the table lies in the caches already.
     void prefetch(const K& key) const noexcept { finder().prefetch(bytes_of(key)); }
 
-    /// Finds many keys with their cache misses overlapped: values[i] becomes what find(keys[i]) would return. It gains
-    /// from 8 keys on, in tables beyond the near caches (docs/guide/hash_table.md). Requires: values.size() >=
-    /// keys.size(). Returns: how many were found.
+    /// Finds many keys with their cache misses overlapped: values[i] becomes what find(keys[i]) would return at some
+    /// moment of the call. Beside a writer these are moments in no particular order, each key's own, that of one given
+    /// twice, too: no snapshot. It gains from 8 keys on, in tables beyond the near caches (docs/guide/hash_table.md).
+    /// Requires: values.size() >= keys.size(). Returns: how many were found.
     std::size_t find_many(std::span<const K> keys, std::span<std::optional<V>> values) const noexcept {
         optional_answers<V> answers{values};
         find_batch(finder(), reinterpret_cast<const std::byte*>(keys.data()), std::min(keys.size(), values.size()),
