@@ -120,7 +120,7 @@ class hash_table_finder {
     };
     [[nodiscard, gnu::always_inline]] sighting look(const home_bucket& home, hash_parts h) const noexcept {
         const std::uint32_t version = version_of(home.line);  // R2
-        return {match_tags<Match>(home.line, h.low(), view_.vectors), version};
+        return {match_tags<Match>(home.line, h.low_bits(), view_.vectors), version};
     }
     /// Whether that look tells that the key is not there.
     [[nodiscard, gnu::always_inline]] bool is_absent(const home_bucket& home, sighting seen,
@@ -154,7 +154,7 @@ class hash_table_finder {
                                                  const std::byte* key, std::byte* value) const noexcept {
         if (!equal_words(node, key, view_.node.key_bytes())) [[unlikely]]
             return false;
-        if (value != nullptr) copy_from_words(value, node, view_.value_at(), view_.node.value_bytes());
+        if (value != nullptr) copy_from_words<by>(value, node, view_.value_at(), view_.node.value_bytes());
         // An odd version is never equal to itself without the lowest bit.
         return version_is_still(line, version & ~std::uint32_t{1});
     }
@@ -276,6 +276,7 @@ class hash_table_finder {
 
  private:
     enum class copied { yes, again, corrupt };
+    static constexpr copy_by by = Match == tag_match::best ? copy_by::best : copy_by::words;  // how values are copied
 
     [[nodiscard, gnu::always_inline]] home_bucket go_home(hash_parts h) const noexcept {
         const home_place at = view_.home_of(h);
@@ -345,12 +346,12 @@ class hash_table_finder {
         bool nothing_went_on;  // past the pair, of the key's class
     };
     [[nodiscard, gnu::always_inline]] pair_sighting look_at_pair(const probe_pairs& pair, hash_parts h,
-                                                                 std::uint16_t tag) const noexcept {
+                                                                 std::uint32_t tag) const noexcept {
         const std::byte* const first = view_.line(pair.first());
         const std::byte* const second = view_.line(pair.second());
         const std::uint64_t versions = version_of(first) | std::uint64_t{version_of(second)} << 32;  // R2
-        const std::uint64_t places = match_tags<Match>(first, tag, view_.vectors) |
-                                     std::uint64_t{match_tags<Match>(second, tag, view_.vectors)} << 32;
+        const std::uint64_t places = match_tags_here<Match>(first, tag, view_.vectors) |
+                                     std::uint64_t{match_tags_here<Match>(second, tag, view_.vectors)} << 32;
         return {places, versions, nothing_went_past(first, h.hash) || nothing_went_past(second, h.hash)};
     }
     /// Whether the first place of those holds the key, as is_first_of() says. Nobody can foretell which of two buckets
@@ -378,7 +379,7 @@ class hash_table_finder {
         probe_pairs pair(h.home(view_.buckets), h, view_.buckets);
         pair.next();
         prefetch_in_pair(pair, h);
-        const pair_sighting seen = look_at_pair(pair, h, h.low());
+        const pair_sighting seen = look_at_pair(pair, h, h.low_bits());
         std::uint64_t slot = no_slot;
         if (seen.places == 0 && seen.nothing_went_on && h.has_plain_tag()) return no_slot;
         if (seen.places != 0 && h.low() != layout::tag_free && is_first_of_pair(pair, seen, key, value, slot))
@@ -455,8 +456,8 @@ class hash_table_finder {
             if (!ours) return version_is_still(line, version) ? copied::corrupt : copied::again;
             if (named == slot) {
                 if (value != nullptr)
-                    copy_from_words(value, journal + layout::journal_image_offset, view_.value_at(),
-                                    view_.node.value_bytes());
+                    copy_from_words<by>(value, journal + layout::journal_image_offset, view_.value_at(),
+                                        view_.node.value_bytes());
                 // Relaxed: the word loads above were acquire, so this stays behind them; a word of the next update
                 // would bring along the sequence that disarmed this one. The version tells that the key read before is
                 // still this slot's.
@@ -465,8 +466,8 @@ class hash_table_finder {
             }
         }
         if (value != nullptr)
-            copy_from_words(value, view_.node_at(bucket, static_cast<unsigned>(slot % layout::tags_per_line)),
-                            view_.value_at(), view_.node.value_bytes());
+            copy_from_words<by>(value, view_.node_at(bucket, static_cast<unsigned>(slot % layout::tags_per_line)),
+                                view_.value_at(), view_.node.value_bytes());
         return version_is_still(line, version) ? copied::yes : copied::again;
     }
 

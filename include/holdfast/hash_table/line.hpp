@@ -60,11 +60,13 @@ enum class vector_unit : std::uint8_t { compiled, avx2 };
 
 inline constexpr std::uint32_t all_places = (1U << layout::tags_per_line) - 1;
 
+// What is looked for are the low 16 bits of `tag`: those of a hash need not be taken out of it first.
+
 /// One bit for each place whose tag equals `tag`, by whole-word atomic loads.
 /// The loads are acquire (R1, pairs with W1, the tag store of an insert): whoever sees a tag sees its node.
-[[nodiscard]] inline std::uint32_t match_tags_scalar(const std::byte* line, std::uint16_t tag) noexcept {
+[[nodiscard]] inline std::uint32_t match_tags_scalar(const std::byte* line, std::uint32_t tag) noexcept {
     constexpr std::uint64_t low_bits = 0x7fff'7fff'7fff'7fffU;
-    const std::uint64_t pattern = std::uint64_t{tag} * 0x0001'0001'0001'0001U;
+    const std::uint64_t pattern = std::uint64_t{tag & 0xffffU} * 0x0001'0001'0001'0001U;
     std::uint64_t places = 0;  // bit i: 16-bit lane i of bytes 8 to 63; lanes 0 and 1 are counters
     for (unsigned word = 1; word < 8; ++word) {
         const std::uint64_t x = load_acquire<std::uint64_t>(line + 8 * word) ^ pattern;
@@ -77,11 +79,11 @@ inline constexpr std::uint32_t all_places = (1U << layout::tags_per_line) - 1;
 }
 
 #if defined(HOLDFAST_HASH_TABLE_VECTOR)
-/// The same with vectors.
-[[nodiscard]] inline std::uint32_t match_tags_vector(const std::byte* line, std::uint16_t tag) noexcept {
+/// The same with vectors, of all 32 lanes of the line.
+[[nodiscard]] inline std::uint32_t match_lanes_vector(const std::byte* line, std::uint32_t tag) noexcept {
 #if defined(__ARM_NEON)
     const std::uint16_t* const from = reinterpret_cast<const std::uint16_t*>(line);
-    const uint16x8_t pattern = vdupq_n_u16(tag);
+    const uint16x8_t pattern = vdupq_n_u16(static_cast<std::uint16_t>(tag));
     const auto equal = [&](std::size_t lane) {
         return vreinterpretq_u8_u16(vceqq_u16(vld1q_u16(from + lane), pattern));
     };
@@ -113,13 +115,13 @@ inline constexpr std::uint32_t all_places = (1U << layout::tags_per_line) - 1;
     // R1, pairs with W1: whoever sees a tag sees its node. On x86-64 no instruction; it keeps the compiler from loading
     // the node before the line.
     std::atomic_thread_fence(std::memory_order_acquire);
-    return lanes >> (layout::line_tags_offset / 2);
+    return lanes;
 }
 #endif
 
 #if defined(HOLDFAST_HASH_TABLE_WIDER)
 /// The same in 12 instructions instead of 20. Memory is a clobber for the reason of the fence above.
-[[nodiscard]] inline std::uint32_t match_tags_vex(const std::byte* line, std::uint16_t tag) noexcept {
+[[nodiscard]] inline std::uint32_t match_lanes_vex(const std::byte* line, std::uint32_t tag) noexcept {
     std::uint32_t low, high;
     __m128i pattern, a, b;
     asm volatile(
@@ -134,25 +136,41 @@ inline constexpr std::uint32_t all_places = (1U << layout::tags_per_line) - 1;
         "vpacksswb %[b], %[a], %[a]\n\t"
         "vpmovmskb %[a], %[high]"
         : [low] "=&r"(low), [high] "=&r"(high), [pattern] "=&x"(pattern), [a] "=&x"(a), [b] "=&x"(b)
-        : [tag] "r"(std::uint32_t{tag}), [line] "r"(line)
+        : [tag] "r"(tag), [line] "r"(line)
         : "memory");
-    return (low | high << 16) >> (layout::line_tags_offset / 2);
+    return low | high << 16;
 }
 #endif
 
 /// One bit for each place of the line whose tag equals `tag`. Requires: line is 64-aligned; the processor has `unit`.
+/// Always in place: for who calls nobody.
 template <tag_match Match>
-[[nodiscard]] inline std::uint32_t match_tags(const std::byte* line, std::uint16_t tag,
-                                              [[maybe_unused]] vector_unit unit = vector_unit::compiled) noexcept {
-#if defined(HOLDFAST_HASH_TABLE_WIDER)
+[[nodiscard, gnu::always_inline]] inline std::uint32_t match_tags_here(
+    const std::byte* line, std::uint32_t tag, [[maybe_unused]] vector_unit unit = vector_unit::compiled) noexcept {
+#if defined(HOLDFAST_HASH_TABLE_VECTOR)
     if constexpr (Match == tag_match::best) {
-        if (unit != vector_unit::compiled) return match_tags_vex(line, tag);
+#if defined(HOLDFAST_HASH_TABLE_WIDER)
+        std::uint32_t lanes;
+        if (unit != vector_unit::compiled) [[likely]]
+            lanes = match_lanes_vex(line, tag);
+        else
+            lanes = match_lanes_vector(line, tag);
+#else
+        const std::uint32_t lanes = match_lanes_vector(line, tag);
+#endif
+        // Behind both forms, so that the shift, which leaves out what is no tag, also tells whether anything is left.
+        return lanes >> (layout::line_tags_offset / 2);
     }
 #endif
-#if defined(HOLDFAST_HASH_TABLE_VECTOR)
-    if constexpr (Match == tag_match::best) return match_tags_vector(line, tag);
-#endif
     return match_tags_scalar(line, tag);
+}
+
+/// The same as the compiler thinks fit. (In a find, always in place, g++ 12 at -O3 makes a vector of its two addresses
+/// and takes it apart again: seven instructions.)
+template <tag_match Match>
+[[nodiscard]] inline std::uint32_t match_tags(const std::byte* line, std::uint32_t tag,
+                                              vector_unit unit = vector_unit::compiled) noexcept {
+    return match_tags_here<Match>(line, tag, unit);
 }
 
 [[nodiscard]] constexpr bool is_key_tag(std::uint16_t tag) noexcept {

@@ -78,6 +78,8 @@ struct hash_parts {
     }
     /// The bits that tags are made of. Of 255 keys in 256 they are the tag.
     [[nodiscard]] constexpr std::uint16_t low() const noexcept { return static_cast<std::uint16_t>(hash); }
+    /// The same with bits above them, for who looks at those of a tag only.
+    [[nodiscard]] constexpr std::uint32_t low_bits() const noexcept { return static_cast<std::uint32_t>(hash); }
     [[nodiscard]] constexpr bool has_plain_tag() const noexcept { return low() - 1U < layout::tag_reserved_min - 1U; }
     [[nodiscard]] constexpr std::uint16_t tag() const noexcept {
         if (has_plain_tag()) [[likely]]
