@@ -214,7 +214,8 @@ TEST_P(GrowthFailure, AnySystemCallThatFailsLeavesTheOldTableOrTheNew) {
 
 INSTANTIATE_TEST_SUITE_P(Files, GrowthDeath, ::testing::Values(way{true, true}, way{true, false}, way{false, true}),
                          any_way);
-INSTANTIATE_TEST_SUITE_P(Files, GrowthFailure, ::testing::Values(way{true, true}, way{true, false}), any_way);
+INSTANTIATE_TEST_SUITE_P(Files, GrowthFailure, ::testing::Values(way{true, true}, way{true, false}, way{false, true}),
+                         any_way);
 
 // The same of many writers: one leads, another is attached all the time, and whoever comes ends what was begun.
 class ManyGrowthDeath : public segment_test, public ::testing::WithParamInterface<way> {
@@ -369,7 +370,7 @@ TEST_P(ManyGrowthFailure, AnySystemCallThatFailsLosesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tables, ManyGrowthDeath, ::testing::Values(way{true, true}, way{false, true}), direction);
-INSTANTIATE_TEST_SUITE_P(Tables, ManyGrowthFailure, ::testing::Values(way{true, true}), direction);
+INSTANTIATE_TEST_SUITE_P(Tables, ManyGrowthFailure, ::testing::Values(way{true, true}, way{false, true}), direction);
 
 class HashTableGrowth : public segment_test {
  protected:

@@ -17,6 +17,7 @@
 #include "holdfast/block_store.hpp"
 #include "holdfast/block_store/many.hpp"
 #include "holdfast/hash_table.hpp"
+#include "holdfast/hash_table/growing.hpp"
 #include "holdfast/metrics/counter_set.hpp"
 #include "holdfast/metrics/latency_histogram.hpp"
 #include "holdfast/small_table.hpp"
@@ -76,6 +77,22 @@ struct kind_of_hash_table {
         return found ? outcome::ok : in.clear_contended() ? outcome::contended : outcome::not_found;
     }
 };
+/// One that grows or shrinks nearly all the time, under readers that follow. What a killed growth did is nothing.
+struct kind_of_growing_table {
+    using table = growing_hash_table<u64, wide>;
+    using reader = growing_hash_table_reader<u64, wide>;
+    static constexpr bool grows = true;
+    static bool put(table& in, u64 key, const wide& value) {
+        if (!in.growing() && value[0] % 8 == 0) in.grow(keys + value[1] % (50 * keys));
+        return static_cast<bool>(in.insert_or_assign(key, value)) && !in.growth_failure();
+    }
+    static bool erase(table& in, u64 key) { return static_cast<bool>(in.erase(key)); }
+    static outcome find(reader& in, u64 key, wide& value) {
+        const auto found = in.find(key);
+        if (found) value = *found;
+        return found ? outcome::ok : in.clear_contended() ? outcome::contended : outcome::not_found;
+    }
+};
 struct kind_of_small_table {
     using table = small_table<u64, wide>;
     using reader = small_table_reader<u64, wide>;
@@ -129,21 +146,25 @@ class TableHistory : public history_test {
     template <class Kind>
     void check_table(unsigned rounds) {
         using table = typename Kind::table;
+        u64 first = 0, moves = 0;  // its capacity, and how often there was another in the end
         check_rounds(
             rounds,
-            [](const std::string& uri) {
-                (void)table::create(uri, {.capacity = keys});
+            [&](const std::string& uri) {
+                first = table::create(uri, {.capacity = keys}).capacity();
                 const auto write = [uri](history_worker& me) { return write_table<Kind>(uri, patient(), me); };
                 const auto read = [uri](history_worker& me) { return read_table<Kind>(uri, me); };
                 return std::vector<history_role>{{write, true}, {read, true}, {read}, {read}};
             },
-            [](const std::string& uri) { (void)table::attach(uri, patient()); },
+            [&](const std::string& uri) { moves += table::attach(uri, patient()).capacity() != first ? 1 : 0; },
             [](const history_run& run) { return check_by_key<entry_model>(run.all()); });
+        constexpr bool grows = requires { Kind::grows; };
+        EXPECT_EQ(moves != 0, grows) << moves << " moves";
     }
 };
 class HashTableHistory : public TableHistory {};
 
 TEST_F(HashTableHistory, IsLinearizable) { check_table<kind_of_hash_table>(8); }
+TEST_F(HashTableHistory, OfATableThatGrowsIsLinearizable) { check_table<kind_of_growing_table>(6); }
 
 class SmallTableHistory : public TableHistory {};
 

@@ -353,6 +353,7 @@ void compare_vector_units() {
         if (table.try_insert(make<K>(key), make<V>(key * 7)) == status::inserted) expected[key] = make<V>(key * 7);
     table.arm_update(make<K>(3), make<V>(99));  // and one value that only the journal holds
     expected[3] = make<V>(99);
+    EXPECT_EQ(table.view().vectors, detail::widest_vector_unit()) << "what a handle takes by itself";
     for (unsigned unit = 0; unit <= static_cast<unsigned>(detail::widest_vector_unit()); ++unit)
         for (const bool prefetches : {false, true})
             EXPECT_EQ(found_with(table, static_cast<detail::vector_unit>(unit), prefetches, 2 * count), expected)
