@@ -166,6 +166,27 @@ churned churn(const subject& table, double load) {
     return found;
 }
 
+/// Lines of hits and misses by load, behind the turnovers: a chart each.
+void chart_lines(study::findings& out, u64 slots, const std::vector<double>& loads, const std::vector<kind>& all,
+                 const std::vector<std::vector<churned>>& found) {
+    for (const bool misses : {false, true}) {
+        study::line_chart chart{std::string("Lines that a ") + (misses ? "miss" : "hit") + " looks at, " +
+                                    count_text(slots) + " slots, turned over",
+                                "entries wanted, a slot",
+                                "lines",
+                                {}};
+        chart.y_low = 1;
+        for (std::size_t k = 0; k < all.size(); ++k) {
+            chart.lines.push_back({all[k].name, {}});
+            for (std::size_t i = 0; i < loads.size(); ++i) {
+                const lines& looked = found[k][i].turned_over;
+                chart.lines.back().points.push_back({loads[i], misses ? looked.miss : looked.hit});
+            }
+        }
+        out.chart((misses ? "miss_" : "hit_") + count_text(slots), chart);
+    }
+}
+
 void turnovers(study::findings& out, const std::vector<u64>& sizes) {
     const std::vector<kind> all = kinds();
     for (const u64 slots : sizes) {
@@ -208,6 +229,7 @@ void turnovers(study::findings& out, const std::vector<u64>& sizes) {
         out.table("Lines looked at, " + count_text(slots) + " slots",
                   {"entries wanted", "table", "a hit, filled", "a miss", "a hit, turned over", "a miss"}, looked);
         out.chart("churn_" + count_text(slots), chart);
+        chart_lines(out, slots, loads, all, found);
     }
 }
 
