@@ -12,6 +12,7 @@
 //   32   followed and consumed
 //   64   changed by text, merged into and grown, and written on by each writer of its kind that attaches by name
 //   128  asked who holds it, and listed beside what else there is
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -268,12 +269,31 @@ void follow(const std::string& uri) {
         });
 }
 
+/// Holds back libFuzzer's alarm, which takes the time by the clock that still_world stands still, and would find that
+/// the input has taken years. What hangs meanwhile is ended by the test's own time limit.
+class no_alarms {
+ public:
+    no_alarms() {
+        ::sigset_t alarm;
+        ::sigemptyset(&alarm);
+        ::sigaddset(&alarm, SIGALRM);
+        ::pthread_sigmask(SIG_BLOCK, &alarm, &before_);
+    }
+    no_alarms(const no_alarms&) = delete;
+    no_alarms& operator=(const no_alarms&) = delete;
+    ~no_alarms() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+    ::sigset_t before_;
+};
+
 // As programs do that know what it is: attach, recover, and some operations. All kinds that have their name for the
 // front of theirs, and the two that lie in segments of another kind.
 void write_on(const std::string& uri) {
     std::string kind;
     allowed([&] { kind = kind_name(inspect::attach_to_look(uri)->info().kind); });
     if (kind.empty()) return;
+    const no_alarms quiet;
     const test::still_world then(test::golden_moment_ns, test::golden_seed);
     for (const test::golden_subject& each : test::golden_subjects) {
         const std::string_view name = each.name;

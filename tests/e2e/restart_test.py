@@ -315,13 +315,17 @@ class UnderLoad(RestartCase):
             return server.ask(path)[2]
 
         def accepted():
-            """By each worker, once all that has been asked before is counted; the question itself may be."""
+            """By each worker, once all that has been asked before and the one connection of these questions are counted."""
+            nonlocal asked
+            asked += 1
             last = time.monotonic() + 30
-            while time.monotonic() < last:
-                wanted = asked
-                found = re.findall(r'holdfast_connections_accepted_total{worker="(\d+)"} (\d+)', ask("/metrics"))
-                if sum(int(count) for _, count in found) >= wanted:
-                    return {int(worker): int(count) for worker, count in found}
+            with contextlib.closing(server.connect()) as connection:
+                while time.monotonic() < last:
+                    connection.request("GET", "/metrics")
+                    text = connection.getresponse().read().decode()
+                    found = re.findall(r'holdfast_connections_accepted_total{worker="(\d+)"} (\d+)', text)
+                    if sum(int(count) for _, count in found) >= asked:
+                        return {int(worker): int(count) for worker, count in found}
             self.fail("connections were not counted")
 
         server = self.serve("--steer", "cpu", workers=2)
