@@ -132,7 +132,7 @@ void fill_ring(saved_reader& file, std::span<std::byte> body, const layout::broa
     // Relaxed: nobody else has the bytes yet.
     reinterpret_cast<layout::broadcast_entry*>(body.data() + geometry.entry_offset(0))
         ->sequence.store(first, std::memory_order_relaxed);
-    layout::broadcast_write_core core(body, geometry, clocks, uri);
+    layout::broadcast_write_core core(body, geometry, clocks, uri, layout::ring_origin::just_made);
     layout::no_broadcast_slots none;
     section_stream from(file);
     while (from.more()) {

@@ -161,7 +161,7 @@ void salvage_broadcast(const damaged_segment& from, std::span<std::byte> to, sal
     // Relaxed: nobody else has the bytes yet.
     reinterpret_cast<layout::broadcast_entry*>(to.data() + g.entry_offset(0))
         ->sequence.store(first, std::memory_order_relaxed);
-    layout::broadcast_write_core made(to, g, clocks, from.uri());
+    layout::broadcast_write_core made(to, g, clocks, from.uri(), layout::ring_origin::just_made);
     layout::no_broadcast_slots none;
     std::vector<std::byte> message;
     if (kept)

@@ -53,9 +53,11 @@ class broadcast_writer {
         std::ranges::copy(geometry.words(), spec.geometry.begin());
         spec.body_bytes = geometry.body_bytes();
         spec.peer_slots = geometry.readers == 0 ? 0 : geometry.readers + 1;  // and the board
-        return broadcast_writer(segment::create(uri, spec, options.segment, [&](std::span<std::byte> body) {
-            layout::broadcast_write_core::format(body, geometry, unix_ns());
-        }));
+        return broadcast_writer(segment::create(uri, spec, options.segment,
+                                                [&](std::span<std::byte> body) {
+                                                    layout::broadcast_write_core::format(body, geometry, unix_ns());
+                                                }),
+                                {}, layout::ring_origin::just_made);
     }
 
     /// Takes over an existing ring. After a crash: bounded recovery, a walk over a stride and a batch.
@@ -188,6 +190,10 @@ class broadcast_writer {
 
     /// Takes over a segment attached read-write by other means (descriptors). Throws: as attach; read_only.
     explicit broadcast_writer(holdfast::segment from, const memory::trust& whom = {})
+        : broadcast_writer(std::move(from), whom, layout::ring_origin::predecessor) {}
+
+ private:
+    broadcast_writer(holdfast::segment from, const memory::trust& whom, layout::ring_origin origin)
         : segment_(std::make_shared<holdfast::segment>(std::move(from))) {
         if (!segment_->writable())
             throw error(errc::read_only, segment_->uri(), "a ring's writer needs the segment attached read-write");
@@ -196,10 +202,10 @@ class broadcast_writer {
             peers_ = peers::open(*segment_, whom);
             hold_board();
         }
-        core_ = layout::broadcast_write_core(segment_->body(), geometry, {unix_ns, monotonic_ns}, segment_->uri());
+        core_ =
+            layout::broadcast_write_core(segment_->body(), geometry, {unix_ns, monotonic_ns}, segment_->uri(), origin);
     }
 
- private:
     /// Publishes, and wakes registered readers that sleep.
     result finish() noexcept {
         const result done = core_.commit();

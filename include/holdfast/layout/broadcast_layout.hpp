@@ -4,7 +4,7 @@
 // Layout v1 of the segment's body (little-endian)
 //   offset        bytes  field       written by
 //        0            8  horizon     writer: it may be overwriting every byte of a position below horizon - capacity
-//        8            8  epoch       writer: how often the ring was taken over
+//        8            8  epoch       writer: 1, and how often the ring was taken over
 //      128            8  refused     writer: publishes refused because a registered reader holds them up
 //      136            8  evicted     writer: registered readers whose patience ran out
 //      144            8  reclaimed   writer: dead registered readers whose hold was taken back

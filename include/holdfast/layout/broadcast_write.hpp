@@ -44,6 +44,10 @@ struct broadcast_claim {
 
 namespace holdfast::layout {
 
+/// From whom a writer has its ring. Of one that it has just made readers may know already: they are told of no
+/// takeover.
+enum class ring_origin : std::uint8_t { predecessor, just_made };
+
 /// The writer over bytes. Where it stands it keeps privately: stored bytes decide only in recover().
 class broadcast_write_core {
  public:
@@ -51,6 +55,8 @@ class broadcast_write_core {
 
     /// Makes zeroed bytes an empty ring. Requires: as the constructor.
     static void format(std::span<std::byte> body, const broadcast_geometry& geometry, std::uint64_t now_ns) noexcept {
+        // Relaxed: nobody else has the bytes yet.
+        reinterpret_cast<broadcast_control*>(body.data())->epoch.store(1, std::memory_order_relaxed);
         write_entry(*reinterpret_cast<broadcast_entry*>(body.data() + geometry.entry_offset(0)), 0, {0, 1, now_ns});
     }
 
@@ -58,14 +64,14 @@ class broadcast_write_core {
     /// Requires: `geometry` validated against body.size(); body aligned to 64 bytes; no other writer.
     /// Throws: error(corrupt) when something else than a crash damaged the bytes.
     broadcast_write_core(std::span<std::byte> body, const broadcast_geometry& geometry, const broadcast_clocks& clocks,
-                         const std::string& subject)
+                         const std::string& subject, ring_origin origin = ring_origin::predecessor)
         : base_(body.data()),
           view_(body, geometry),
           gate_(body.data(), geometry, clocks),
           clocks_(clocks),
           message_max_(geometry.message_max()) {
         entered_.reserve(static_cast<std::size_t>(geometry.chain_max() / geometry.stride) + 4);
-        recover(subject);
+        recover(subject, origin);
     }
 
     [[nodiscard]] const broadcast_view& view() const noexcept { return view_; }
@@ -230,7 +236,7 @@ class broadcast_write_core {
         entered_.clear();
     }
 
-    void recover(const std::string& subject);
+    void recover(const std::string& subject, ring_origin origin);
     [[noreturn]] static void damaged(const std::string& subject, const std::string& what) {
         throw error(errc::corrupt, subject,
                     what + "; no crash does this: restore the segment from a copy, or remove and recreate it");
@@ -254,7 +260,7 @@ class broadcast_write_core {
     std::vector<broadcast_boundary> entered_;
 };
 
-inline void broadcast_write_core::recover(const std::string& subject) {
+inline void broadcast_write_core::recover(const std::string& subject, ring_origin origin) {
     using holdfast::detail::concat;
     const broadcast_geometry& geometry = view_.geometry();
     // Acquire, as all loads of the view: the predecessor may still be a thread of this process, in tests; between
@@ -292,7 +298,8 @@ inline void broadcast_write_core::recover(const std::string& subject) {
     // A predecessor that died asleep. Relaxed: seen late it costs a reader a needless wake.
     if (control().blocked.load(std::memory_order_relaxed) != 0) control().blocked.store(0, std::memory_order_relaxed);
     // W5. Relaxed: published to readers by the first W3.
-    control().epoch.store(control().epoch.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (origin == ring_origin::predecessor)
+        control().epoch.store(control().epoch.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 }  // namespace holdfast::layout
