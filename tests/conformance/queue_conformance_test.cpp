@@ -289,6 +289,13 @@ struct longer_tick {
     char symbol[6];
     std::uint32_t venue;
 };
+struct span_of_time {
+    std::uint64_t begin;
+};
+struct span_with_end {
+    std::uint64_t begin;
+    std::uint64_t end;
+};
 
 TEST_P(Everywhere, RecordsComeOutInOrderOneByOneAndInBatches) {
     auto producer = queue<tick>::producer::create(place.uri(), {.capacity = 50});
@@ -393,6 +400,48 @@ TEST_P(Everywhere, ADrainOfRecordsThatIsReenteredPassesEachOnce) {
     EXPECT_EQ(consumer.fault(), std::nullopt);
 }
 
+TEST_P(Everywhere, RecordsAreReadInPlaceByBlocksUpToTheEndOfTheRing) {
+    auto producer = queue<std::uint64_t>::producer::create(place.uri(), {.capacity = 8});
+    auto consumer = producer.make_consumer();
+    EXPECT_EQ(consumer.front_block().status, outcome::empty);
+    EXPECT_FALSE(consumer.pop(1)) << "nothing was given";
+    const auto read = [&](std::uint64_t most) {
+        const auto block = consumer.front_block(most);
+        return std::vector<std::uint64_t>(block.values.begin(), block.values.end());
+    };
+    std::uint64_t in = 0;
+    const auto put = [&](unsigned count) {
+        while (count-- > 0) ASSERT_TRUE(producer.try_push(in++));
+    };
+    using values = std::vector<std::uint64_t>;
+    put(6);
+    EXPECT_EQ(read(0), values{});
+    EXPECT_EQ(read(4), (values{0, 1, 2, 3}));
+    EXPECT_EQ(read(99), (values{0, 1, 2, 3, 4, 5})) << "a block stays until it is released";
+    EXPECT_FALSE(consumer.pop(7)) << "more than were given";
+    EXPECT_FALSE(consumer.pop(0));
+    EXPECT_TRUE(consumer.pop(2));
+    EXPECT_TRUE(consumer.pop(3)) << "a part of what is left of the block";
+    EXPECT_FALSE(consumer.pop(2));
+    EXPECT_EQ(consumer.stats().messages, 5U);
+    put(7);
+    EXPECT_EQ(producer.try_push(99).status, outcome::full);
+    EXPECT_EQ(read(99), (values{5, 6, 7})) << "to the end of the ring";
+    EXPECT_TRUE(consumer.pop(3));
+    EXPECT_EQ(read(99), (values{8, 9, 10, 11, 12})) << "and on at its front";
+    EXPECT_EQ(consumer.try_pop().value, 8U);
+    EXPECT_FALSE(consumer.pop()) << "what was given before another call is void";
+    EXPECT_EQ(read(2), (values{9, 10}));
+    EXPECT_TRUE(consumer.pop(2));
+    EXPECT_EQ(read(99), (values{11, 12}));
+    EXPECT_EQ(consumer.front().value, 11U);
+    EXPECT_FALSE(consumer.pop(2)) << "front() gave one";
+    EXPECT_TRUE(consumer.pop());
+    EXPECT_EQ(consumer.try_pop().value, 12U);
+    EXPECT_EQ(consumer.front_block().status, outcome::empty);
+    EXPECT_EQ(consumer.fault(), std::nullopt);
+}
+
 TEST_P(Everywhere, ARecordWithMoreFieldsServesOldConsumers) {
     auto producer = queue<longer_tick>::producer::create(place.uri(), {.capacity = 8});
     producer.push_back({7, 0.25, true, {'x'}, 9});
@@ -400,6 +449,15 @@ TEST_P(Everywhere, ARecordWithMoreFieldsServesOldConsumers) {
     queue<tick>::consumer old(shared);
     EXPECT_EQ(old.front().value.sequence, 7U);
     EXPECT_EQ(old.front().value.price, 0.25);
+}
+
+TEST_P(Everywhere, RecordsWithMoreFieldsAreNotReadInPlace) {
+    auto producer = queue<span_with_end>::producer::create(place.uri(), {.capacity = 8});
+    producer.push_back({7, 9});
+    const auto shared = std::shared_ptr<const segment>(std::shared_ptr<void>(), &producer.segment());
+    queue<span_of_time>::consumer old(shared);
+    EXPECT_EQ(refusal_of([&] { (void)old.front_block(); }), errc::schema_mismatch);
+    EXPECT_EQ(old.try_pop().value.begin, 7U) << "copies are taken as before";
 }
 
 TEST_P(Shareable, ASecondMappingTakesWhatTheFirstPuts) {

@@ -70,6 +70,12 @@ class queue {
         T value{};
         [[nodiscard]] explicit operator bool() const noexcept { return status == outcome::ok; }
     };
+    /// Elements in place, one behind the other, or why there is none. Valid until they are released.
+    struct block {
+        outcome status = outcome::empty;
+        std::span<const T> values{};
+        [[nodiscard]] explicit operator bool() const noexcept { return status == outcome::ok; }
+    };
     /// A slot to be filled in place. Valid until commit, discard or the next claim.
     struct claim {
         outcome status = outcome::ok;
@@ -260,14 +266,31 @@ class queue<T>::consumer {
         }
         acknowledge();
         out.status = core_.ready(1).status;
-        front_ = out.status == outcome::ok;
-        if (front_) out.value = value_at(0);
+        front_ = out.status == outcome::ok ? 1 : 0;
+        if (front_ != 0) out.value = value_at(0);
         return out;
     }
-    /// Releases the element that front() gave. False when it gave none.
-    bool pop() noexcept {
-        if (!ours() || !std::exchange(front_, false)) return false;
-        core_.pass(1);
+    /// The oldest elements where they lie, which stay until pop(): as many as are there, but `most` at most, and none
+    /// behind the end of the ring, whose front the next block begins with. Acknowledges what try_pop() gave. What they
+    /// hold is an honest producer's no longer, but a hostile one could still change it.
+    /// Returns: as front(). Throws: schema_mismatch where the stored element has more fields than T: take copies then.
+    [[nodiscard]] block front_block(std::uint64_t most = ~std::uint64_t{0}) {
+        static_assert(
+            !detail::has_boolean(detail::facts_for<T>()) && alignof(T) <= 64,
+            "holdfast: a T with a bool must not be read in place out of another process's bytes; take copies");
+        if (!ours()) return {outcome::read_only, {}};
+        if (core_.stride() != sizeof(T)) refuse_block();
+        acknowledge();
+        const result there = core_.ready(std::min(most, core_.contiguous()));
+        front_ = there ? there.count : 0;
+        if (front_ == 0) return {there.status, {}};
+        return {outcome::ok, {reinterpret_cast<const T*>(core_.slot(0)), static_cast<std::size_t>(front_)}};
+    }
+    /// Releases the oldest element, or `count` of them, that front() or front_block() gave. False when they gave fewer.
+    bool pop(std::uint64_t count = 1) noexcept {
+        if (!ours() || count == 0 || count > front_) return false;
+        front_ -= count;
+        core_.pass(count);
         acknowledge();
         return true;
     }
@@ -275,7 +298,7 @@ class queue<T>::consumer {
     element try_pop() noexcept {
         const element found = front();
         if (!found) return found;
-        front_ = false;
+        front_ = 0;
         core_.pass(1);
         if (how_ == delivery::at_most_once) acknowledge();
         return found;
@@ -285,7 +308,7 @@ class queue<T>::consumer {
     result try_pop(std::span<T> out) noexcept {
         if (!ours()) return {outcome::read_only, 0};
         acknowledge();
-        front_ = false;
+        front_ = 0;
         if (out.empty()) return {};
         const result there = core_.ready(out.size());
         if (!there) return there;
@@ -300,7 +323,7 @@ class queue<T>::consumer {
     template <class Use>
     result drain(std::uint64_t most, Use&& use) {
         result done{outcome::ok, 0};
-        front_ = false;
+        front_ = 0;
         if (!ours()) return {outcome::read_only, 0};
         acknowledge();
         struct releaser {
@@ -316,7 +339,7 @@ class queue<T>::consumer {
             }
             const std::uint64_t at = core_.cursor();
             use(value_at(0));
-            front_ = false;
+            front_ = 0;
             if (core_.cursor() == at) core_.pass(1);
             ++done.count;
         }
@@ -356,6 +379,10 @@ class queue<T>::consumer {
         std::memcpy(bytes.data(), core_.slot(ahead), sizeof(T));
         return detail::record_of<T>(bytes);
     }
+    [[noreturn, gnu::cold]] void refuse_block() const {
+        throw error(errc::schema_mismatch, segment_->uri(),
+                    "the stored element has more fields than the program's; take copies, or update the program");
+    }
     // Plain copies: the slots are ours until W2, R1 has shown that they are whole.
     void copy_out(std::span<T> out) const noexcept {
         if (detail::has_boolean(detail::facts_for<T>()) || core_.stride() != sizeof(T)) {
@@ -372,7 +399,7 @@ class queue<T>::consumer {
     std::optional<detail::queue_place> place_;
     layout::queue_element_read_core core_;
     delivery how_ = delivery::at_least_once;
-    bool front_ = false;  // front() gave an element that pop() may release
+    std::uint64_t front_ = 0;  // elements that front() or front_block() gave and pop() may release
     bool rings_ = true;
 };
 
