@@ -44,8 +44,12 @@ class own_broadcast {
         return writer_->commit() ? at / Bytes : 0;
     }
     std::size_t receive(std::span<std::byte> out) {
-        return read_some(out.size() / Bytes,
-                         [&](std::size_t i) { return reader_->read(out.subspan(i * Bytes, Bytes)); });
+        if (out.size() == Bytes) return read_some(1, [&](std::size_t) { return reader_->read(out); });
+        std::size_t count = 0;
+        const broadcast_read got =
+            reader_->read_batch(out, [&](std::span<const std::byte>, std::uint16_t) { ++count; });
+        if (got.status == outcome::lapped) lost_ += got.count;
+        return count;
     }
     std::size_t add_up(std::size_t most, words_seen& seen) {
         return read_some(most, [&](std::size_t i) {

@@ -24,6 +24,7 @@ namespace {
 using holdfast::access;
 using holdfast::broadcast_options;
 using holdfast::broadcast_policy;
+using holdfast::broadcast_read;
 using holdfast::broadcast_reader;
 using holdfast::broadcast_registration;
 using holdfast::broadcast_reliable_reader;
@@ -87,6 +88,15 @@ TEST_P(Everywhere, AReaderOnTheWritersMappingGetsEachMessage) {
     EXPECT_EQ(writer.publish(longest).status, outcome::too_large);
     EXPECT_TRUE(reader.verify().empty());
     EXPECT_EQ(reader.fault(), std::nullopt);
+}
+
+TEST_P(Everywhere, OnlyATakeoverIsToldAsARestart) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096));
+    broadcast_reader reader = writer.make_reader();
+    EXPECT_EQ(reader.epoch(), 1U) << "known from the start, also to who attaches before its writer goes on";
+    ASSERT_EQ(publish(writer), outcome::ok);
+    std::vector<std::byte> out;
+    EXPECT_FALSE(reader.read(out).restarted);
 }
 
 TEST_P(Everywhere, TheReaderKeepsTheMappingAliveWithoutTheWriter) {
@@ -261,6 +271,46 @@ TEST_P(Shareable, ABlockingReaderLosesNothingAndTheWriterIsTold) {
     EXPECT_EQ(reports[0].policy, broadcast_policy::block);
     EXPECT_GT(reports[0].blocked, 0U);
     EXPECT_FALSE(reports[0].evicted);
+}
+
+TEST_P(Shareable, BatchesAreReadByBothKindsOfReaders) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096, 2));
+    broadcast_reader plain(again(writer));
+    broadcast_reliable_reader reliable(again(writer));
+    std::vector<std::byte> room(1024);
+    const auto batches = [&](auto& reader, std::uint64_t first) {
+        std::uint64_t messages = 0;
+        for (;;) {
+            const broadcast_read got = reader.read_batch(room, [&](std::span<const std::byte> bytes, std::uint16_t) {
+                std::uint64_t number = 0;
+                ASSERT_EQ(bytes.size(), sizeof number);
+                std::memcpy(&number, bytes.data(), sizeof number);
+                ASSERT_EQ(number, first + messages++);
+            });
+            if (!got) break;
+            EXPECT_EQ(got.sequence + got.count, first + messages);
+        }
+        return messages;
+    };
+    std::uint64_t next = 1;
+    for (std::uint64_t round = 0; round < 100; ++round) {
+        const std::uint64_t first = next, count = 1 + round % 40;
+        for (; next < first + count; ++next)
+            ASSERT_TRUE(writer.publish(std::as_bytes(std::span(&next, 1)))) << "the registered reader kept up";
+        ASSERT_EQ(batches(plain, first), count);
+        ASSERT_EQ(batches(reliable, first), count);
+    }
+    EXPECT_EQ(reliable.lost(), 0U);
+    ASSERT_EQ(writer.registered_readers().size(), 1U);
+    EXPECT_EQ(writer.registered_readers()[0].received, next - 1);
+    EXPECT_THROW(
+        {
+            ASSERT_TRUE(writer.publish(std::as_bytes(std::span(&next, 1))));
+            plain.read_batch(room, [](std::span<const std::byte>, std::uint16_t) { throw 1; });
+        },
+        int);
+    EXPECT_EQ(plain.read_batch(room, [](std::span<const std::byte>, std::uint16_t) {}).status, outcome::empty)
+        << "what `use` threw over counts as read";
 }
 
 TEST_P(Shareable, AReaderThatDropsNeverHoldsTheWriterUp) {

@@ -342,7 +342,7 @@ TEST(BroadcastCore, ASuccessorGoesOnAndReadersAreTold) {
         ASSERT_EQ(first.status, outcome::ok);
         EXPECT_TRUE(first.restarted);
         ++next;
-        EXPECT_EQ(reader.epoch(), round);
+        EXPECT_EQ(reader.epoch(), 1 + round);
         if (round % 5 > 0) {
             EXPECT_FALSE(reader.read(out).restarted);
             ++next;
@@ -407,6 +407,66 @@ TEST(BroadcastCore, ASuccessorThatJoinsWhereADeadReaderStoodKeepsItsPlace) {
     EXPECT_TRUE(writer.claim(bench.geometry().message_max(), slots)) << "and lets the writer go on when it has read";
 }
 
+/// Reads to the end by batches of random sizes into room that may be too small. Returns what was wrong.
+std::string read_batches_to_end(broadcast_read_core& reader, std::uint64_t& next, std::size_t longest,
+                                holdfast::test::seeded_random& random) {
+    std::vector<std::byte> room(longest * 8);
+    for (;;) {
+        const std::span<std::byte> part(room.data(), static_cast<std::size_t>(random.below(room.size() + 1)));
+        const std::uint64_t most = 1 + random.below(2 * holdfast::layout::broadcast_batch::size_max);
+        holdfast::layout::broadcast_batch batch;
+        const broadcast_read got = reader.next_batch(part, most, batch);
+        std::uint64_t copies = 0;
+        std::string wrong;
+        batch.for_each(part, [&](std::span<const std::byte> message, std::uint16_t type) {
+            if (type != 0 || !is_message(message, next + copies, longest)) wrong = std::to_string(next + copies);
+            ++copies;
+        });
+        if (!wrong.empty()) return "message " + wrong + " is not whole";
+        if (copies != (got ? got.count : 0) || copies > most) return std::to_string(copies) + " copies";
+        switch (got.status) {
+            case outcome::ok:
+                if (got.sequence != next) return "a batch begins with " + std::to_string(got.sequence);
+                next += copies;
+                break;
+            case outcome::lapped: next += got.count; break;
+            case outcome::too_small:
+                if (got.count <= part.size() || got.sequence != next) return "it would have fitted";
+                break;
+            case outcome::empty: return {};
+            default: return std::string(outcome_name(got.status));
+        }
+    }
+}
+
+TEST(BroadcastCore, ABatchOfReadsIsTheMessagesOneByOne) {
+    broadcast_bench bench(capacity);
+    auto writer = bench.writer();
+    auto reader = bench.reader();
+    holdfast::layout::broadcast_batch batch;
+    std::vector<std::byte> room(64);
+    EXPECT_EQ(reader.next_batch(room, 9, batch).status, outcome::empty);
+    const std::vector<std::byte> message(12, std::byte{7});
+    for (std::uint16_t type = 1; type <= 5; ++type) ASSERT_TRUE(writer.append(message, type, nobody));
+    ASSERT_TRUE(writer.commit());
+    const auto types = [&](std::span<std::byte> into, std::uint64_t most) {
+        std::vector<unsigned> seen;
+        const broadcast_read got = reader.next_batch(into, most, batch);
+        batch.for_each(into, [&](std::span<const std::byte> bytes, std::uint16_t type) {
+            EXPECT_EQ(reinterpret_cast<std::uintptr_t>(bytes.data()) % 8, 0U);
+            EXPECT_TRUE(std::ranges::equal(bytes, message));
+            seen.push_back(type);
+        });
+        EXPECT_EQ(seen.size(), got ? got.count : 0U);
+        return seen;
+    };
+    EXPECT_EQ(types(room, 2), (std::vector<unsigned>{1, 2}));
+    EXPECT_EQ(types(std::span(room).first(28), 9), (std::vector<unsigned>{3, 4})) << "each takes 16 bytes, the last 12";
+    EXPECT_EQ(types(room, 0), std::vector<unsigned>{});
+    EXPECT_EQ(types(room, 9), std::vector<unsigned>{5});
+    EXPECT_EQ(reader.sequence(), 6U);
+}
+
 // Random publishes, batches, aborts and takeovers; a reader that looks now and then; the truth is kept beside.
 TEST(BroadcastCore, RandomHistoriesAgreeWithTheModel) {
     holdfast::test::seeded_random random;
@@ -416,6 +476,8 @@ TEST(BroadcastCore, RandomHistoriesAgreeWithTheModel) {
         auto writer = bench.writer();
         std::vector<broadcast_read_core> readers(3, bench.reader());
         std::vector<std::uint64_t> next(3, 1);
+        auto by_batches = bench.reader();
+        std::uint64_t next_of_batch = 1;
         std::uint64_t published = 0;
         for (std::uint64_t step = 0; step < 2000; ++step) {
             const std::uint64_t batch = random.below(4) == 0 ? 1 + random.below(4) : 1;
@@ -434,6 +496,10 @@ TEST(BroadcastCore, RandomHistoriesAgreeWithTheModel) {
                     ASSERT_EQ(read_to_end(readers[r], next[r], longest), "");
                     ASSERT_EQ(next[r], published + 1);
                 }
+            if (random.below(20) == 0) {
+                ASSERT_EQ(read_batches_to_end(by_batches, next_of_batch, longest, random), "");
+                ASSERT_EQ(next_of_batch, published + 1);
+            }
             if (random.below(50) == 0) {
                 ASSERT_EQ(bench.damage(), "");
                 const std::uint64_t from = random.below(published + 2);

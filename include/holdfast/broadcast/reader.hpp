@@ -169,6 +169,19 @@ class broadcast_reader {
     /// Copies the next message into `out`, whose size becomes the message's. Allocates at most message_bytes_max().
     broadcast_read read(std::vector<std::byte>& out) { return keep(core_.next(detail::copying_into(out))); }
 
+    /// Copies the next messages one behind the other into `room`, each at a multiple of 8 bytes, and runs use(bytes,
+    /// type) on each of the copies once all are known to be whole: as many as are there and fit, `most` and 64 at most.
+    /// What `use` throws passes through; all of them count as read. Returns: ok with the number of messages as `count`
+    /// and the number of the first; else as read() into `room`. A message behind a restart of the writer comes alone.
+    /// Cost: of small messages half of reading them one by one.
+    template <class Use>
+    broadcast_read read_batch(std::span<std::byte> room, Use&& use, std::uint64_t most = ~std::uint64_t{0}) {
+        layout::broadcast_batch batch;
+        const broadcast_read got = keep(core_.next_batch(room, most, batch));
+        batch.for_each(room, use);
+        return got;
+    }
+
     /// The messages that are there now, one by one in `buffer`: for (const auto& [answer, bytes] :
     /// reader.drain(buffer)). Losses are elements too (answer.status is lapped). Ends at empty or corrupt (see
     /// fault()).

@@ -121,6 +121,14 @@ class broadcast_reliable_reader {
     /// registration is the parent's, attach anew).
     broadcast_read read(std::span<std::byte> out) noexcept { return next(detail::copying_into(out)); }
     broadcast_read read(std::vector<std::byte>& out) { return next(detail::copying_into(out)); }
+    /// As broadcast_reader::read_batch; when `use` runs the writer may not know yet how far this reader is.
+    template <class Use>
+    broadcast_read read_batch(std::span<std::byte> room, Use&& use, std::uint64_t most = ~std::uint64_t{0}) {
+        layout::broadcast_batch batch;
+        const broadcast_read got = told([&] { return core_.next_batch(room, most, batch); });
+        batch.for_each(room, use);
+        return got;
+    }
     /// As broadcast_reader::drain.
     [[nodiscard]] broadcast_drain<broadcast_reliable_reader> drain(std::vector<std::byte>& buffer) noexcept {
         return {*this, buffer};
@@ -227,9 +235,13 @@ class broadcast_reliable_reader {
     [[nodiscard]] bool mine() const noexcept { return table_ != nullptr && guard_.same_process(); }
     template <class Look>
     broadcast_read next(Look&& look) {
+        return told([&] { return core_.next(std::forward<Look>(look)); });
+    }
+    template <class Read>
+    broadcast_read told(Read&& read) {
         if (!mine()) [[unlikely]]
             return {outcome::read_only, 0, false, 0, 0};
-        const broadcast_read got = core_.next(std::forward<Look>(look));
+        const broadcast_read got = read();
         if (got.status == outcome::corrupt) corrupt_ = true;
         wake_writer();
         return got;

@@ -20,6 +20,7 @@
 // difference of their numbers, and it was given none of those.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -71,6 +72,41 @@ namespace holdfast::layout {
 
 /// How often a search is begun anew because the writer overran it; each time it needs three quarters of the ring.
 inline constexpr unsigned broadcast_attempts = 64;
+
+/// Messages that were copied together, one behind the other, each from a multiple of 8 bytes on.
+class broadcast_batch {
+ public:
+    static constexpr std::uint32_t size_max = 64;
+
+    broadcast_batch() noexcept {}  // no message; the places are not made zeros
+    /// Runs use(bytes, type) on each. Requires: `room` is what they were copied into.
+    template <class Use>
+    void for_each(std::span<const std::byte> room, Use&& use) const {
+        std::size_t at = 0;
+        for (std::uint32_t i = 0; i < count_; ++i) {
+            use(room.subspan(at, copies_[i].bytes), copies_[i].type);
+            at = std::min(room.size(), at + step(copies_[i].bytes));
+        }
+    }
+
+ private:
+    friend class broadcast_read_core;
+    struct copied {
+        std::uint32_t bytes;
+        std::uint16_t type;
+    };
+    [[nodiscard]] static std::size_t step(std::size_t bytes) noexcept {
+        return static_cast<std::size_t>(ring_round_up(bytes));
+    }
+    /// Returns: by how much the next lies behind it.
+    std::size_t add(std::size_t bytes, std::uint16_t type) noexcept {
+        copies_[count_++] = {static_cast<std::uint32_t>(bytes), type};
+        return step(bytes);
+    }
+
+    std::uint32_t count_ = 0;
+    copied copies_[size_max];
+};
 
 /// A reader's place in the ring, and the reading. Threads: one at a time.
 class broadcast_read_core {
@@ -126,6 +162,34 @@ class broadcast_read_core {
         });
     }
 
+    /// Copies the messages that come next one behind the other into `room`: as many as are there, as fit, and `most` at
+    /// most. One look at the horizon tells of all: what lies behind a byte that is still there is there too.
+    /// Returns: ok with the number of messages as `count` and the number of the first; else as read() into `room`.
+    [[nodiscard]] broadcast_read next_batch(std::span<std::byte> room, std::uint64_t most,
+                                            broadcast_batch& batch) noexcept {
+        batch.count_ = 0;
+        if (most == 0) return {outcome::ok, 0, false, 0, sequence_};
+        most = std::min<std::uint64_t>(most, broadcast_batch::size_max);
+        std::uint64_t position = position_;
+        std::size_t used = 0;
+        while (batch.count_ < most) {
+            const ring_word record = view_.record_at(position);
+            if (record.kind != ring_word_kind::message || record.length > view_.geometry().message_max() ||
+                record.length > room.size() - used || notice_restart())
+                break;
+            const auto bytes = static_cast<std::size_t>(record.length);
+            holdfast::detail::copy_from_shared(room.data() + used, view_.at(position) + ring_word_bytes, bytes);
+            used = std::min(room.size(), used + batch.add(bytes, record.type));
+            position += record.bytes;
+        }
+        if (batch.count_ == 0 || view_.overrun(position_)) [[unlikely]]
+            return next_alone(room, batch);
+        const std::uint64_t first = sequence_;
+        position_ = position;
+        sequence_ += batch.count_;
+        return {outcome::ok, 0, false, batch.count_, first};
+    }
+
     /// Whether next() would say anything but `empty`.
     [[nodiscard]] bool ready() const noexcept {
         return view_.record_at(position_).kind != ring_word_kind::not_ready || view_.overrun(position_);
@@ -152,6 +216,15 @@ class broadcast_read_core {
             pending_restart_ = true;
         }
         return pending_restart_;
+    }
+    /// What no batch begins with: the answer that is none, or the message that it is told with.
+    [[gnu::noinline]] broadcast_read next_alone(std::span<std::byte> room, broadcast_batch& batch) noexcept {
+        batch.count_ = 0;
+        broadcast_read got = read(room);
+        if (!got) return got;
+        batch.add(static_cast<std::size_t>(got.count), got.type);
+        got.count = 1;
+        return got;
     }
     [[gnu::noinline]] broadcast_read catch_up(bool restarted) noexcept {
         const result jumped = jump();

@@ -126,14 +126,14 @@ class broadcast_hold_core {
     template <class Look>
     [[nodiscard]] broadcast_read next(Look&& look) noexcept(noexcept(look({}, 0))) {
         const broadcast_read got = reader_.next(std::forward<Look>(look));
-        if (got.status == outcome::ok) {
-            ++received_;
-            if (reader_.position() - broadcast_held_position(held_) >= lag_) move();
-        } else if (got.status != outcome::too_small) {
-            if (got.status == outcome::lapped) lost_ += got.count;
-            // Empty: whoever sleeps now must not leave the writer waiting for what was read long ago.
-            if (reader_.position() != broadcast_held_position(held_)) move();
-        }
+        account(got, 1);
+        return got;
+    }
+    /// As broadcast_read_core::next_batch.
+    [[nodiscard]] broadcast_read next_batch(std::span<std::byte> room, std::uint64_t most,
+                                            broadcast_batch& batch) noexcept {
+        const broadcast_read got = reader_.next_batch(room, most, batch);
+        account(got, got.count);
         return got;
     }
 
@@ -173,6 +173,18 @@ class broadcast_hold_core {
     [[nodiscard]] std::uint64_t lost() const noexcept { return lost_; }
 
  private:
+    /// What an answer of the reader's, of `messages` if it is ok, means to the writer.
+    void account(const broadcast_read& got, std::uint64_t messages) noexcept {
+        if (got.status == outcome::ok) {
+            received_ += messages;
+            if (reader_.position() - broadcast_held_position(held_) >= lag_) move();
+        } else if (got.status != outcome::too_small) {
+            if (got.status == outcome::lapped) lost_ += got.count;
+            // Empty: whoever sleeps now must not leave the writer waiting for what was read long ago.
+            if (reader_.position() != broadcast_held_position(held_)) move();
+        }
+    }
+
     broadcast_read_core reader_;
     broadcast_slot* slot_ = nullptr;
     std::uint64_t held_ = 0;  // what we stored last; 0: not registered
