@@ -31,10 +31,7 @@ class own_array {
     explicit own_array(const array_request& request) : name_({.name = request.name}, "array"), size_(request.size) {}
     void open_writer() { writer_.emplace(array<element>::create(name_.uri(), {.size = size_})); }
     void open_reader() { reader_.emplace(array_reader<element>::attach(name_.uri())); }
-    bool load(std::uint64_t index, element& out) const {
-        out = (*reader_)[index];
-        return true;
-    }
+    bool load(std::uint64_t index, element& out) const { return reader_->load(index, out) == outcome::ok; }
     void store(std::uint64_t index, const element& e) { writer_->store(index, e); }
 
  private:

@@ -77,8 +77,14 @@ class array_queries {
     /// The same.
     [[nodiscard, gnu::always_inline]] T operator[](std::uint64_t index) const { return load(index); }
 
-    /// The same without exceptions. Returns: ok; out_of_range; or contended: the element was changed at each of 65,536
-    /// attempts, some milliseconds (`out` is unchanged then; only wide elements under unceasing stores).
+    /// The same into an object of the caller's, and without exceptions. Returns: ok; out_of_range (`out` is unchanged);
+    /// or contended: the element was changed at each of 65,536 attempts, some milliseconds (`out` may be any mix then;
+    /// only wide elements under unceasing stores).
+    [[nodiscard, gnu::always_inline]] outcome load(std::uint64_t index, T& out) const noexcept
+        requires(!has_boolean(facts_for<T>()))
+    {
+        return loader().load(index, reinterpret_cast<std::byte*>(&out));
+    }
     [[nodiscard]] outcome load(std::uint64_t index, T& out) const noexcept {
         raw_record<T> value;
         const outcome got = loader().load(index, value.data());
