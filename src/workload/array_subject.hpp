@@ -90,8 +90,9 @@ class array_loops final : public array_subject {
 
     void load(std::uint64_t times) override {
         element e{};
+        drawn_walk places(places_, at_);
         for (; times > 0; --times) {
-            if (!adapter_.load(places_[at_++ & (places_.size() - 1)], e)) fail("a load was refused");
+            if (!adapter_.load(places.next(), e)) fail("a load was refused");
             keep(e);
             if (e.words[words - 1] != e.words[0] + words - 1) fail("a load met a torn element");
         }

@@ -116,8 +116,8 @@ class block_store_loops final : public block_store_subject {
 
     void read(std::uint64_t times) override {
         adapter_.begin_reads();
-        for (; times > 0; --times) {
-            const std::uint32_t place = next_place();
+        for (drawn_walk places(places_, at_); times > 0; --times) {
+            const std::uint32_t place = places.next();
             if (adapter_.read(handle(place), bytes(out_)) != bytes_) fail("a read was refused");
             keep(*out_.data());
             if (out_[0] != scramble(place)) fail("a read gave another value");
@@ -126,7 +126,7 @@ class block_store_loops final : public block_store_subject {
     }
     void look(std::uint64_t times) override {
         adapter_.begin_reads();
-        for (; times > 0; --times) keep(sum_of(handle(next_place())));
+        for (drawn_walk places(places_, at_); times > 0; --times) keep(sum_of(handle(places.next())));
         adapter_.end_reads();
     }
     void replace(std::uint64_t times) override {
@@ -140,8 +140,8 @@ class block_store_loops final : public block_store_subject {
     }
     void read_beside(std::uint64_t times) override {
         adapter_.begin_reads();
-        for (; times > 0; --times) {
-            const std::uint32_t place = next_place();
+        for (drawn_walk places(places_, at_); times > 0; --times) {
+            const std::uint32_t place = places.next();
             if (!try_read(place)) [[unlikely]]
                 read_again(place);
         }
@@ -171,7 +171,6 @@ class block_store_loops final : public block_store_subject {
     }
 
     // ---- near side
-    [[nodiscard]] std::uint32_t next_place() { return places_[at_++ & (places_.size() - 1)]; }
     [[nodiscard]] std::uint64_t sum_of(std::uint64_t handle) {
         if constexpr (looks_at_values<A>) {
             std::uint64_t sum = 0;

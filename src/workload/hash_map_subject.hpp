@@ -118,8 +118,8 @@ class hash_map_loops final : public hash_map_subject {
 
     void find(std::uint64_t times) override {
         adapter_.begin_reads();
-        for (; times > 0; --times) {
-            const question& q = next(present_);
+        for (drawn_walk asked(present_, at_); times > 0; --times) {
+            const question& q = asked.next();
             if (adapter_.find(q.text(), out()) != bytes_) fail("a key was not found");
             keep(*out_.data());
             if (out_[0] != scramble(q.number)) fail("a find gave another value");
@@ -128,13 +128,13 @@ class hash_map_loops final : public hash_map_subject {
     }
     void look(std::uint64_t times) override {
         adapter_.begin_reads();
-        for (; times > 0; --times) keep(sum_of(next(present_).text()));
+        for (drawn_walk asked(present_, at_); times > 0; --times) keep(sum_of(asked.next().text()));
         adapter_.end_reads();
     }
     void miss(std::uint64_t times) override {
         adapter_.begin_reads();
-        for (; times > 0; --times)
-            if (adapter_.find(next(absent_).text(), out()) != 0) fail("it found what is not there");
+        for (drawn_walk asked(absent_, at_); times > 0; --times)
+            if (adapter_.find(asked.next().text(), out()) != 0) fail("it found what is not there");
         adapter_.end_reads();
     }
     void set(std::uint64_t times) override {
@@ -148,8 +148,8 @@ class hash_map_loops final : public hash_map_subject {
     }
     void find_beside(std::uint64_t times) override {
         adapter_.begin_reads();
-        for (; times > 0; --times) {
-            const question& q = next(present_);
+        for (drawn_walk asked(present_, at_); times > 0; --times) {
+            const question& q = asked.next();
             if (!try_find(q)) [[unlikely]]
                 find_again(q);
         }
@@ -182,7 +182,6 @@ class hash_map_loops final : public hash_map_subject {
         for (question& q : questions) q = ask(first + static_cast<std::uint32_t>(choose.below(entries_)));
         return questions;
     }
-    [[nodiscard]] const question& next(const std::vector<question>& asked) { return asked[at_++ & (asked.size() - 1)]; }
     [[nodiscard]] std::uint64_t sum_of(std::string_view key) {
         if constexpr (looks_under_keys<A>) {
             std::uint64_t sum = 0;

@@ -106,4 +106,24 @@ class walk {
     return std::to_string(digits) + "e" + std::to_string(zeros);
 }
 
+/// Takes what was drawn in turn, from where the last walk ended; it goes on from the front. For the time of a loop all
+/// that it knows is the compiler's to keep in registers: a member would be loaded anew behind each acquire load of a
+/// subject, and be counted against that subject alone. Requires: as many as a power of two, which outlive it.
+template <class T>
+class drawn_walk {
+ public:
+    drawn_walk(const std::vector<T>& drawn, std::uint64_t& at) noexcept
+        : drawn_(drawn.data()), last_(drawn.size() - 1), here_(at), at_(at) {}
+    drawn_walk(const drawn_walk&) = delete;
+    drawn_walk& operator=(const drawn_walk&) = delete;
+    ~drawn_walk() { at_ = here_; }
+    [[nodiscard]] const T& next() noexcept { return drawn_[here_++ & last_]; }
+
+ private:
+    const T* const drawn_;
+    const std::uint64_t last_;
+    std::uint64_t here_;
+    std::uint64_t& at_;
+};
+
 }  // namespace holdfast::workload
