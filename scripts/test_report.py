@@ -15,10 +15,14 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 import time
 import xml.etree.ElementTree as xml
 
+STARTED = re.compile(r"\s*Start +\d+: (\S+)")
 RESULT = re.compile(r"\s*(\d+)/(\d+) +Test +#\d+: (\S+) [.\s]*(\*\*\*)?(.*?)\s+[\d.]+ sec")
+
+PATIENCE = 60  # seconds without a word
 
 # What tests print of their work: tests/support/told_numbers.hpp, fuzz/guided.sh, fuzz/replay_main.cpp.
 TOLD = re.compile(r"^told: (\w+) = (\d+)", re.M)
@@ -118,19 +122,39 @@ def run(name, results, build, arguments):
     file = (results / f"{name}.xml").resolve()
     command = ["ctest", "--test-dir", str(build), "--output-on-failure", "--test-output-size-passed", "10000000", "--output-junit", str(file), *arguments]
     started = shown = time.monotonic()
-    terminal, last = sys.stdout.isatty(), ""
+    terminal, last = sys.stdout.isatty(), name
+    running, lock, over = {}, threading.Lock(), threading.Event()
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+
+    def show_what_runs():  # tests of the long run take up to an hour and say nothing before their end
+        while not over.wait(PATIENCE):
+            with lock:
+                now = time.monotonic()
+                if running and now - shown >= PATIENCE:
+                    print(("\r\033[K" if terminal else "") + f"{last}; running: " +
+                          ", ".join(f"{test} for {now - since:.0f} s" for test, since in running.items()), flush=True)
+
+    beside = threading.Thread(target=show_what_runs, daemon=True)
+    beside.start()
     for line in process.stdout:
-        result = RESULT.match(line)
-        if result and (not result[4] or result[5].startswith(("Skipped", "Not Run (Disabled)"))):
-            last = f"{name}: {result[1]} of {result[2]}"
-            now = time.monotonic()
-            if now - shown > (0.2 if terminal else 15):
-                print(f"\r\033[K{last}" if terminal else last, end="" if terminal else "\n", flush=True)
-                shown = now
-        elif result or not re.match(r"\s*Start +\d+:|Test project|Internal ctest changing|No tests were found|Total Test time|"
-                                    r"\s*$|Label Time Summary|\S+ += +[\d.]+ sec\*proc|\d+% tests passed|Output from these tests|Use \"--rerun", line):
-            print(("\r\033[K" if terminal else "") + line, end="", flush=True)
+        with lock:
+            result, begun = RESULT.match(line), STARTED.match(line)
+            if begun:
+                running[begun[1]] = time.monotonic()
+            if result:
+                running.pop(result[3], None)
+            if result and (not result[4] or result[5].startswith(("Skipped", "Not Run (Disabled)"))):
+                last = f"{name}: {result[1]} of {result[2]}"
+                now = time.monotonic()
+                if now - shown > (0.2 if terminal else 15):
+                    print(f"\r\033[K{last}" if terminal else last, end="" if terminal else "\n", flush=True)
+                    shown = now
+            elif result or not re.match(r"\s*Start +\d+:|Test project|Internal ctest changing|No tests were found|Total Test time|"
+                                        r"\s*$|Label Time Summary|\S+ += +[\d.]+ sec\*proc|\d+% tests passed|Output from these tests|Use \"--rerun", line):
+                print(("\r\033[K" if terminal else "") + line, end="", flush=True)
+    over.set()
+    beside.join()
+    process.stdout.close()
     code = process.wait()
     outcomes = [outcome for _, outcome, _ in read(file)] if file.exists() else []
     if code and "failed" not in outcomes:  # ctest itself failed, for example because a test program could not list its tests

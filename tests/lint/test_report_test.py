@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """scripts/test_report.py counts what happened: a failure that it does not see is a test that cannot fail."""
+import contextlib
 import importlib.util
 import os
 import pathlib
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 TOOL = pathlib.Path(__file__).resolve().parents[2] / "scripts/test_report.py"
 spec = importlib.util.spec_from_file_location("test_report", TOOL)
@@ -46,11 +48,14 @@ class Report(unittest.TestCase):
         done = self.tool("total", "--results", str(self.results))
         return done.returncode, done.stdout.splitlines()
 
-    def ctest(self, script):
-        """Runs the tool with a ctest of our making on the PATH, then sums up."""
+    def fake_ctest(self, script):
         fake = self.results / "ctest"
         fake.write_text(f"#!/usr/bin/env bash\nwhile [[ $1 != --output-junit ]]; do shift; done; junit=$2\n{script}\n")
         fake.chmod(0o755)
+
+    def ctest(self, script):
+        """Runs the tool with a ctest of our making on the PATH, then sums up."""
+        self.fake_ctest(script)
         ran = self.tool("run", "suite", "--results", str(self.results), "--build", str(self.results), "--")
         done = self.tool("total", "--results", str(self.results))
         return ran, done.returncode, done.stdout.splitlines()[-1]
@@ -166,6 +171,18 @@ class Report(unittest.TestCase):
     def test_a_ctest_that_fails_without_a_failed_case_is_a_failure_beside_what_passed(self):
         ran, code, line = self.ctest(f"echo '<testsuite>{PASSED}</testsuite>' >\"$junit\"; exit 8")
         self.assertEqual((ran.returncode, code, line), (1, 1, "1 passed, 1 failed, 0 skipped"))
+
+    def test_a_test_that_runs_for_long_is_named(self):
+        shown = self.results / "shown"
+        self.fake_ctest("echo '    Start 1: crash.Quick.One'; echo '    Start 2: crash.Long.One'\n"
+                        "echo '1/2 Test #1: crash.Quick.One ....   Passed    0.01 sec'\n"
+                        f"for ((i = 0; i < 6000; ++i)); do grep -q 'of 2; running' '{shown}' && break; sleep 0.01; done\n"
+                        f"echo '<testsuite>{PASSED}</testsuite>' >\"$junit\"")
+        path = {"PATH": f"{self.results}:{os.environ['PATH']}"}
+        with unittest.mock.patch.dict(os.environ, path), unittest.mock.patch.object(report, "PATIENCE", 0.01), \
+                shown.open("w") as out, contextlib.redirect_stdout(out):
+            self.assertEqual(report.run("suite", self.results, self.results, []), 0)
+        self.assertRegex(shown.read_text(), r"(?m)^suite: 1 of 2; running: crash\.Long\.One for \d+ s$")
 
     def test_the_output_of_a_failed_case_is_shown_and_passed_cases_are_not(self):
         ran, code, _ = self.ctest(f"""echo '1/2 Test #1: a ........   Passed    0.01 sec'
