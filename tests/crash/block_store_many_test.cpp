@@ -168,12 +168,12 @@ class many_step_bench {
     }
 
     // The recovery by writer 1, which attaches, dies as well, and writer 2 recovers both; for one in four states that
-    // have anything to recover, and all that are not like those before.
+    // have anything to recover, and all that are not like those before; in the long run for each.
     std::string step_takeover(std::span<const std::byte> left, const change& what, bool came, bool went) {
         shared_image again(left.size());
         again.assign(left);
         const writable_blocks view(again.bytes(), bench_.geometry());
-        if (!something_open(view) || (++met_ % 4 != 0 && came == came_ && went == went_)) return {};
+        if (!something_open(view) || (++met_ % one_in_so_many(4) != 0 && came == came_ && went == went_)) return {};
         came_ = came, went_ = went;
         const step_report report = single_step(
             again,

@@ -289,36 +289,36 @@ TEST_F(BlockStoreStep, ThePendingHandleNamesWhatCommitBringsOrNothing) {
     record(total);
 }
 
-// Death during recovery from a death, and during recovery from that: every distinct image of a replacement is recovered
-// under the stepper, and so is every image which that leaves.
+// Death during recovery from a death, and during recovery from that: every distinct image of a replacement, and of an
+// allocation and a free, is recovered under the stepper, and so is every image which that leaves.
 TEST_F(BlockStoreStep, RecoveryIsItselfRecoverable) {
     step_report total;
     std::uint64_t finished = 0;
-    for (const fill how : {fill::half, fill::scattered}) {
-        step_bench bench(how);
-        const std::uint64_t victim = how == fill::scattered ? bench.scatter_one() : bench.victims().back();
-        const block_content value{5000, 150};
-        const auto object = whole_object(value.seed, value.bytes);
-        const change what{"replace", value, victim};
+    const auto try_all = [&](step_bench& bench, const change& what) {
+        const auto object = whole_object(5000, what.add ? what.add->bytes : 0);
         std::vector<std::vector<std::byte>> states;
         const std::vector<std::byte> base(bench.bench().body().begin(), bench.bench().body().end());
         const step_report run = single_step(
             bench.bench().image(),
             [&] {
-                (void)bench.writer().prepare(value.bytes);
+                if (!what.add) {
+                    (void)bench.writer().free(what.take);
+                    return;
+                }
+                (void)bench.writer().prepare(object.size());
                 (void)bench.writer().write(0, object);
-                (void)bench.writer().commit(victim);
+                (void)bench.writer().commit(what.take);
             },
             [&](std::span<std::byte> image) -> std::string {
                 states.emplace_back(image.begin(), image.end());
                 return {};
             });
-        ASSERT_EQ(run.failure, "");
+        ASSERT_EQ(run.failure, "") << what.name;
         const writable_blocks view = bench.bench().view();
         for (std::size_t i = 0; i < states.size(); ++i) {
             // Images that differ in bytes of free units alone are one state to a recovery: every eighth will do.
             const bool last = i + 8 >= states.size();
-            if (!last && i % 8 != 0) continue;
+            if (!last && i % one_in_so_many(8) != 0) continue;
             bench.bench().image().assign(states[i]);
             std::vector<std::vector<std::byte>> again;
             const step_report r = single_step(
@@ -331,8 +331,8 @@ TEST_F(BlockStoreStep, RecoveryIsItselfRecoverable) {
                     again.emplace_back(image.begin(), image.end());
                     return bench.check(image, what);
                 });
-            ASSERT_EQ(r.failure, "") << "recovery of image " << i;
-            finished += again.size() > 1 ? 1 : 0;
+            ASSERT_EQ(r.failure, "") << what.name << ", recovery of image " << i;
+            finished += what.add && what.take != 0 && again.size() > 1 ? 1 : 0;
             total += r;
             for (const auto& state : again) {
                 bench.bench().image().assign(state);
@@ -343,11 +343,21 @@ TEST_F(BlockStoreStep, RecoveryIsItselfRecoverable) {
                         (void)holdfast::detail::recover(view, done);
                     },
                     [&](std::span<std::byte> image) { return bench.check(image, what); });
-                ASSERT_EQ(twice.failure, "") << "recovery of a recovery of image " << i;
+                ASSERT_EQ(twice.failure, "") << what.name << ", recovery of a recovery of image " << i;
                 total += twice;
             }
         }
         bench.bench().image().assign(base);
+    };
+    for (const fill how : {fill::half, fill::scattered}) {
+        step_bench bench(how);
+        const std::uint64_t victim = how == fill::scattered ? bench.scatter_one() : bench.victims().back();
+        const block_content value{5000, 150};
+        for (const change& what :
+             {change{"replace", value, victim}, change{"allocate", value, 0}, change{"free", std::nullopt, victim}}) {
+            try_all(bench, what);
+            if (HasFatalFailure()) return;
+        }
     }
     EXPECT_GE(finished, 2U) << "no state needed the one store of recovery: that between commit and its old value's end";
     record(total);

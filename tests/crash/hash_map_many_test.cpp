@@ -231,12 +231,12 @@ class map_step_bench {
     }
 
     // The recovery by writer 1, which attaches, dies as well, and writer 2 recovers both; for one in four states that
-    // have anything to recover, and all that are not like those before.
+    // have anything to recover, and all that are not like those before; in the long run for each.
     std::string step_takeover(std::span<const std::byte> left, const change& what, bool after) {
         shared_image again(left.size());
         again.assign(left);
         const writable_map view(again.bytes(), geometry_);
-        if (!something_open(view) || (++met_ % 4 != 0 && came_ == after)) return {};
+        if (!something_open(view) || (++met_ % one_in_so_many(4) != 0 && came_ == after)) return {};
         came_ = after;
         const step_report report = single_step(
             again,

@@ -483,19 +483,29 @@ TEST_F(HashMapStep, FetchAddAndTouch) {
 }
 
 // Death during recovery from a death, and during recovery from that: images of an update, of an erase, also of an entry
-// far from its bucket, and of an insert are recovered under the stepper, and so is every image which that leaves.
+// far from its bucket, of an insert, also of one for which others go, and of an addition are recovered under the
+// stepper, and so is every image which that leaves. In the long run all of them.
 TEST_F(HashMapStep, RecoveryIsItselfRecoverable) {
+    enum class operation { update, erase, insert, erase_far, evict, add };
     step_report total;
-    std::uint64_t worked = 0;
-    for (const unsigned which : {0U, 1U, 2U, 3U}) {
-        step_bench bench(which == 3 ? fill::crowded : fill::half);
-        const bool erases = which == 1 || which == 3;
-        const std::string key = which == 2 ? "new" : bench.victims().back();
+    for (const operation which : {operation::update, operation::erase, operation::insert, operation::erase_far,
+                                  operation::evict, operation::add}) {
+        const bool erases = which == operation::erase || which == operation::erase_far;
+        const bool evicts = which == operation::evict, inserts = evicts || which == operation::insert;
+        const fill how = which == operation::erase_far ? fill::crowded : evicts ? fill::full : fill::half;
+        step_bench bench(how, evicts);
+        std::string key = inserts ? "new" : bench.victims().back();
+        if (which == operation::add && bench.model().at(key).bytes < 8) key = bench.victims().front();
         const map_content value{5000, 100};
         const auto object = whole_object(value.seed, value.bytes);
-        change what{key, std::nullopt, value};
-        if (which != 2) what.before = bench.model().at(key);
+        change what{key, std::nullopt, value, evicts};
+        if (!inserts) what.before = bench.model().at(key);
         if (erases) what.after = std::nullopt;
+        if (which == operation::add) {
+            ASSERT_GE(what.before->bytes, 8U);
+            what.after = what.before;
+            what.after->added = 1;
+        }
         std::vector<std::vector<std::byte>> states;
         const std::vector<std::byte> base(bench.bench().body().begin(), bench.bench().body().end());
         const step_report run = single_step(
@@ -503,6 +513,8 @@ TEST_F(HashMapStep, RecoveryIsItselfRecoverable) {
             [&] {
                 if (erases)
                     (void)bench.writer().erase(as_key(key));
+                else if (which == operation::add)
+                    (void)bench.writer().fetch_add<std::uint64_t>(as_key(key), 0, 1);
                 else
                     (void)bench.writer().set(as_key(key), object);
             },
@@ -513,7 +525,9 @@ TEST_F(HashMapStep, RecoveryIsItselfRecoverable) {
         ASSERT_EQ(run.failure, "");
         const writable_map view = bench.bench().view();
         const auto recover = [&] { const map_writer next(view, fake_clock(), nullptr); };
-        for (std::size_t i = 0; i < states.size(); i += 5) {
+        std::uint64_t worked = 0;
+        const std::uint64_t every = one_in_so_many(which == operation::evict || which == operation::add ? 17 : 5);
+        for (std::size_t i = 0; i < states.size(); i += every) {
             bench.bench().image().assign(states[i]);
             std::vector<std::vector<std::byte>> again;
             const step_report r =
@@ -521,21 +535,22 @@ TEST_F(HashMapStep, RecoveryIsItselfRecoverable) {
                     again.emplace_back(image.begin(), image.end());
                     return bench.check(image, what);
                 });
-            ASSERT_EQ(r.failure, "") << "recovery of image " << i;
+            ASSERT_EQ(r.failure, "") << "operation " << static_cast<int>(which) << ", recovery of image " << i;
             worked += again.size() > 1 ? 1U : 0U;
             total += r;
-            for (std::size_t j = 0; j < again.size(); j += 6) {
+            for (std::size_t j = 0; j < again.size(); j += one_in_so_many(6)) {
                 bench.bench().image().assign(again[j]);
                 const step_report twice = single_step(bench.bench().image(), recover, [&](std::span<std::byte> image) {
                     return bench.check(image, what);
                 });
-                ASSERT_EQ(twice.failure, "") << "recovery of a recovery of image " << i;
+                ASSERT_EQ(twice.failure, "")
+                    << "operation " << static_cast<int>(which) << ", recovery of a recovery of image " << i;
                 total += twice;
             }
         }
+        EXPECT_GT(worked, 1U) << "operation " << static_cast<int>(which) << ": no state needed a recovery";
         bench.bench().image().assign(base);
     }
-    EXPECT_GT(worked, 10U) << "no state needed a recovery";
     record(total);
 }
 

@@ -562,7 +562,7 @@ TEST_P(HashTableGrowthSteps, AtEveryImageTheNextWriterGoesOn) {
         for (const std::string& entry : copies.entries())
             if (entry.ends_with(".growing")) return "left behind: " + entry;
         behind_the_commit += capacity != from ? 1 : 0;
-        if (++images % 8 == 0) {
+        if (++images % one_in_so_many(8) == 0) {
             next.grow(4 * entries);
             while (next.advance()) {
             }

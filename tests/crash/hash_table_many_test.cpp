@@ -43,8 +43,8 @@ using u64 = std::uint64_t;
 // ---- stepped -----------------------------------------------------------------------------------------------------
 
 // Two buckets of different stripes are full of other keys (many_stage); or so much of a table of three stripes is.
-enum class many_fill { two_buckets, empty, half, full };
-constexpr const char* many_fill_names[] = {"two full buckets", "empty", "half full", "full"};
+enum class many_fill { two_buckets, empty, half, nearly_full, full };
+constexpr const char* many_fill_names[] = {"two full buckets", "empty", "half full", "nearly full", "full"};
 
 template <class Shape>
 class many_step_bench {
@@ -61,7 +61,10 @@ class many_step_bench {
         } else {
             takeovers_every_ = 12;
             const u64 slots = first_.bytes().slots();
-            const u64 wanted = how == many_fill::empty ? 0 : how == many_fill::half ? slots / 2 : slots;
+            const u64 wanted = how == many_fill::empty         ? 0
+                               : how == many_fill::half        ? slots / 2
+                               : how == many_fill::nearly_full ? slots - 3
+                                                               : slots;
             for (u64 n = 0; others_.size() < wanted && n < 8 * slots; ++n)
                 if (apply<Shape>(first_, table_operation::try_insert, n, 1) == table_answer::inserted) others_[n] = 1;
             is_full_ = how == many_fill::full;
@@ -207,10 +210,11 @@ class many_step_bench {
     }
 
     // The takeover by writer 1, which wants another key of the stripe, dies as well, and writer 2 takes over from both;
-    // for one in four or twelve unfinished states.
+    // for one in four or twelve unfinished states, in the long run for each.
     std::string step_takeover(std::span<const std::byte> left, bool must_be_after) {
         const view bytes(left, geometry_, {});
-        if (!holdfast::detail::left_something(bytes, 0) || ++takeovers_met_ % takeovers_every_ != 0) return {};
+        if (!holdfast::detail::left_something(bytes, 0) || ++takeovers_met_ % one_in_so_many(takeovers_every_) != 0)
+            return {};
         const auto stripe_of = [&](u64 n) {
             const auto key = nth_key<Shape>(n);
             return bytes.stripe_of(bytes.hash(reinterpret_cast<const std::byte*>(&key)).home(bytes.buckets));
@@ -337,14 +341,16 @@ class growth_step_bench {
                 return who + "a stripe of the next generation is held";
         return {};
     }
-    // The takeover by writer 1 dies as well, and writer 2 takes over from both; for one in eight unfinished states.
+    // The takeover by writer 1 dies as well, and writer 2 takes over from both; for one in eight unfinished states, in
+    // the long run for each.
     std::string step_takeover(std::span<const std::byte> left, bool must_be_after) {
         shared_image again(left.size());
         again.assign(left);
         writer_roll roll;
         roll.die(0);
         pair second(again.bytes(), where_, roll, 1, true);
-        if (!holdfast::detail::left_something(second.old().bytes(), 0) || ++takeovers_met_ % 8 != 0) return {};
+        if (!holdfast::detail::left_something(second.old().bytes(), 0) || ++takeovers_met_ % one_in_so_many(8) != 0)
+            return {};
         const u64 home = second.home_of(n_);
         const step_report report = single_step(
             again, [&] { (void)second.turn(home, pair::growth::mirrors); },
@@ -429,13 +435,13 @@ void step_every_operation() {
                 static_cast<unsigned long long>(bench.takeovers().images), bench.takeovers().seconds);
 }
 
-// Every operation, in tables that are empty, half full and full: of a key that is there and of one that is not; what a
-// condition keeps from happening, too.
+// Every operation, in tables that are empty, half full, nearly full and full: of a key that is there and of one that is
+// not; what a condition keeps from happening, too.
 template <class Shape>
 void step_every_fill() {
     if (!can_step()) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
     step_report all, takeovers;
-    for (const many_fill how : {many_fill::empty, many_fill::half, many_fill::full}) {
+    for (const many_fill how : {many_fill::empty, many_fill::half, many_fill::nearly_full, many_fill::full}) {
         many_step_bench<Shape> bench(how);
         const auto step_after = [&](auto&& prepare, const char* what, u64 n, u64 after, auto&& act) {
             const step_report report = bench.step_act(n, after, act, prepare);

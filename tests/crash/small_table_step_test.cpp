@@ -153,9 +153,9 @@ class step_bench {
         return empty_and_fill<keys>(next, reader, capacity);
     }
 
-    // From one in so many images, since stepping each takes the square of their number.
+    // From one in so many images, since stepping each takes the square of their number; in the long run from each.
     std::string step_recovery(std::span<const std::byte> copy, unsigned allow) {
-        constexpr u64 stepped_every = 15;
+        const u64 stepped_every = one_in_so_many(15);
         if (looked_++ % stepped_every != stepped_every / 2) return {};
         shared_image again(copy.size());
         again.assign(copy);

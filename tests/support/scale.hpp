@@ -34,4 +34,7 @@ inline constexpr bool sanitized = false;
     return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(work));
 }
 
+/// One in so many, where that is enough for a test; every one in the long run.
+[[nodiscard]] inline std::uint64_t one_in_so_many(std::uint64_t so_many) { return scale() >= 100 ? 1 : so_many; }
+
 }  // namespace holdfast::test
