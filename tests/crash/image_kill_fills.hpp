@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // image_kill_fills.hpp - tables, stores and rings that are empty, nearly full, full or whose keys collide, for
-// image_kill_test.cpp; those of image_kill_subjects.hpp are about half full. (An array has no such states.)
+// image_kill_test.cpp; those of image_kill_subjects.hpp are about half full. An array has no such states: of it there
+// are elements of one word, and such as are larger than a group, at both ends.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
@@ -79,6 +81,121 @@ inline subject table_subject_when(const char* name, fill how) {
             "erase", [erased](session_table& t) { (void)t.erase(erased); },
             [erased](contents& c) { c.erase(name_of(erased)); }));
     }
+    return made;
+}
+
+/// Of places in the order of their coming: no keys collide there, but a place may have been another key's before.
+enum class places { empty, nearly_full, full, used_again };
+
+inline subject small_table_subject_when(const char* name, places how) {
+    constexpr u64 capacity = 12;
+    const auto by = [](const char* what, std::function<void(session_lines&)> operate,
+                       std::function<void(contents&)> apply, const image_choice& part = {}) {
+        return operation{what,
+                         [operate](const std::string& uri) { return with(session_lines::attach(uri), operate); },
+                         std::move(apply),
+                         false,
+                         0,
+                         part};
+    };
+    subject made{name,
+                 [how](const std::string& uri) {
+                     auto table = session_lines::create(uri, {.capacity = capacity});
+                     const u64 wanted = how == places::empty         ? 0
+                                        : how == places::nearly_full ? capacity - 1
+                                        : how == places::full        ? capacity
+                                                                     : 5;
+                     contents filled;
+                     for (u64 n = 0; n < wanted; ++n) {
+                         require(table.try_insert(n, session_of(n)) == outcome::ok, "an insert");
+                         filled[name_of(n)] = name_of(n);
+                     }
+                     for (u64 n = 0; how == places::used_again && n < 3; ++n) {
+                         require(table.erase(n) == outcome::ok, "an erase");
+                         filled.erase(name_of(n));
+                     }
+                     return filled;
+                 },
+                 read_small_table,
+                 {},
+                 by(
+                     "insert_or_assign, and erase",
+                     [](session_lines& t) {
+                         (void)t.erase(100);
+                         (void)t.erase(4);
+                         require(t.insert_or_assign(101, session_of(101)) == outcome::ok, "an insert");
+                     },
+                     [](contents& c) { c.erase("100"), c.erase("4"), c["101"] = "101"; })};
+    if (how != places::full)
+        made.operations.push_back(by(
+            "insert", [](session_lines& t) { (void)t.try_insert(100, session_of(100)); },
+            [](contents& c) { c["100"] = "100"; }, {3, 1}));
+    if (how != places::empty) {
+        made.operations.push_back(by(
+            "update", [](session_lines& t) { (void)t.update(3, session_of(70)); }, [](contents& c) { c["3"] = "70"; }));
+        made.operations.push_back(
+            by("erase", [](session_lines& t) { (void)t.erase(4); }, [](contents& c) { c.erase("4"); }, {3, 2}));
+    }
+    if (how == places::used_again) made.operations.resize(1);
+    return made;
+}
+
+// ---- arrays ------------------------------------------------------------------------------------------------------
+
+using page_of_words = std::array<u64, 65>;  // more than a group has
+inline u64 element_of(u64 n, const u64*) { return n * 1000 + 7; }
+inline page_of_words element_of(u64 n, const page_of_words*) {
+    page_of_words all{};
+    for (u64 i = 0; i < all.size(); ++i) all[i] = n * 1000 + i;
+    return all;
+}
+
+template <class T>
+subject array_subject_of(const char* name, u64 size, const image_choice& part) {
+    const auto make = [](u64 n) { return element_of(n, static_cast<const T*>(nullptr)); };
+    const auto stores = [make, part](const char* what, u64 at, u64 n) {
+        return operation{what,
+                         [=](const std::string& uri) {
+                             return with(array<T>::attach(uri), [=](array<T>& a) { a.store(at, make(n)); });
+                         },
+                         [=](contents& c) { c[name_of(at)] = name_of(n); },
+                         false,
+                         0,
+                         part};
+    };
+    subject made{name,
+                 [make, size](const std::string& uri) {
+                     auto writer = array<T>::create(uri, {.size = size});
+                     contents filled;
+                     for (u64 i = 0; i < size; ++i) writer.store(i, make(i)), filled[name_of(i)] = name_of(i);
+                     return filled;
+                 },
+                 [make](const std::string& uri) {
+                     const auto reader = array_reader<T>::attach(uri);
+                     contents found;
+                     for (u64 i = 0; i < reader.size(); ++i) {
+                         const T whole = reader[i];
+                         u64 n = 0;
+                         while (n < 100 && whole != make(n)) ++n;
+                         found[name_of(i)] = n < 100 ? name_of(n) : "torn";
+                     }
+                     if (!reader.verify([](const array_finding&) { return true; }).intact()) found["damage"] = "array";
+                     return found;
+                 },
+                 {stores("store the first", 0, 70), stores("store the last", size - 1, 71)},
+                 stores("store", 1, 72)};
+    if (sizeof(T) > 8)  // in order, and each by itself, of elements of one word
+        made.operations.push_back({"store_range",
+                                   [make](const std::string& uri) {
+                                       return with(array<T>::attach(uri), [make](array<T>& a) {
+                                           const T two[] = {make(80), make(81)};
+                                           a.store_range(1, two);
+                                       });
+                                   },
+                                   [](contents& c) { c["1"] = "80", c["2"] = "81"; },
+                                   false,
+                                   0,
+                                   {3 * part.one_in, part.from}});
     return made;
 }
 

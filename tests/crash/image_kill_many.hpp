@@ -172,28 +172,42 @@ inline void need_all_of(many_texts& map) {
 }
 
 inline subject many_map_subject(const char* name, goes_first who) {
-    const auto changes = [](const char* what, void (*operate)(many_texts&), void (*apply)(contents&)) {
-        return operation{what, [operate](const std::string& uri) { return with(many_texts::attach(uri), operate); },
-                         apply};
+    const auto changes = [](const char* what, void (*operate)(many_texts&), void (*apply)(contents&),
+                            const image_choice& part) {
+        return operation{what,  [operate](const std::string& uri) { return with(many_texts::attach(uri), operate); },
+                         apply, false,
+                         0,     part};
     };
-    return subject_of_many<many_texts>(name, who,
-                                       {[](const std::string& uri) {
-                                            hash_map_options options = map_options(4000);
-                                            options.writer_slots = 3;
-                                            return many_texts::create(uri, options);
-                                        },
-                                        half_filled<many_texts>,
-                                        read_map,
-                                        {changes(
-                                            "erase", [](many_texts& m) { (void)m.erase(golden::key_of(12)); },
-                                            [](contents& c) { c.erase(golden::key_of(12)); })},
-                                        need_all_of,
-                                        [](many_texts& one, many_texts& other) {
-                                            require(static_cast<bool>(one.set(golden::key_of(6), "next")), "a set");
-                                            require(static_cast<bool>(other.set("new", "last")), "a set");
-                                            need_all_of(other);
-                                        },
-                                        [](contents& c) { c[golden::key_of(6)] = "next", c["new"] = "last"; }});
+    // Some 50 images of 60 ms each: others for who lives than for who comes.
+    const image_choice part{8, who == goes_first::who_lives ? u64{3} : u64{7}};
+    return subject_of_many<many_texts>(
+        name, who,
+        {[](const std::string& uri) {
+             hash_map_options options = map_options(4000);
+             options.writer_slots = 3;
+             return many_texts::create(uri, options);
+         },
+         half_filled<many_texts>,
+         read_map,
+         {changes(
+              "insert", [](many_texts& m) { (void)m.insert("new", std::string(70, 'v')); },
+              [](contents& c) { c["new"] = std::string(70, 'v'); }, part),
+          changes(
+              "update", [](many_texts& m) { (void)m.update(golden::key_of(6), golden::value_of(2)); },
+              [](contents& c) { c[golden::key_of(6)] = golden::value_of(2); }, part),
+          changes(
+              "fetch_add", [](many_texts& m) { (void)m.fetch_add<char>(golden::key_of(7), 0, 1); },
+              [](contents& c) { ++c[golden::key_of(7)][0]; }, part),
+          changes(
+              "erase", [](many_texts& m) { (void)m.erase(golden::key_of(12)); },
+              [](contents& c) { c.erase(golden::key_of(12)); }, who == goes_first::who_lives ? image_choice{} : part)},
+         need_all_of,
+         [](many_texts& one, many_texts& other) {
+             require(static_cast<bool>(one.set(golden::key_of(6), "next")), "a set");
+             require(static_cast<bool>(other.set("new", "last")), "a set");
+             need_all_of(other);
+         },
+         [](contents& c) { c[golden::key_of(6)] = "next", c["new"] = "last"; }});
 }
 
 }  // namespace holdfast::test::image_kill

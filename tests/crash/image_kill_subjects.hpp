@@ -135,6 +135,18 @@ inline subject array_subject() {
 
 using session_lines = small_table<u64, session>;
 
+inline contents read_small_table(const std::string& uri) {
+    auto table = small_table_reader<u64, session>::attach(uri);
+    contents found, visited;
+    require(table.visit([&](u64 key, const session& s) { visited[name_of(key)] = text_of_session(s); }) == outcome::ok,
+            "a visit");
+    for (u64 key = 0; key < 150; ++key)
+        if (const auto by_key = table.find(key)) found[name_of(key)] = text_of_session(*by_key);
+    if (found != visited) found["damage"] = "found by key and by visit are two things";
+    if (!table.verify([](const small_table_finding&) { return true; }).intact()) found["damage"] = "table";
+    return found;
+}
+
 inline subject small_table_subject() {
     const auto operate_by = [](const char* name, auto operate, auto apply) {
         return operation{name, [operate](const std::string& uri) { return with(session_lines::attach(uri), operate); },
@@ -151,18 +163,7 @@ inline subject small_table_subject() {
             }
             return made;
         },
-        [](const std::string& uri) {
-            auto table = small_table_reader<u64, session>::attach(uri);
-            contents found, visited;
-            require(table.visit([&](u64 key, const session& s) { visited[name_of(key)] = text_of_session(s); }) ==
-                        outcome::ok,
-                    "a visit");
-            for (u64 key = 0; key < 150; ++key)
-                if (const auto by_key = table.find(key)) found[name_of(key)] = text_of_session(*by_key);
-            if (found != visited) found["damage"] = "found by key and by visit are two things";
-            if (!table.verify([](const small_table_finding&) { return true; }).intact()) found["damage"] = "table";
-            return found;
-        },
+        read_small_table,
         {operate_by(
              "insert", [](session_lines& t) { (void)t.try_insert(100, session_of(100)); },
              [](contents& c) { c["100"] = "100"; }),
@@ -392,6 +393,25 @@ inline subject block_subject() {
 
 // ---- rings -------------------------------------------------------------------------------------------------------
 
+template <class Consumer, class Text>
+contents take_all(const std::string& uri, Text text) {
+    contents found;
+    const auto seen = queue_observer::attach(uri).verify();
+    Consumer consumer = Consumer::attach(uri);
+    while (const auto got = consumer.front()) {
+        found[name_of(consumer.stats().messages)] = text(got);
+        require(consumer.pop(), "a pop");
+    }
+    add_damage(found, seen.found);
+    return found;
+}
+inline contents take_messages(const std::string& uri) {
+    return take_all<queue_consumer>(uri, [](const queue_message& m) { return text_of_bytes(m.bytes); });
+}
+inline contents take_records(const std::string& uri) {
+    return take_all<queue<session>::consumer>(uri, [](const auto& e) { return text_of_session(e.value); });
+}
+
 // Messages by number: one that a killed consumer had not released comes again under the number it had. Of a ring of 512
 // bytes; with `popped` beyond a few the next messages go round its end.
 inline subject queue_subject(const char* name, u64 popped) {
@@ -418,17 +438,7 @@ inline subject queue_subject(const char* name, u64 popped) {
                 for (u64 n = popped; n < pushed; ++n) made[name_of(n)] = text_of(n);
                 return made;
             },
-            [](const std::string& uri) {
-                contents found;
-                const auto seen = queue_observer::attach(uri).verify();
-                queue_consumer consumer = queue_consumer::attach(uri);
-                while (const queue_message m = consumer.front()) {
-                    found[name_of(consumer.stats().messages)] = text_of_bytes(m.bytes);
-                    require(consumer.pop(), "a pop");
-                }
-                add_damage(found, seen.found);
-                return found;
-            },
+            take_messages,
             {by_producer(
                  "push", [put, pushed](queue_producer& p) { put(p, pushed, pushed + 1); },
                  [pushed](contents& c) { c[name_of(pushed)] = text_of(pushed); }),
@@ -481,17 +491,7 @@ inline subject record_queue_subject() {
                 }
                 return made;
             },
-            [](const std::string& uri) {
-                contents found;
-                const auto seen = queue_observer::attach(uri).verify();
-                auto consumer = consumer_of::attach(uri);
-                while (const auto e = consumer.front()) {
-                    found[name_of(consumer.stats().messages)] = text_of_session(e.value);
-                    require(consumer.pop(), "a pop");
-                }
-                add_damage(found, seen.found);
-                return found;
-            },
+            take_records,
             {{"push",
               [](const std::string& uri) {
                   return with(producer_of::attach(uri), [](producer_of& p) {
@@ -552,6 +552,14 @@ inline contents make_ring(const std::string& uri, std::uint32_t readers) {
     return made;
 }
 
+/// Of rings whose oldest messages go.
+inline contents newest(const contents& all) {
+    u64 last = 0;
+    for (const auto& [number, text] : all)
+        last = std::max(last, number == "damage" ? ~u64{0} : static_cast<u64>(std::stoull(number)));
+    return contents{{"newest", name_of(last)}};
+}
+
 inline subject broadcast_subject() {
     return {"broadcast",
             [](const std::string& uri) { return make_ring(uri, 0); },
@@ -584,12 +592,6 @@ inline subject broadcast_subject() {
 // all places are free.
 inline subject registered_broadcast_subject() {
     const auto nothing = [](contents&) {};
-    const auto newest = [](const contents& all) {
-        u64 last = 0;
-        for (const auto& [number, text] : all)
-            last = std::max(last, number == "damage" ? ~u64{0} : static_cast<u64>(std::stoull(number)));
-        return contents{{"newest", name_of(last)}};
-    };
     const auto by_reader = [nothing](const char* name, auto operate) {
         return operation{name,
                          [operate](const std::string& uri) {
@@ -601,8 +603,8 @@ inline subject registered_broadcast_subject() {
     };
     using maybe_reader = std::optional<broadcast_reliable_reader>;
     return {"broadcast_registered",
-            [newest](const std::string& uri) { return newest(make_ring(uri, 2)); },
-            [newest](const std::string& uri) { return newest(read_ring(uri)); },
+            [](const std::string& uri) { return newest(make_ring(uri, 2)); },
+            [](const std::string& uri) { return newest(read_ring(uri)); },
             {{"register",
               [](const std::string& uri) {
                   auto memory = std::make_shared<const segment>(segment::attach(uri, access::read_only));

@@ -36,6 +36,7 @@
 #include "image_kill_many.hpp"
 #include "image_kill_metrics.hpp"
 #include "image_kill_subjects.hpp"
+#include "image_kill_waits.hpp"
 #include "support/capability.hpp"
 #include "support/scale.hpp"
 #include "support/single_step.hpp"
@@ -72,6 +73,19 @@ class watched_file {
     std::size_t size_ = 0;
 };
 
+/// Zeroes how long registered readers held a ring's writer up: nobody goes by it, and it is never the same twice.
+void forget_time_blocked(std::span<std::byte> image) {
+    layout::segment_header header;
+    std::memcpy(&header, image.data(), sizeof header);
+    if (static_cast<container_kind>(header.kind) != container_kind::broadcast) return;
+    const auto geometry = layout::broadcast_geometry::parse(header.geometry, header.body_bytes, "the image");
+    for (std::uint32_t reader = 0; reader < geometry.readers; ++reader) {
+        const std::size_t at =
+            layout::broadcast_geometry::report_offset(reader) + offsetof(layout::broadcast_report, blocked_ns);
+        std::memset(image.data() + header_bytes + at, 0, 8);
+    }
+}
+
 /// All that an operation stores in and all that it renames, as it is now.
 class watched_place {
  public:
@@ -84,7 +98,9 @@ class watched_place {
         for (const auto& file : files_) {
             const std::size_t begin = bytes.size();
             file->add_to(bytes);
-            if (file != files_[peers]) forget_owner(std::span(bytes).subspan(begin));
+            if (file == files_[peers]) continue;
+            forget_owner(std::span(bytes).subspan(begin));
+            forget_time_blocked(std::span(bytes).subspan(begin));
         }
         for (const char c : names()) bytes.push_back(static_cast<std::byte>(c));
         return bytes;
@@ -130,22 +146,48 @@ class watched_place {
     std::vector<std::byte> last_;
 };
 
+/// An image is made where a byte has changed: most instructions change none.
+struct look {
+    watched_place& at;
+
+    [[nodiscard]] std::vector<std::byte> operator()() const {
+        (void)at.touched();
+        return at.image();
+    }
+    [[nodiscard]] bool touched() const { return at.touched(); }
+};
+
 /// The subject as its writer left it when it was killed at that image of an operation. What is stepped is `start`'s:
 /// the next writer recovers, or dies of it.
-subject killed_before(const subject& of, std::size_t which, u64 at, decltype(operation::start) start) {
+subject killed_before(const subject& of, std::size_t which, u64 at, decltype(operation::start) start,
+                      const image_choice& part = {}) {
     const operation was = of.operations[which];
     subject recovering = of;
-    recovering.make = [of, was, at](const std::string& uri) {
+    struct way {  // to the death, once it is known
+        rig::place_of_change to;
+        std::vector<std::byte> before;
+    };
+    recovering.make = [of, was, at, known = std::make_shared<way>()](const std::string& uri) {
+        const auto begin = [&] { return was.start(uri); };
         contents before = of.make(uri);
         watched_place place(of, uri);
-        const auto begin = [&] { return was.start(uri); };
-        const auto image = [&] { return place.image(); };
-        rig::image_walk walk(begin, image);
-        for (u64 i = 0; i < at; ++i) require(walk.next(), "so long an operation");
+        const look shared{place};
+        rig::image_walk walk(begin, shared, known->to);
+        if (known->to.times != 0) {
+            require(walk.image() == known->before, "the same way as before");
+            require(walk.next(), "so long an operation");
+        }
+        for (u64 i = 0; known->to.times == 0 && i < at; ++i) {
+            known->before = walk.image();
+            rig::place_of_change next;
+            require(was.part.runs ? walk.next(next) : walk.next(), "so long an operation");
+            if (i + 1 == at) known->to = next;
+        }
         require(walk.kill(), "a death");
         return before;
     };
-    recovering.operations.assign(1, operation{"attach", std::move(start), was.apply, was.both_between});
+    recovering.operations.assign(
+        1, operation{"attach", std::move(start), was.apply, was.both_between, was.evicted_max, part});
     return recovering;
 }
 
@@ -155,19 +197,17 @@ class death_bench {
     explicit death_bench(const subject& of) : subject_(of) {}
 
     image_kill_report kill_at_every_image_of(const operation& what) {
-        return kill_at_every_image([&] { prepare(); }, [&] { return what.start(uri_); }, look{*this},
-                                   [&](u64) { return survives(what); }, scaled(1) > 1 ? image_choice{} : what.part);
+        image_choice part = what.part;
+        if (scaled(1) > 1) part.one_in = 1;
+        return kill_at_every_image([&] { prepare(); }, [&] { return what.start(uri_); }, look_now{*this},
+                                   [&](u64) { return survives(what); }, part);
     }
 
  private:
-    // An image is made where a byte has changed: most instructions change none.
-    struct look {
+    // At what is watched then.
+    struct look_now {
         const death_bench& of;
-
-        [[nodiscard]] std::vector<std::byte> operator()() const {
-            (void)of.watched_->touched();
-            return of.watched_->image();
-        }
+        [[nodiscard]] std::vector<std::byte> operator()() const { return look{*of.watched_}(); }
         [[nodiscard]] bool touched() const { return of.watched_->touched(); }
     };
     void prepare() {
@@ -284,9 +324,28 @@ INSTANTIATE_TEST_SUITE_P(Fills, ImageKill,
                                            block_subject_when("block_store_empty", fill::empty),
                                            block_subject_when("block_store_nearly_full", fill::nearly_full),
                                            block_subject_when("block_store_full", fill::full),
+                                           small_table_subject_when("small_table_empty", places::empty),
+                                           small_table_subject_when("small_table_nearly_full", places::nearly_full),
+                                           small_table_subject_when("small_table_full", places::full),
+                                           small_table_subject_when("small_table_of_places_used_again",
+                                                                    places::used_again),
+                                           array_subject_of<u64>("array_of_words", 100, {}),
+                                           array_subject_of<page_of_words>("array_of_pages", 4, {40, 7}),
                                            broadcast_subject_after("broadcast_empty", 0),
                                            broadcast_subject_after("broadcast_round_its_end", 130)),
                          [](const auto& s) { return std::string(s.param.name); });
+
+// Who goes to sleep is killed, who gives up and who wakes: see image_kill_waits.hpp.
+INSTANTIATE_TEST_SUITE_P(
+    Waits, ImageKill,
+    ::testing::Values(waiting_queue_subject<form_of_bytes>("queue_waited_on", false),
+                      waiting_queue_subject<form_of_bytes>("queue_waited_on_for_room", true),
+                      waiting_queue_subject<form_of_records>("queue_of_records_waited_on", false),
+                      waiting_queue_subject<form_of_records>("queue_of_records_waited_on_for_room", true),
+                      waiting_broadcast_subject(),
+                      obstructed_broadcast_subject("broadcast_waited_on_for_room", broadcast_policy::block),
+                      obstructed_broadcast_subject("broadcast_that_evicts", broadcast_policy::evict)),
+    [](const auto& s) { return std::string(s.param.name); });
 
 // One of many writers is killed, and another one is there: see image_kill_many.hpp.
 INSTANTIATE_TEST_SUITE_P(ManyWriters, ImageKill,
@@ -294,7 +353,8 @@ INSTANTIATE_TEST_SUITE_P(ManyWriters, ImageKill,
                                            many_table_subject("hash_table_many_and_a_newcomer", goes_first::newcomer),
                                            many_blocks_subject("block_store_many", goes_first::who_lives),
                                            many_blocks_subject("block_store_many_and_a_newcomer", goes_first::newcomer),
-                                           many_map_subject("hash_map_many", goes_first::who_lives)),
+                                           many_map_subject("hash_map_many", goes_first::who_lives),
+                                           many_map_subject("hash_map_many_and_a_newcomer", goes_first::newcomer)),
                          [](const auto& s) { return std::string(s.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(
@@ -319,22 +379,50 @@ auto take_over_with(const More&... more) {
         return [=] { (void)Writer(std::move(*memory), more...); };
     };
 }
-// Killed in its recovery, too: who recovers is the third.
-subject map_killed_twice_over() {
-    const auto take_over = take_over_with<text_map>(golden::services_at(golden::gone_on_at));
-    subject made = killed_before(killed_before(map_subject(), 1, 21, take_over), 0, 4, take_over);
-    made.name = "hash_map_twice_over";
-    return made;
+constexpr image_choice from_its_name{1, 0, true}, some_from_its_name{3, 1, true};
+
+// Those whose next writer has something to put right there: killed at that image of an operation.
+subject array_killed() { return killed_before(array_subject(), 1, 13, attach_to<wide_array>, from_its_name); }
+subject lines_killed() {
+    return killed_before(small_table_subject(), 0, 25, attach_to<session_lines>, some_from_its_name);
 }
-// Those whose next writer has something to put right there.
+subject table_killed() { return killed_before(table_subject(), 1, 9, attach_to<session_table>, from_its_name); }
+subject blocks_killed() { return killed_before(block_subject(), 2, 25, attach_to<block_store>, from_its_name); }
+subject map_killed() {
+    return killed_before(map_subject(), 1, 21, take_over_with<text_map>(golden::services_at(golden::gone_on_at)));
+}
 INSTANTIATE_TEST_SUITE_P(
     Recovery, ImageKill,
-    ::testing::Values(killed_before(array_subject(), 1, 13, attach_to<wide_array>),
-                      killed_before(table_subject(), 1, 9, attach_to<session_table>),
-                      killed_before(map_subject(), 1, 21,
-                                    take_over_with<text_map>(golden::services_at(golden::gone_on_at))),
-                      map_killed_twice_over(),
+    ::testing::Values(array_killed(), lines_killed(), table_killed(), blocks_killed(), map_killed(),
                       killed_before(broadcast_subject(), 1, 5, take_over_with<broadcast_writer>())),
+    [](const auto& s) { return std::string(s.param.name); });
+
+// Of many writers: a newcomer recovers what the dead one left, and dies of it.
+subject many_table_killed(goes_first who) {
+    return killed_before(many_table_subject("hash_table_many", who), 1, 12, attach_to<many_sessions>, from_its_name);
+}
+subject many_blocks_killed(goes_first who) {
+    return killed_before(many_blocks_subject("block_store_many", who), 2, 25, attach_to<many_blocks>, from_its_name);
+}
+subject many_map_killed(goes_first who) {
+    return killed_before(many_map_subject("hash_map_many", who), 1, 30, attach_to<many_texts>, some_from_its_name);
+}
+INSTANTIATE_TEST_SUITE_P(RecoveryOfMany, ImageKill,
+                         ::testing::Values(many_table_killed(goes_first::who_lives),
+                                           many_blocks_killed(goes_first::who_lives),
+                                           many_map_killed(goes_first::who_lives)),
+                         [](const auto& s) { return std::string(s.param.name); });
+
+// Killed in its recovery, too: who recovers then is the third, and the fourth goes on.
+subject killed_again(const subject& killed, u64 at, decltype(operation::start) start, const image_choice& part) {
+    return killed_before(killed, 0, at, std::move(start), part);
+}
+INSTANTIATE_TEST_SUITE_P(
+    TwiceOver, ImageKill,
+    ::testing::Values(killed_again(table_killed(), 4, attach_to<session_table>, {2, 1, true}),
+                      killed_again(map_killed(), 4, take_over_with<text_map>(golden::services_at(golden::gone_on_at)),
+                                   {}),
+                      killed_again(many_table_killed(goes_first::newcomer), 4, attach_to<many_sessions>, {3, 1, true})),
     [](const auto& s) { return std::string(s.param.name); });
 
 // The test's own teeth: a writer that stores into the array past the library is found at the first image.

@@ -22,6 +22,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,7 +35,9 @@
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -278,6 +281,9 @@ template <class Operate, class Check>
 struct image_choice {
     std::uint64_t one_in = 1;
     std::uint64_t from = 0;
+    /// Only the first child is stepped through; the others run to the store that makes their image. For an attach,
+    /// which looks at much between its stores.
+    bool runs = false;
 };
 
 /// What a run of kills at images amounted to.
@@ -293,22 +299,37 @@ struct image_kill_report {
 
 namespace rig {
 
+/// The instruction that makes an image, and for the how-manieth time it comes by then; 0: not known.
+struct place_of_change {
+    std::uint64_t address = 0, times = 0;
+};
+
 // A fresh child that is stepped from one distinct image to the next.
 template <class Start, class Shared>
 class image_walk {
  public:
-    image_walk(Start& start, Shared& shared) : shared_(shared), child_(control_, start), image_(shared()) {}
+    /// Runs until just before `to`, where that is known.
+    image_walk(Start& start, Shared& shared, const place_of_change& to = {})
+        : shared_(shared), child_(control_, start), image_(shared()) {
+        if (to.times == 0) return;
+        run_to(to);
+        (void)(touched() && renew());
+    }
 
     /// Steps on until the bytes differ. False when the operation has ended before.
     bool next() {
-        while (child_.phase() <= step_phase::inside && child_.resume(PTRACE_SINGLESTEP)) {
-            if (child_.phase() != step_phase::inside) continue;
-            ++steps_;
-            if constexpr (requires { shared_.touched(); })
-                if (!shared_.touched()) continue;
-            std::vector<std::byte> now = shared_();
-            if (now == image_) continue;
-            image_ = std::move(now);
+        while (child_.phase() <= step_phase::inside && child_.resume(PTRACE_SINGLESTEP))
+            if (has_changed()) return true;
+        return false;
+    }
+    /// The same, each time from the first image on; says where that was.
+    bool next(place_of_change& found) {
+        while (child_.phase() <= step_phase::inside) {
+            const std::uint64_t address = instruction();
+            ++times_[address];
+            if (!child_.resume(PTRACE_SINGLESTEP)) return false;
+            if (!has_changed()) continue;
+            found = {address, times_[address]};
             return true;
         }
         return false;
@@ -323,10 +344,51 @@ class image_walk {
     }
 
  private:
+    bool has_changed() {
+        if (child_.phase() != step_phase::inside) return false;
+        ++steps_;
+        return touched() && renew();
+    }
+    [[nodiscard]] bool touched() {
+        if constexpr (requires { shared_.touched(); })
+            return shared_.touched();
+        else
+            return true;
+    }
+    bool renew() {
+        std::vector<std::byte> now = shared_();
+        if (now == image_) return false;
+        image_ = std::move(now);
+        return true;
+    }
+#if defined(__x86_64__)
+    static constexpr long at_rip = offsetof(struct user, regs) + offsetof(struct user_regs_struct, rip);
+    [[nodiscard]] std::uint64_t instruction() const {
+        return static_cast<std::uint64_t>(::ptrace(PTRACE_PEEKUSER, child_.pid(), at_rip, nullptr));
+    }
+    // By a breakpoint in the child's own copy of the code. Whoever does not come by there is run to its end.
+    void run_to(const place_of_change& to) {
+        const long word = ::ptrace(PTRACE_PEEKTEXT, child_.pid(), to.address, nullptr);
+        const long trap = (word & ~0xFFL) | 0xCC;
+        for (std::uint64_t i = 0; i < to.times; ++i) {
+            if (i != 0 && !child_.resume(PTRACE_SINGLESTEP)) return;
+            (void)::ptrace(PTRACE_POKETEXT, child_.pid(), to.address, trap);
+            if (!child_.resume(PTRACE_CONT)) return;
+            (void)::ptrace(PTRACE_POKETEXT, child_.pid(), to.address, word);
+            if (instruction() != to.address + 1) return;
+            (void)::ptrace(PTRACE_POKEUSER, child_.pid(), at_rip, to.address);
+        }
+    }
+#else
+    [[nodiscard]] static std::uint64_t instruction() { return 0; }
+    static void run_to(const place_of_change&) {}
+#endif
+
     Shared& shared_;
     shared_image control_{4096};
     traced_child child_;
     std::vector<std::byte> image_;
+    std::map<std::uint64_t, std::uint64_t> times_;  // that each instruction has come by
     std::uint64_t steps_ = 0;
 };
 
@@ -341,30 +403,40 @@ class image_walk {
 ///   shared()   in the parent: the bytes that both share, as a vector; what differs from one process to another is 0.
 ///              If it has touched(), that says whether any byte differs from when either was called last
 ///   dead(k)    after the death at image k: a failure text, empty when all is well
-///   part       where an operation has too many images: which of them are left with a death
+///   part       where an operation has too many images: which of them are left with a death; and how it is stepped
 template <class Prepare, class Start, class Shared, class Dead>
 [[nodiscard]] image_kill_report kill_at_every_image(Prepare&& prepare, Start&& start, Shared&& shared, Dead&& dead,
                                                     const image_choice& part = {}) {
     const auto begun = std::chrono::steady_clock::now();
     const one_core pinned;
     image_kill_report report;
+    using walk_of = decltype(rig::image_walk(start, shared));
+    std::unique_ptr<walk_of> walk;
+    const auto begin = [&](const rig::place_of_change& to) {
+        walk.reset();
+        prepare();
+        walk = std::make_unique<walk_of>(start, shared, to);
+    };
     std::vector<std::vector<std::byte>> images;
-    {
-        prepare();
-        rig::image_walk walk(start, shared);
-        do images.push_back(walk.image());
-        while (walk.next());
-        report.failure = walk.ending();
-        report.steps = walk.steps();
-    }
+    std::vector<rig::place_of_change> places(1);  // of each image the one that makes it; of the first none
+    begin({});
+    images.push_back(walk->image());
+    for (rig::place_of_change at; part.runs ? walk->next(at) : walk->next(); places.push_back(at))
+        images.push_back(walk->image());
+    report.failure = walk->ending();
+    report.steps = walk->steps();
     const auto die_at = [&](std::uint64_t k) -> std::string {
-        prepare();
-        rig::image_walk walk(start, shared);
-        for (std::uint64_t i = 0; i < k; ++i)
-            if (!walk.next()) return "the operation ended earlier than before: " + walk.ending();
-        report.steps += walk.steps();
-        if (walk.image() != images[k]) return "the operation leaves other bytes than before";
-        if (!walk.kill()) return "the child did not die of SIGKILL";
+        begin(places[k]);
+        std::uint64_t done = 0;
+        if (places[k].times != 0 && walk->image() == images[k - 1])
+            done = k - 1;
+        else if (places[k].times != 0)
+            begin({});  // it did not come by there
+        for (std::uint64_t i = done; i < k; ++i)
+            if (!walk->next()) return "the operation ended earlier than before: " + walk->ending();
+        report.steps += walk->steps();
+        if (walk->image() != images[k]) return "the operation leaves other bytes than before";
+        if (!walk->kill()) return "the child did not die of SIGKILL";
         ++report.kills;
         if (shared() != images[k]) return "the dead left other bytes than the living had";
         return dead(k);
