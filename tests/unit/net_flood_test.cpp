@@ -98,6 +98,26 @@ void deaths_in_the_middle(const flooded& at) {
     }
 }
 
+// Processes that die wherever they are: in the middle of each request, behind it, with some of the answer read.
+void deaths_at_any_point(const flooded& at) {
+    const std::string first = test::post("/", std::string(200, 'b'));
+    const std::string bytes = first + get("/big") + get("/socket", test::upgrade_fields) + test::text("never whole");
+    constexpr std::size_t victims = 12, clients_each = 12;
+    for (std::size_t i = 0; i < victims; ++i) {
+        test::child_process victim([&] {
+            std::list<http_client> clients;
+            for (std::size_t k = 0; k < clients_each; ++k) {
+                auto& client = clients.emplace_back(at.port, http_client::options{.receive_buffer = 4096});
+                const std::size_t sent = 1 + (k * victims + i) * (bytes.size() - 1) / (victims * clients_each);
+                client.send(std::string_view(bytes).substr(0, sent));
+                if (k % 2 == 0 && sent >= first.size()) (void)client.take(1);
+            }
+            ::kill(::getpid(), SIGKILL);
+        });
+        (void)victim.wait();
+    }
+}
+
 // Clients that ask for ever and read nothing, until the server has given each of them up.
 void readers_of_nothing(const flooded& at) {
     std::list<http_client> clients;
@@ -188,6 +208,7 @@ TEST(ServerFlood, DeathsInTheMiddle) {
     EXPECT_GE(counters.lost, 1U);
     EXPECT_GE(counters.lost + counters.write_timeouts + counters.over_held_bytes, 60U);
 }
+TEST(ServerFlood, DeathsAtAnyPoint) { EXPECT_GE(withstand(deaths_at_any_point).lost, 50U); }
 TEST(ServerFlood, ReadersOfNothing) {
     const auto counters = withstand_bulk(readers_of_nothing);
     EXPECT_GE(counters.write_timeouts + counters.over_held_bytes, 150U);
