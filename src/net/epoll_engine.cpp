@@ -3,8 +3,8 @@
 //
 // A receive that fills less than the buffer has drained the socket, so one recv per request is the rule and a second
 // one that only finds EAGAIN is not made. EPOLLOUT is asked for after EAGAIN alone and dropped once all output has
-// left. A connection that still has input after rounds_max receives goes to the back of a queue, so that one busy peer
-// cannot starve others.
+// left. A connection that still has input after its receives of a turn goes to the back of a queue, so that one busy
+// peer cannot starve others: four where few have something, one where many have, so that a turn stays short.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -32,6 +32,7 @@ namespace {
 
 constexpr std::size_t receive_bytes = 64U << 10U;
 constexpr int rounds_max = 4;
+constexpr std::size_t few_max = 8;  // connections that may each take so many
 constexpr int events_max = 256;
 
 // epoll's 64 bits: index below, generation above; what is no connection stands apart by its top bits.
@@ -166,6 +167,7 @@ class epoll_engine final : public engine {
         drain_some();
         // Taken out first: handling them may queue them, or others, again for the next round.
         turn_.swap(queued_);
+        rounds_ = static_cast<std::size_t>(std::max(count, 0)) + turn_.size() > few_max ? 1 : rounds_max;
         for (int i = 0; i < count; ++i) dispatch(events[static_cast<std::size_t>(i)]);
         for (const connection_token connection : turn_) {
             place* const p = find(connection);
@@ -318,7 +320,7 @@ class epoll_engine final : public engine {
     }
 
     void receive(connection_token connection) {
-        for (int round = 0; round < rounds_max; ++round) {
+        for (int round = 0; round < rounds_; ++round) {
             place* const p = find(connection);
             if (p == nullptr || p->paused || p->ended || p->broken) return;
             const ssize_t n = ::recv(p->fd, scratch_->data(), scratch_->size(), 0);
@@ -380,6 +382,7 @@ class epoll_engine final : public engine {
     place_table<place> places_;                      // by connection index
     std::vector<connection_token> queued_;           // to be read from in the next round
     std::vector<connection_token> turn_;
+    int rounds_ = rounds_max;  // receives that each connection has in this turn
 };
 
 }  // namespace
