@@ -30,6 +30,16 @@ std::unique_ptr<engine> make_engine(engine_choice wanted, engine_sink& sink) {
     return make_epoll_engine(sink);
 }
 
+/// What a client is told that there is no room for, before it has said anything.
+std::string make_busy() {
+    response said;
+    said.problem(503, "the server has no room for another connection; ask again later");
+    return std::string("HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n")
+        .append(said.fields())
+        .append("Content-Length: " + std::to_string(said.body().size()) + "\r\n\r\n")
+        .append(said.body());
+}
+
 }  // namespace
 
 std::uint64_t monotonic_ns() noexcept {
@@ -39,7 +49,10 @@ std::uint64_t monotonic_ns() noexcept {
 }
 
 server_core::server_core(std::vector<int> listeners, server_options options, handler answer)
-    : options_(std::move(options)), answer_(std::move(answer)), wheel_(monotonic_ns() / 1'000'000U) {
+    : options_(std::move(options)),
+      answer_(std::move(answer)),
+      wheel_(monotonic_ns() / 1'000'000U),
+      busy_(make_busy()) {
     listeners_.reserve(listeners.size());
     for (const int fd : listeners) listeners_.emplace_back(fd);
     check_options();
@@ -299,17 +312,15 @@ server_core::index_type server_core::take_place() {
 }
 
 void server_core::on_accept(accepted arrival) {
-    constexpr std::string_view busy =
-        "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";
     if (arrival.only_refuse) {
         ++counters_.over_descriptors;
-        return engine_->refuse(arrival, busy);
+        return engine_->refuse(arrival, busy_);
     }
     // Connections that are gone while the pool has their calls still cost memory.
     const std::size_t gone = ledger_ ? ledger_->orphans.load(std::memory_order_relaxed) : 0;
     if (counters_.open + gone >= options_.limits.connections_max) {
         ++counters_.over_connections_max;
-        return engine_->refuse(arrival, busy);
+        return engine_->refuse(arrival, busy_);
     }
     std::unique_ptr<connection_aside> aside;
     if (options_.identify_peers) {
@@ -324,7 +335,7 @@ void server_core::on_accept(accepted arrival) {
         c.phase = phase::free;
         free_.push_back(index);
         ++counters_.over_descriptors;
-        return engine_->refuse(arrival, busy);
+        return engine_->refuse(arrival, busy_);
     }
     c.aside = std::move(aside);
     c.securing = engine_->secures(arrival.listener);

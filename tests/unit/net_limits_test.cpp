@@ -168,7 +168,12 @@ TEST(ServerLimit, ConnectionTooManyIsTold503) {
     EXPECT_EQ(first->ask(get("/")).status, 200);
     EXPECT_EQ(second.ask(get("/")).status, 200);
     http_client third(server.port());
-    EXPECT_EQ(third.reply().status, 503);
+    const auto refused = third.reply();
+    EXPECT_EQ(refused.status, 503);
+    EXPECT_EQ(refused.field("Content-Type"), "application/problem+json");
+    EXPECT_EQ(refused.field("Retry-After"), "1");
+    EXPECT_NE(refused.body.find("\"status\":503,\"detail\":\"the server has no room"), std::string::npos)
+        << refused.body;
     EXPECT_TRUE(third.gone());
     EXPECT_EQ(second.ask(get("/")).status, 200);
     first->send(get("/", "Connection: close\r\n"));
