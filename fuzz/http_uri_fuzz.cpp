@@ -24,8 +24,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
         require(!text.empty() && text[0] == '/', "only absolute paths are split");
         std::string joined;
         for (const auto& segment : *segments) percent_encode(segment, joined.append("/"));
-        const auto again = split_path(joined);
+        auto again = split_path(joined);
         require(again && *again == *segments, "splitting loses nothing");
+        again->insert(again->begin(), "left from before");
+        require(split_path(text, *again) && *again == *segments, "what was there before changes nothing");
     }
     if (const auto query = query_parameters::parse(text)) {
         std::string joined;

@@ -108,6 +108,8 @@ class segment {
     [[nodiscard]] std::optional<errc> fault() const noexcept {
         return watch_.truncated() ? std::optional(errc::truncated) : std::nullopt;
     }
+    /// Whether the truncation guard watches this mapping.
+    [[nodiscard]] bool guarded() const noexcept { return watch_.active(); }
     /// Whether the file has lost its end, wherever it was cut. Ask after the bytes were copied, before they are
     /// believed, where somebody who may write the file is not trusted to leave its length alone. What was cut off
     /// after the name led elsewhere (replaced()) is told by fault() alone; memory without a path cannot be cut off.

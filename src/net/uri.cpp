@@ -36,16 +36,31 @@ void percent_encode(std::string_view text, std::string& out) {
     }
 }
 
-std::optional<std::vector<std::string>> split_path(std::string_view path) {
-    if (!path.starts_with('/')) return std::nullopt;
-    std::vector<std::string> segments;
-    segments.reserve(4);  // most paths have no more
+bool split_path(std::string_view path, std::vector<std::string>& segments) {
+    if (!path.starts_with('/')) return false;
+    const bool plain = path.find('%') == std::string_view::npos;  // as most are
+    std::size_t count = 0;
     while (!path.empty()) {
         path.remove_prefix(1);
         const std::size_t end = std::min(path.find('/'), path.size());
-        if (!percent_decode(path.substr(0, end), segments.emplace_back())) return std::nullopt;
+        if (count == segments.size()) segments.emplace_back();
+        std::string& segment = segments[count++];
+        if (plain) {
+            segment.assign(path, 0, end);
+        } else {
+            segment.clear();
+            if (!percent_decode(path.substr(0, end), segment)) return false;
+        }
         path.remove_prefix(end);
     }
+    segments.resize(count);
+    return true;
+}
+
+std::optional<std::vector<std::string>> split_path(std::string_view path) {
+    std::vector<std::string> segments;
+    segments.reserve(4);  // most paths have no more
+    if (!split_path(path, segments)) return std::nullopt;
     return segments;
 }
 

@@ -142,7 +142,7 @@ api::api(const serve_options& options, unsigned worker, const shared_counts& cou
 }
 
 void api::answer(const net::request& from, net::response& to) {
-    exchange it{from, to, {from.peer()}};
+    exchange it{from, to, {from.peer()}, path_};
     const bool answered = answer_or_refuse(to, [&] { dispatch(it); });
     if (!answered && to.status() >= 500) catalog_.refresh();  // what is damaged is attached anew by the next request
     to.route(static_cast<int>(it.which));
@@ -173,12 +173,12 @@ void api::dispatch(exchange& it) {
         it.to.header("Allow", write_ ? "GET, HEAD, POST, PUT, DELETE" : "GET, HEAD, POST");
         return;
     }
-    auto path = net::split_path(it.from.path());
-    auto query = net::query_parameters::parse(it.from.query());
-    if (!path) throw failure{400, "the path is not well formed"};
-    if (!query) throw failure{400, "the query is not well formed, or names a parameter twice"};
-    it.path = std::move(*path);
-    it.query = std::move(*query);
+    if (!net::split_path(it.from.path(), it.path)) throw failure{400, "the path is not well formed"};
+    if (!it.from.query().empty()) {
+        auto query = net::query_parameters::parse(it.from.query());
+        if (!query) throw failure{400, "the query is not well formed, or names a parameter twice"};
+        it.query = std::move(*query);
+    }
     const auto& parts = it.path;
     if (parts[0] == "v1") return dispatch_v1(it);
     if (parts.size() != 1) throw failure{404, "nothing is here; the routes begin with /v1/"};

@@ -69,7 +69,7 @@ class api {
         const net::request& from;
         net::response& to;
         viewer who{};
-        std::vector<std::string> path{};  // decoded segments
+        std::vector<std::string>& path;  // decoded segments
         net::query_parameters query{};
         route which = route::none;
         std::optional<int> counted{};  // instead of the response's status; 0: when it is answered
@@ -123,8 +123,9 @@ class api {
     std::unordered_map<std::string, kept_writer> writers_;  // by URI
     std::vector<count_by> count_by_;
     std::unordered_map<std::string, lookup_counters> lookups_;
-    std::vector<std::byte> key_;  // reused from request to request
+    std::vector<std::byte> key_;  // this and what follows: reused from request to request
     std::string text_;
+    std::vector<std::string> path_;
 };
 
 }  // namespace holdfast::serve

@@ -115,7 +115,7 @@ void api::get_entry(exchange& it, const std::string& segment, const std::string&
     read_key(key_schema(table), key);
     const entry_writer writer(table, it.query);
     std::string& body = it.to.body_buffer();
-    std::string tag;
+    entity_tag tag;
     const lookup result = table.find(key_, [&](auto found, auto value) {
         tag = tag_of(value);
         writer.append(body, found, value);
@@ -125,9 +125,9 @@ void api::get_entry(exchange& it, const std::string& segment, const std::string&
         it.to.problem(404, segment + " has no entry " + key);
         return;
     }
-    it.to.header("ETag", tag);
+    it.to.header("ETag", tag.text());
     it.to.header(no_cache());
-    if (names_tag(it.from.header("If-None-Match").value_or(""), tag, comparison::weak)) {
+    if (names_tag(it.from.header("If-None-Match").value_or(""), tag.text(), comparison::weak)) {
         it.to.status(304);
         body.clear();
         return;

@@ -114,7 +114,7 @@ void api::make_change(exchange& it, table_source& table, table_writer& writer, c
         case change::erase: done = writer.erase(key, asked); break;
         case change::increment: done = writer.increment(key, it.from.body(), asked); break;
     }
-    if (what != change::erase) it.to.header("ETag", tag_of(done.value));
+    if (what != change::erase) it.to.header("ETag", tag_of(done.value).text());
     if (what == change::increment) {
         std::string body;
         table.writer().append(body, done.key, done.value);

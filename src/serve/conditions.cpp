@@ -23,12 +23,17 @@ std::string joined(const net::request& from, std::string_view name) {
 
 }  // namespace
 
-std::string tag_of(std::span<const std::byte> value) {
+entity_tag::entity_tag(std::uint64_t number) noexcept {
+    text_.front() = text_.back() = '"';
+    for (std::size_t i = 15; i < text_.size(); i -= 2, number >>= 8U) {
+        text_[i] = "0123456789abcdef"[number >> 4U & 15U];
+        text_[i + 1] = "0123456789abcdef"[number & 15U];
+    }
+}
+
+entity_tag tag_of(std::span<const std::byte> value) noexcept {
     constexpr std::uint64_t seed = 0x686f6c6466617374;
-    std::uint64_t hash = detail::hash_key(value.data(), value.size(), detail::hash_start(seed, value.size()));
-    std::string text(18, '"');
-    for (std::size_t i = 16; i > 0; --i, hash >>= 4U) text[i] = "0123456789abcdef"[hash & 15U];
-    return text;
+    return entity_tag(detail::hash_key(value.data(), value.size(), detail::hash_start(seed, value.size())));
 }
 
 bool names_tag(std::string_view list, std::string_view tag, comparison how) noexcept {
@@ -57,7 +62,7 @@ conditions conditions::of(const net::request& from) {
 }
 
 bool conditions::allow(std::span<const std::byte> value) const {
-    return !of_value() || names_tag(match_, tag_of(value), comparison::strong);
+    return !of_value() || names_tag(match_, tag_of(value).text(), comparison::strong);
 }
 
 }  // namespace holdfast::serve

@@ -2,7 +2,9 @@
 // conditions.hpp - entity tags of entries, and what a request demands of the one it changes: RFC 9110 section 13.1.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,8 +13,19 @@
 
 namespace holdfast::serve {
 
-/// The tag of an entry: of its value's bytes, so that the same value has the same tag however it came to be.
-[[nodiscard]] std::string tag_of(std::span<const std::byte> value);
+/// The tag of an entry, with its quotes; empty until it is one.
+class entity_tag {
+ public:
+    entity_tag() = default;
+    explicit entity_tag(std::uint64_t number) noexcept;
+    [[nodiscard]] std::string_view text() const noexcept { return {text_.data(), text_[0] == '"' ? text_.size() : 0}; }
+
+ private:
+    std::array<char, 18> text_{};
+};
+
+/// Of its value's bytes, so that the same value has the same tag however it came to be.
+[[nodiscard]] entity_tag tag_of(std::span<const std::byte> value) noexcept;
 
 /// Whether a list of tags names this one, or is "*". Weak comparison takes W/"x" for "x"; strong takes it for nothing.
 enum class comparison { weak, strong };

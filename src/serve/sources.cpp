@@ -2,8 +2,12 @@
 #include "serve/sources.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace holdfast::serve {
@@ -20,6 +24,27 @@ void source::watch_size() {
     const std::string path = detail::places_of(memory().name()).data();
     file_ = memory::open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     if (!file_) memory::throw_errno(errno, memory().uri(), "opening the file to watch its size");
+    struct statfs system{};
+    // A page of hugetlbfs cannot be replaced by the guard: there the touch of was_there() would end us.
+    if (!memory().guarded() || ::fstatfs(file_.get(), &system) != 0 || system.f_type == HUGETLBFS_MAGIC) return;
+    const std::span<const std::byte> body = memory().bytes();
+    const auto page = static_cast<std::uintptr_t>(std::max(::sysconf(_SC_PAGESIZE), 4096L));
+    const auto begin = reinterpret_cast<std::uintptr_t>(body.data());
+    const std::uintptr_t last_page = body.empty() ? 0 : (begin + body.size() - 1) / page * page;
+    before_last_page_ = last_page > begin ? last_page - begin : 0;
+}
+
+// A file that was cut before the page in which the body ends has lost that page: to touch it is a fault then, which the
+// guard turns into a mark. One that was cut within it has lost nothing before it. Memory's own files give up the pages
+// behind their new end before they clear the rest of the page that it lies in, so whoever read zeros there meets the
+// fault here, behind them. Of a file system that clears first the file's length tells no sooner.
+bool source::was_there(std::uint64_t end) const noexcept {
+    if (end > before_last_page_) return false;
+    const segment& mapped = memory();
+    asm volatile("" : : : "memory");  // this load stays behind those before it,
+    const auto last = static_cast<unsigned char>(mapped.bytes().back());
+    asm volatile("" : : "r"(last) : "memory");  // and is made
+    return !mapped.fault();
 }
 
 bool source::cut_off() const noexcept {

@@ -4,14 +4,15 @@
 // A source belongs to one thread. What it hands out is valid only inside the call.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "holdfast/error.hpp"
@@ -22,8 +23,24 @@
 
 namespace holdfast::serve {
 
-/// Takes an entry's key and value.
-using visitor = std::function<void(std::span<const std::byte> key, std::span<const std::byte> value)>;
+/// Takes an entry's key and value: anything that can be called so. It is not kept, and has to live through the call.
+class visitor {
+    using bytes = std::span<const std::byte>;
+
+ public:
+    template <class Take>
+        requires(!std::same_as<std::remove_cvref_t<Take>, visitor> && std::invocable<Take&, bytes, bytes>)
+    visitor(Take&& take) noexcept  // a temporary lives as long as the call that it is an argument of
+        : what_(const_cast<void*>(static_cast<const void*>(std::addressof(take)))),
+          call_([](void* what, bytes key, bytes value) {
+              (*static_cast<std::remove_reference_t<Take>*>(what))(key, value);
+          }) {}
+    void operator()(bytes key, bytes value) const { call_(what_, key, value); }
+
+ private:
+    void* what_;
+    void (*call_)(void*, bytes, bytes);
+};
 
 using inspect::lookup;
 
@@ -56,12 +73,16 @@ class source {
  protected:
     /// Opens the file behind memory(), for cut_off(). Throws: not_found, io, ...
     void watch_size();
+    /// Whether the first `end` bytes of the body still were the file's, as far as a load can tell: true is certain, for
+    /// false ask cut_off(). Ask as that one.
+    [[nodiscard]] bool was_there(std::uint64_t end) const noexcept;
 
     container_schema schema_;
 
  private:
     std::optional<json_writer> writer_;
     memory::descriptor file_;
+    std::uint64_t before_last_page_ = 0;  // bytes of the body that can be sure without a system call
 };
 
 /// The outcome of a lookup in an index, and the entity tag of the state it came from: another one after every

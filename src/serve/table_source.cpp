@@ -38,11 +38,15 @@ class hash_table_source final : public table_source {
     }
 
     [[nodiscard]] lookup find(std::span<const std::byte> key, const visitor& visit) override {
-        const bool found = reader_.find(key, value_);
-        // Zeros in the place of a lost page look like a free slot, or are the value.
-        if (cut_off()) return lookup::cut_off;
-        if (!found && was_busy()) return lookup::contended;
-        if (!found) return broken() ? lookup::damaged : lookup::absent;
+        const std::uint64_t slot = pages_.find(key.data(), value_.data());
+        const bool found = slot != detail::no_slot;
+        // Zeros in the place of a lost page look like a free slot, or are the value. Whatever leads to a node lies
+        // before it, and nearly every node before the last page: of those no system call is needed.
+        if (!found || !was_there(end_of(slot))) {
+            if (cut_off()) return lookup::cut_off;
+            if (!found && was_busy()) return lookup::contended;
+            if (!found) return broken() ? lookup::damaged : lookup::absent;
+        }
         visit(key, value_);
         return lookup::found;
     }
@@ -78,8 +82,14 @@ class hash_table_source final : public table_source {
     static constexpr std::size_t page_bytes_max = std::size_t{1} << 20U;      // as they lie in the table
     static constexpr std::uint64_t page_slots_max = std::uint64_t{1} << 18U;  // 630 KiB of tag lines
 
+    /// Of a slot's node in the body.
+    [[nodiscard]] std::uint64_t end_of(std::uint64_t slot) const noexcept {
+        const layout::hash_table_geometry& g = reader_.geometry();
+        return g.nodes_offset + (slot + 1) * g.node_bytes;
+    }
+
     dynamic_hash_table_reader reader_;
-    finder pages_;  // the same table, line by line
+    finder pages_;  // the same table, by lines and slots
     std::vector<std::byte> value_;
     std::vector<std::byte> entry_;
 };

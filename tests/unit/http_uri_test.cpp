@@ -6,6 +6,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace {
 
@@ -50,6 +51,17 @@ TEST(Uri, SplitPathDecodesEachSegmentAfterSplitting) {
     EXPECT_EQ(split_path("a"), std::nullopt);
     EXPECT_EQ(split_path(""), std::nullopt);
     EXPECT_EQ(split_path("/%4"), std::nullopt);
+}
+
+TEST(Uri, SplitPathUsesTheSegmentsItIsGivenAgain) {
+    std::vector<std::string> segments{"one", "two", "three"};
+    EXPECT_TRUE(split_path("/a%2Fb/a segment that is longer than most", segments));
+    EXPECT_THAT(segments, ElementsAre("a/b", "a segment that is longer than most"));
+    for (const char* bad : {"", "a", "/x/%4", "/x/%4/y"}) EXPECT_FALSE(split_path(bad, segments)) << bad;
+    EXPECT_TRUE(split_path("/", segments));
+    EXPECT_THAT(segments, ElementsAre(""));
+    EXPECT_TRUE(split_path("/1/2/3/4", segments));
+    EXPECT_THAT(segments, ElementsAre("1", "2", "3", "4"));
 }
 
 TEST(Uri, QueryOffersDecodedParameters) {

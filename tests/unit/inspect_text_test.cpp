@@ -60,6 +60,47 @@ TEST(ReadRecord, TakesOneFieldsTextOrSeveralByOrderOrName) {
         EXPECT_NE(read_record(two, bad, key), std::nullopt) << bad;
 }
 
+// The short way of digits for one integer reads what the general way of a field reads, and nothing else.
+TEST(ReadRecord, DigitsOfOneIntegerAreReadAsTheFieldReadsThem) {
+    for (const char* list : {"n:u64", "n:i64", "n:u32", "n:u8", "n:f64", "n:char[8]", "n:u64[1]", "n:timestamp"}) {
+        const record_schema schema = record_schema::parse_list(list);
+        for (const char* text : {"0",
+                                 "7",
+                                 "007",
+                                 "123456789012345678",
+                                 "1234567890123456789",
+                                 "18446744073709551615",
+                                 "18446744073709551616",
+                                 "000000000000000000000001",
+                                 "",
+                                 "-1",
+                                 "+1",
+                                 " 1",
+                                 "1 ",
+                                 "1x",
+                                 "x1",
+                                 "0x1",
+                                 "1/2",
+                                 "1:2",
+                                 "n=5",
+                                 "[5]",
+                                 "{\"n\":5}",
+                                 "1e3",
+                                 "1.5"}) {
+            std::vector<std::byte> read(schema.bytes(), std::byte{0xee}), wanted(schema.bytes());
+            const std::string_view plain(text);
+            // As read_record() does it where a text is no object and names no field.
+            const bool general = !plain.starts_with('{') && !plain.starts_with("n=");
+            const bool taken = !read_record(schema, text, read);
+            if (!general) continue;
+            EXPECT_EQ(taken, !parse_text(schema.fields().front(), text, wanted.data())) << list << ' ' << text;
+            if (taken) {
+                EXPECT_EQ(read, wanted) << list << ' ' << text;
+            }
+        }
+    }
+}
+
 TEST(LineInput, TakesEveryKindOfLineEndAndAByteOrderMark) {
     using list = std::vector<std::string>;
     EXPECT_EQ(lines_of(""), list{});

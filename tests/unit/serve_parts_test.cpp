@@ -154,8 +154,12 @@ TEST(SegmentRights, NeedTheWayToAFile) {
 }
 
 TEST(EntryTags, NameTheValueAndNothingElse) {
-    const auto tag = [](std::string_view text) { return serve::tag_of(std::as_bytes(std::span(text))); };
+    const auto tag = [](std::string_view text) {
+        return std::string(serve::tag_of(std::as_bytes(std::span(text))).text());
+    };
     EXPECT_EQ(tag("value"), tag("value"));
+    EXPECT_EQ(serve::entity_tag(0x0123456789abcdef).text(), R"("0123456789abcdef")");
+    EXPECT_EQ(serve::entity_tag().text(), "");
     std::set<std::string> all;
     for (std::size_t bytes = 0; bytes < 40; ++bytes)
         for (const char last : {'\0', 'x'}) all.insert(tag(std::string(bytes, 'a') + last));

@@ -142,6 +142,8 @@ class truncation_watch {
         return watch;
     }
 
+    /// Whether there is a guard that would act.
+    [[nodiscard]] bool active() const noexcept { return region_ != nullptr; }
     [[nodiscard]] bool truncated() const noexcept {
         // Relaxed: see on_bus_error.
         return region_ != nullptr && region_->truncated.load(std::memory_order_relaxed) != 0;

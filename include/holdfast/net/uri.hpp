@@ -25,6 +25,9 @@ void percent_encode(std::string_view text, std::string& out);
 /// "." and ".." are segments like any other: nothing is resolved.
 /// Returns: nothing when the path does not begin with '/' or an escape is malformed.
 [[nodiscard]] std::optional<std::vector<std::string>> split_path(std::string_view path);
+/// The same into `segments`, in the place and the memory of what they held. Returns: false, with anything in them,
+/// where the other returns nothing.
+[[nodiscard]] bool split_path(std::string_view path, std::vector<std::string>& segments);
 
 /// Whether `text` is well-formed UTF-8 (no overlong forms, no surrogates, nothing above U+10FFFF).
 [[nodiscard]] bool is_utf8(std::string_view text) noexcept;
