@@ -71,9 +71,10 @@ class hash_table_finder {
     [[gnu::always_inline]] std::uint64_t find(const std::byte* key, std::byte* value) const noexcept {
         const kept_key<Node> kept(key);
         const hash_parts h = view_.hash(kept.data());
-        std::uint64_t bucket = 0, place = 0;
-        switch (see_home(h, kept.data(), value, bucket, place)) {
-            case sight::hit: return bucket * layout::tags_per_line + place;
+        const home_bucket home = go_home(h);
+        std::uint64_t place = 0;
+        switch (conclude(home, look(home, h), h, kept.data(), value, place)) {
+            case sight::hit: return home.number * layout::tags_per_line + place;
             case sight::miss: return no_slot;
             case sight::past: return past_home(h, kept, value);
             case sight::unsure: break;
@@ -85,8 +86,9 @@ class hash_table_finder {
     [[gnu::always_inline]] bool get(const std::byte* key, std::byte* value) const noexcept {
         const kept_key<Node> kept(key);
         const hash_parts h = view_.hash(kept.data());
-        std::uint64_t bucket = 0, place = 0;
-        switch (see_home(h, kept.data(), value, bucket, place)) {
+        const home_bucket home = go_home(h);
+        std::uint64_t place = 0;
+        switch (conclude(home, look(home, h), h, kept.data(), value, place)) {
             case sight::hit: return true;
             case sight::miss: return false;
             case sight::past: return past_home(h, kept, value) != no_slot;
@@ -125,8 +127,6 @@ class hash_table_finder {
                                                      hash_parts h) const noexcept {
         return seen.places == 0 && h.has_plain_tag() && nothing_went_past(home.line, h.hash);
     }
-    /// Whether a home_bucket already says where its nodes are.
-    enum class nodes_are : std::uint8_t { at_hand, not_yet_known };
     /// What a look at the home bucket tells; past: the key is not there, but entries of its class went past it.
     enum class sight : std::uint8_t { hit, miss, past, unsure };
 
@@ -135,7 +135,6 @@ class hash_table_finder {
     ///
     /// Looked for were the low bits of the hash, which are no tag for one key of 255. Those above the keys' tags are
     /// found nowhere, and 0 where a place is free, whose node may well be that of the key: it was erased.
-    template <nodes_are Nodes = nodes_are::at_hand>
     [[nodiscard, gnu::always_inline]] sight conclude(const home_bucket& home, sighting seen, hash_parts h,
                                                      const std::byte* key, std::byte* value,
                                                      std::uint64_t& place) const noexcept {
@@ -147,9 +146,7 @@ class hash_table_finder {
         if (h.low() == layout::tag_free) [[unlikely]]
             return sight::unsure;
         place = static_cast<unsigned>(std::countr_zero(seen.places));
-        const std::byte* const nodes = Nodes == nodes_are::at_hand ? home.nodes : view_.bucket_nodes(home.number);
-        const std::byte* const node = nodes + place * view_.node_bytes;
-        return holds(node, home.line, seen.version, key, value) ? sight::hit : sight::unsure;
+        return is_first_of(home, seen.version, place, key, value) ? sight::hit : sight::unsure;
     }
     /// Whether a node has the key, at rest since the look that showed a line this version; `value` is then a copy of
     /// its value.
@@ -192,8 +189,9 @@ class hash_table_finder {
     [[gnu::always_inline]] glance find_at_home(const std::byte* key, std::byte* value) const noexcept {
         const kept_key<Node> kept(key);
         const hash_parts h = view_.hash(kept.data());
-        std::uint64_t bucket = 0, place = 0;
-        switch (see_home(h, kept.data(), value, bucket, place)) {
+        const home_bucket home = go_home(h);
+        std::uint64_t place = 0;
+        switch (conclude(home, look(home, h), h, kept.data(), value, place)) {
             case sight::hit: return glance::hit;
             case sight::miss: return glance::miss;
             default: return glance::unsure;
@@ -280,19 +278,11 @@ class hash_table_finder {
     enum class copied { yes, again, corrupt };
     static constexpr copy_by by = Match == tag_match::best ? copy_by::best : copy_by::words;  // how values are copied
 
-    /// Goes to the home bucket and looks. A small table has no use for the address of the bucket's nodes before the
-    /// match: two ways, each straight, and a miss in such a table does not work it out.
-    [[nodiscard, gnu::always_inline]] sight see_home(hash_parts h, const std::byte* key, std::byte* value,
-                                                     std::uint64_t& bucket, std::uint64_t& place) const noexcept {
+    [[nodiscard, gnu::always_inline]] home_bucket go_home(hash_parts h) const noexcept {
         const home_place at = view_.home_of(h);
-        bucket = at.bucket;
-        if (view_.prefetches) {
-            const home_bucket home = bucket_at(at.bucket);
-            view_.prefetch_in(at.bucket, at);
-            return conclude(home, look(home, h), h, key, value, place);
-        }
-        const home_bucket home{at.bucket, view_.line(at.bucket), nullptr};
-        return conclude<nodes_are::not_yet_known>(home, look(home, h), h, key, value, place);
+        const home_bucket home = bucket_at(at.bucket);
+        view_.prefetch_preferred(at, home.nodes);
+        return home;
     }
 
     /// Whether the first place that a look at a bucket showed holds the key, at rest; `value` is then a copy of its

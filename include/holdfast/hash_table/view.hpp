@@ -80,9 +80,7 @@ struct hash_parts {
     [[nodiscard]] constexpr std::uint16_t low() const noexcept { return static_cast<std::uint16_t>(hash); }
     /// The same with bits above them, for who looks at those of a tag only.
     [[nodiscard]] constexpr std::uint32_t low_bits() const noexcept { return static_cast<std::uint32_t>(hash); }
-    [[nodiscard]] constexpr bool has_plain_tag() const noexcept {
-        return static_cast<std::uint16_t>(low_bits() - 1U) < layout::tag_reserved_min - 1U;
-    }
+    [[nodiscard]] constexpr bool has_plain_tag() const noexcept { return low() - 1U < layout::tag_reserved_min - 1U; }
     [[nodiscard]] constexpr std::uint16_t tag() const noexcept {
         if (has_plain_tag()) [[likely]]
             return low();
@@ -271,6 +269,10 @@ struct table_view {
     void prefetch_preferred(hash_parts h) const noexcept { prefetch_preferred(home_of(h)); }
     [[gnu::always_inline]] void prefetch_preferred(home_place home) const noexcept {
         if (prefetches) prefetch(bucket_nodes(home.bucket) + preferred_byte(home));
+    }
+    /// The same where the nodes of the home bucket are at hand.
+    [[gnu::always_inline]] void prefetch_preferred(home_place home, const std::byte* its_nodes) const noexcept {
+        if (prefetches) prefetch(its_nodes + preferred_byte(home));
     }
     /// The same for another bucket, where an insert chooses by the same place.
     void prefetch_in(std::uint64_t bucket, home_place home) const noexcept {
