@@ -2,10 +2,15 @@
 // EXPECT: must not be read in place
 #include "holdfast/queue.hpp"
 
+struct order {
+    long id;
+    long amount;
 #ifdef MUST_FAIL
-using element = bool;
+    bool bid;
 #else
-using element = char;
+    char bid;
 #endif
+    char rest[7];
+};
 
-std::size_t count(holdfast::queue<element>::consumer& from) { return from.front_block().values.size(); }
+std::size_t count(holdfast::queue<order>::consumer& from) { return from.front_block().values.size(); }

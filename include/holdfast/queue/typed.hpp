@@ -273,17 +273,24 @@ class queue<T>::consumer {
     /// The oldest elements where they lie, which stay until pop(): as many as are there, but `most` at most, and none
     /// behind the end of the ring, whose front the next block begins with. Acknowledges what try_pop() gave. What they
     /// hold is an honest producer's no longer, but a hostile one could still change it.
-    /// Returns: as front(). Throws: schema_mismatch where the stored element has more fields than T: take copies then.
+    /// Returns: as front(); of `most` 0, empty. Throws: schema_mismatch where the stored element has more fields than
+    /// T: take copies then.
     [[nodiscard]] block front_block(std::uint64_t most = ~std::uint64_t{0}) {
         static_assert(
             !detail::has_boolean(detail::facts_for<T>()) && alignof(T) <= 64,
             "holdfast: a T with a bool must not be read in place out of another process's bytes; take copies");
+        static_assert(
+            sizeof(T) % 8 == 0,
+            "holdfast: elements lie a multiple of 8 bytes apart: a T of another size has gaps behind it; make "
+            "it larger, or take copies");
         if (!ours()) return {outcome::read_only, {}};
         if (core_.stride() != sizeof(T)) refuse_block();
         acknowledge();
+        front_ = 0;
+        if (most == 0) return {};
         const result there = core_.ready(std::min(most, core_.contiguous()));
-        front_ = there ? there.count : 0;
-        if (front_ == 0) return {there.status, {}};
+        if (!there) return {there.status, {}};
+        front_ = there.count;
         return {outcome::ok, {reinterpret_cast<const T*>(core_.slot(0)), static_cast<std::size_t>(front_)}};
     }
     /// Releases the oldest element, or `count` of them, that front() or front_block() gave. False when they gave fewer.
