@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -348,6 +349,30 @@ TEST(BroadcastCore, ASuccessorGoesOnAndReadersAreTold) {
             ++next;
         }
         ASSERT_EQ(read_to_end(reader, next, bytes_max), "");
+    }
+}
+
+TEST(BroadcastCore, ARestartEndsABatchAndIsToldOnceByTheMessageBehindIt) {
+    broadcast_bench bench(capacity);
+    std::optional<broadcast_write_core> writer(bench.writer());
+    auto reader = bench.reader();
+    std::vector<std::byte> room(2000);
+    holdfast::layout::broadcast_batch batch;
+    for (std::uint64_t next = 1; next < 200; next += 6) {
+        publish(*writer, 3, 40);
+        EXPECT_TRUE(reader.next_batch(room, 2, batch));
+        writer.emplace(bench.writer());
+        publish(*writer, 3, 40);
+        std::uint64_t told = 0;
+        for (;;) {
+            const broadcast_read got = reader.next_batch(room, 9, batch);
+            if (!got) break;
+            if (!got.restarted) continue;
+            ++told;
+            EXPECT_EQ(got.count, 1U) << "alone";
+        }
+        EXPECT_EQ(told, 1U);
+        EXPECT_EQ(reader.sequence(), next + 6);
     }
 }
 

@@ -164,11 +164,12 @@ class broadcast_read_core {
 
     /// Copies the messages that come next one behind the other into `room`: as many as are there, as fit, and `most` at
     /// most. One look at the horizon tells of all: what lies behind a byte that is still there is there too.
-    /// Returns: ok with the number of messages as `count` and the number of the first; else as read() into `room`.
+    /// Returns: ok with the number of messages as `count` and the number of the first; else as read() into `room`; of
+    /// `most` 0, empty.
     [[nodiscard]] broadcast_read next_batch(std::span<std::byte> room, std::uint64_t most,
                                             broadcast_batch& batch) noexcept {
         batch.count_ = 0;
-        if (most == 0) return {outcome::ok, 0, false, 0, sequence_};
+        if (most == 0) return {outcome::empty, 0, false, 0, sequence_};
         most = std::min<std::uint64_t>(most, broadcast_batch::size_max);
         std::uint64_t position = position_;
         std::size_t used = 0;
