@@ -148,6 +148,8 @@ void api::answer(const net::request& from, net::response& to) {
     to.route(static_cast<int>(it.which));
     if (const int status = answered ? it.counted.value_or(to.status()) : to.status(); status != 0)
         requests_.count(it.which, status);
+    // Strings keep their room for the next request; of paths that no route has nothing is kept.
+    if (path_.size() > path_segments_kept) std::vector<std::string>().swap(path_);
 }
 
 // Whoever watches over this server asks /healthz, and has to learn of an overload, not to be part of it.

@@ -126,6 +126,7 @@ class api {
     std::vector<std::byte> key_;  // this and what follows: reused from request to request
     std::string text_;
     std::vector<std::string> path_;
+    static constexpr std::size_t path_segments_kept = 8;
 };
 
 }  // namespace holdfast::serve
