@@ -113,6 +113,8 @@ class Repair : public segment_test {
     struct subject {
         std::function<items(const std::string&)> contents;
         std::function<std::size_t(const damaged_range&)> may_lose;
+        /// Whether the damage itself may have brought an item back that was there once; empty: none ever.
+        std::function<bool(const std::string& item, const damaged_range&)> may_return{};
     };
     void attack(const subject& kind, u64 rounds);
 
@@ -156,9 +158,11 @@ void Repair::attack(const subject& kind, u64 rounds) {
         }
         if (report->intact) continue;
         const items after = kind.contents(uri());
-        for (const std::string& item : after)
+        for (const std::string& item : after) {
+            if (kind.may_return && kind.may_return(item, where)) continue;
             ASSERT_GE(known.count(item), static_cast<std::size_t>(std::ranges::count(after, item)))
                 << what << ": invented: " << ::testing::PrintToString(item);
+        }
         const std::size_t missing = before.size() - std::min(before.size(), after.size());
         ASSERT_LE(missing, kind.may_lose(where)) << what << ", " << ::testing::PrintToString(report->sums.size());
         if (missing != 0) {
@@ -239,6 +243,17 @@ TEST_F(Repair, AHashMapKeepsEveryEntryWhoseChecksumHolds) {
     attack({contents_of_map, [](const damaged_range& d) { return limit(d, d.length <= 1 ? 1 : 3); }}, 200);
 }
 
+/// A freed value lies there until its units are used again, and but for one bit of its word nothing says that it is
+/// none: where just that bit is damaged it comes back, whole.
+[[nodiscard]] auto freed_values_return(const std::string& name) {
+    const auto g = block_store_reader::attach(name).geometry();
+    return [bits = g.index_bits()](const std::string& item, const damaged_range& d) {
+        const u64 unit = std::stoull(item) & ((u64{1} << bits) - 1);
+        const std::size_t live_byte = header_bytes + layout::block_words_offset + 8 * unit + 7;
+        return d.at <= live_byte && live_byte < d.at + d.length;
+    };
+}
+
 TEST_F(Repair, ABlockStoreKeepsValuesUnderTheirHandles) {
     std::vector<u64> handles;
     {
@@ -257,7 +272,9 @@ TEST_F(Repair, ABlockStoreKeepsValuesUnderTheirHandles) {
             if (store.read(handle, value)) all.push_back(std::to_string(handle) + "=" + text_of(value));
         return all;
     };
-    attack({contents, [](const damaged_range& d) { return limit(d, d.length <= 1 ? 1 : 3); }}, 200);
+    attack(
+        {contents, [](const damaged_range& d) { return limit(d, d.length <= 1 ? 1 : 3); }, freed_values_return(uri())},
+        200);
     // What comes next gets a handle that nobody had.
     put_back(data());
     bytes image = data();
@@ -607,7 +624,7 @@ using many_blocks = basic_block_store<writers::many>;
 TEST_F(Repair, ABlockStoreOfManyWritersKeepsValuesUnderTheirHandles) {
     const std::vector<u64> handles = put_as_many(uri(), random_);
     attack({[&](const std::string& name) { return values_of(name, handles); },
-            [](const damaged_range& d) { return limit(d, d.length <= 1 ? 1 : 3); }},
+            [](const damaged_range& d) { return limit(d, d.length <= 1 ? 1 : 3); }, freed_values_return(uri())},
            200);
 }
 
