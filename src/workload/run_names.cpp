@@ -30,10 +30,6 @@ constexpr std::string_view lock_suffix = ".bench-run";
 constexpr std::size_t token_letters = 6;  // mkostemps
 constexpr int looks = 20;                 // of the helper, a tenth of a second apart
 
-[[nodiscard]] fs::path shared_folder() {
-    return ::access("/dev/shm", W_OK) == 0 ? fs::path("/dev/shm") : fs::temp_directory_path();
-}
-
 /// Everything of a run but its lock: files, folders, entries of the registry. What cannot be removed stays.
 void remove_named(const fs::path& folder, const std::string& prefix) noexcept {
     try {
@@ -110,7 +106,11 @@ void sweep(const fs::path& folder) {
 
 }  // namespace
 
-run_names::run_names(std::string_view suite) : folder_(shared_folder()) {
+fs::path run_names::shared_folder() {
+    return ::access("/dev/shm", W_OK) == 0 ? fs::path("/dev/shm") : fs::temp_directory_path();
+}
+
+run_names::run_names(std::string_view suite, fs::path folder) : folder_(std::move(folder)) {
     sweep(folder_);
     const std::string pattern = (folder_ / std::string(family).append(suite).append("-XXXXXX")).string();
     struct stat about{};

@@ -24,17 +24,19 @@ namespace holdfast::workload {
 
 class run_names {
  public:
-    /// `suite`: letters, for people who look into the folder. Removes what earlier runs left (I3).
+    /// `suite`: letters, for people who look into the folder. Removes what earlier runs left there (I3).
     /// Throws: std::system_error when no file can be made there.
-    explicit run_names(std::string_view suite);
+    explicit run_names(std::string_view suite, std::filesystem::path folder = shared_folder());
     ~run_names();
     run_names(const run_names&) = delete;
     run_names& operator=(const run_names&) = delete;
 
     /// "holdfast-SUITE-XXXXXX", which no other run uses.
     [[nodiscard]] const std::string& prefix() const noexcept { return prefix_; }
-    /// /dev/shm, where POSIX shared memory lies; the folder for temporary files on a system without.
     [[nodiscard]] const std::filesystem::path& folder() const noexcept { return folder_; }
+
+    /// /dev/shm, where POSIX shared memory lies; the folder for temporary files on a system without.
+    [[nodiscard]] static std::filesystem::path shared_folder();
 
  private:
     [[nodiscard]] bool is_ready() const noexcept;

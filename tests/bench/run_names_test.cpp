@@ -47,15 +47,18 @@ void make_things(const run_names& names) {
 
 class RunNames : public testing::Test {
  protected:
-    [[nodiscard]] static std::vector<std::string> left(const std::string& prefix) {
-        return entries_containing("/dev/shm", prefix);
+    [[nodiscard]] const std::string& folder() const { return folder_.path(); }
+    [[nodiscard]] std::vector<std::string> left(const std::string& prefix) const {
+        return entries_containing(folder(), prefix);
     }
-    [[nodiscard]] static bool soon_empty(const std::string& prefix) {
+    [[nodiscard]] bool soon_empty(const std::string& prefix) const {
         const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
         while (!left(prefix).empty() && std::chrono::steady_clock::now() < end)
             std::this_thread::sleep_for(std::chrono::milliseconds(5));
         return left(prefix).empty();
     }
+    // Its own: in /dev/shm any other run that begins meanwhile removes what a killed one left, as it should.
+    holdfast::test::unique_directory folder_;
     holdfast::test::unique_directory registry_;
     holdfast::test::scoped_environment place_{"HOLDFAST_REGISTRY", registry_.path()};
 };
@@ -63,12 +66,12 @@ class RunNames : public testing::Test {
 /// A run in another process, which made its things and then waits for ever.
 class other_run {
  public:
-    other_run() {
+    explicit other_run(const std::string& folder) {
         int ends[2];
         if (::pipe(ends) != 0) return;
         child_ = ::fork();
         if (child_ == 0) {
-            const run_names names("test");
+            const run_names names("test", folder);
             make_things(names);
             [[maybe_unused]] const ssize_t n = ::write(ends[1], names.prefix().data(), names.prefix().size());
             ::close(ends[1]);
@@ -106,10 +109,10 @@ class other_run {
 };
 
 TEST_F(RunNames, AreDistinctAndRemovedInTheEnd) {
-    std::optional<run_names> names(std::in_place, "test");
+    std::optional<run_names> names(std::in_place, "test", folder());
     const std::string prefix = names->prefix();
     {
-        const run_names another("test");
+        const run_names another("test", folder());
         EXPECT_NE(another.prefix(), prefix);
     }
     make_things(*names);
@@ -123,7 +126,7 @@ TEST_F(RunNames, AreDistinctAndRemovedInTheEnd) {
 
 TEST_F(RunNames, GoWithAProcessThatASignalEnds) {
     for (const int number : {SIGINT, SIGTERM, SIGKILL}) {
-        other_run run;
+        other_run run(folder());
         ASSERT_EQ(left(run.prefix()).size(), 3U);
         run.end(number);
         EXPECT_TRUE(soon_empty(run.prefix())) << number;
@@ -134,7 +137,7 @@ TEST_F(RunNames, GoWithAProcessThatASignalEnds) {
 // Else what kills the whole group of a run that has just begun, as Ctrl-C does, would kill the helper as well.
 TEST_F(RunNames, AreThereOnceTheHelperIsOutOfReach) {
     for (int turn = 0; turn < 20; ++turn) {
-        const run_names names("test");
+        const run_names names("test", folder());
         const pid_t helper = only_child_of(::getpid());
         ASSERT_GT(helper, 0);
         ASSERT_EQ(::getsid(helper), helper) << turn;
@@ -142,21 +145,22 @@ TEST_F(RunNames, AreThereOnceTheHelperIsOutOfReach) {
 }
 
 TEST_F(RunNames, OfARunKilledWithItsHelperGoWithTheNextRun) {
-    other_run run;
+    other_run run(folder());
     run.kill_helper();
     run.end(SIGKILL);
     ASSERT_EQ(left(run.prefix()).size(), 3U);
     // A helper killed before it let go of its copy of the lock holds it until the kernel has torn it down.
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while (!left(run.prefix()).empty() && std::chrono::steady_clock::now() < end) const run_names next("test");
+    while (!left(run.prefix()).empty() && std::chrono::steady_clock::now() < end)
+        const run_names next("test", folder());
     EXPECT_THAT(left(run.prefix()), IsEmpty());
     EXPECT_THAT(registry_.entries(), IsEmpty());
 }
 
 TEST_F(RunNames, OfALivingRunStay) {
-    const other_run run;
+    const other_run run(folder());
     {
-        const run_names next("test");
+        const run_names next("test", folder());
     }
     EXPECT_EQ(left(run.prefix()).size(), 3U);
 }
@@ -164,13 +168,13 @@ TEST_F(RunNames, OfALivingRunStay) {
 // A segment, or a file that only looks like a lock, is not ours to remove.
 TEST_F(RunNames, FilesOfOthersStay) {
     const std::string token = std::to_string(100'000 + ::getpid() % 900'000);
-    const fs::path folder = "/dev/shm", lock = folder / ("holdfast-a-" + token + ".bench-run"),
-                   data = folder / ("holdfast-a-" + token + "-data"), bare = folder / "holdfast-.bench-run";
+    const fs::path there = folder(), lock = there / ("holdfast-a-" + token + ".bench-run"),
+                   data = there / ("holdfast-a-" + token + "-data"), bare = there / "holdfast-.bench-run";
     std::ofstream(lock) << "not empty";
     std::ofstream(data) << "bytes";
     const std::ofstream empty(bare);
     {
-        const run_names names("test");
+        const run_names names("test", folder());
     }
     for (const fs::path& path : {lock, data, bare}) EXPECT_TRUE(fs::remove(path)) << path;
 }
