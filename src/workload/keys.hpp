@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "holdfast/detail/hash.hpp"
@@ -51,6 +52,14 @@ class chooser {
     std::vector<std::uint64_t> drawn(count);
     for (std::uint64_t& key : drawn) key = keys[choose.below(keys.size())];
     return drawn;
+}
+
+/// The same keys in an order that tells nothing of where they stood (Fisher and Yates).
+[[nodiscard]] inline std::vector<std::uint64_t> shuffled(std::span<const std::uint64_t> keys, std::uint64_t seed) {
+    chooser choose(seed);
+    std::vector<std::uint64_t> order(keys.begin(), keys.end());
+    for (std::size_t left = order.size(); left > 1; --left) std::swap(order[left - 1], order[choose.below(left)]);
+    return order;
 }
 
 /// How many questions to write down for a data set: enough that no branch predictor learns their order and that one

@@ -141,6 +141,33 @@ TEST(HashTableSuite, RunsEveryExperimentItNames) {
                                                        "such a table is smaller than one huge page")));
 }
 
+// Tells what it is asked to erase.
+std::vector<std::uint64_t> erased_keys;
+
+template <class Value>
+struct telling_table : standard_table<Value> {
+    using standard_table<Value>::standard_table;
+    bool erase(std::uint64_t key) {
+        erased_keys.push_back(key);
+        return standard_table<Value>::erase(key);
+    }
+};
+
+// Those inserted first lie where a table of levels looks first, so they tell nothing of the others.
+TEST(HashTableSuite, ErasesEntriesWhereverTheyWereInserted) {
+    erased_keys.clear();
+    holdfast::test::trial_recorder r({.quick = true, .filter = "erase, 1e4 entries of 16", .only = {}});
+    hash_table_suite({kind_of<telling_table>()}).run(r);
+    ASSERT_GE(erased_keys.size(), 1000U);
+    const std::vector<std::uint64_t> present = make_keys(10'000, 10'000);
+    const std::size_t early =
+        static_cast<std::size_t>(std::ranges::count_if(erased_keys, [&, last = present.begin() + 5000](auto key) {
+            return std::find(present.begin(), last, key) != last;
+        }));
+    EXPECT_GT(early, erased_keys.size() * 2 / 5);
+    EXPECT_LT(early, erased_keys.size() * 3 / 5);
+}
+
 // What is said of the experiments of a table of so many entries, without the lines that say that a peer was not there.
 template <class Note>
 [[nodiscard]] std::vector<std::string> targets_of(std::uint64_t count, page_choice pages, Note note) {
@@ -318,6 +345,17 @@ TEST(Keys, AreDistinctNeverZeroAndSetsAreDisjoint) {
     std::sort(all.begin(), all.end());
     EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end());
     EXPECT_NE(all.front(), 0U);
+}
+
+TEST(Keys, ShuffledAreTheSameInAnotherOrder) {
+    std::vector<std::uint64_t> before = make_keys(0, entries), after = shuffled(before, 1);
+    EXPECT_NE(after, before);
+    EXPECT_EQ(after, shuffled(before, 1));
+    EXPECT_NE(after, shuffled(before, 2));
+    std::ranges::sort(before);
+    std::ranges::sort(after);
+    EXPECT_EQ(after, before);
+    EXPECT_THAT(shuffled({}, 1), IsEmpty());
 }
 
 TEST(Keys, WalkHandsOutSlicesRoundAndRound) {
