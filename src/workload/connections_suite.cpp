@@ -29,6 +29,8 @@ using connections::run_found;
 using connections::run_plan;
 
 constexpr double user_bytes_target = 256;
+constexpr std::size_t published_connections = 600'000;
+constexpr double published_answers_per_second = 18'760;
 constexpr const char* http_kit_source =
     "http-kit, 600k concurrent HTTP connections: one PC, the client on it as well, a heap of 3 GB";
 
@@ -58,8 +60,14 @@ struct figure {
     const char* unit;
     bool higher_is_better;
     std::function<std::vector<double>(const run_found&)> samples;
-    double published = 0;  // of http-kit, at 600,000; 0: none
+    double published = 0;  // of http-kit, at published_connections; 0: none
 };
+
+std::vector<double> answers_per_second(const run_found& found) {
+    std::vector<double> samples;
+    for (const interval_found& one : found.intervals) samples.push_back(static_cast<double>(one.answers) / one.seconds);
+    return samples;
+}
 
 std::function<std::vector<double>(const run_found&)> of_each(double interval_found::* what) {
     return [what](const run_found& found) {
@@ -75,15 +83,8 @@ const std::vector<figure>& figures() {
          [](const run_found& found) {
              return std::vector<double>{static_cast<double>(found.opened) / found.opening_seconds};
          },
-         600'000.0 / 183},
-        {"answers", "answers/s", true,
-         [](const run_found& found) {
-             std::vector<double> samples;
-             for (const interval_found& one : found.intervals)
-                 samples.push_back(static_cast<double>(one.answers) / one.seconds);
-             return samples;
-         },
-         18'760},
+         static_cast<double>(published_connections) / 183},
+        {"answers", "answers/s", true, answers_per_second, published_answers_per_second},
         {"server's memory a connection", "bytes", false, of_each(&interval_found::user_bytes)},
         {"server's memory in all, a connection", "bytes", false, of_each(&interval_found::user_bytes_in_all)},
         {"kernel's memory a connection, both ends", "bytes", false, of_each(&interval_found::kernel_bytes)},
@@ -208,18 +209,31 @@ class connection_steps {
             std::vector<std::vector<double>> samples;
             for (const run_found& found : all) samples.push_back(one.samples(found));
             sample_context context{.unpaired = true};
-            if (one.published != 0 && line.count == 600'000)
+            if (one.published != 0 && line.count == published_connections)
                 context.published = {{"http-kit", one.published, one.unit, http_kit_source}};
             to_.add(line.named(one.name), one.unit, names, samples, one.higher_is_better, context);
         }
         for (std::size_t i = 0; i < names.size(); ++i) {
             if (!is_ours(names[i])) continue;
+            note_held_target(line, names[i], all[i]);
             note_busy_target(line, plan, names[i], all[i].busy);
             const double bytes = median_of(of_each(&interval_found::user_bytes)(all[i]));
             to_.note("target: " + line.text() + ", " + names[i] + " in at most " + fixed_text(user_bytes_target, 0) +
                      " bytes of its own a connection: " + fixed_text(bytes, 0) + " bytes" +
                      verdict(bytes <= user_bytes_target));
         }
+    }
+
+    void note_held_target(const connection_line& line, const std::string& who, const run_found& found) {
+        to_.note("target: " + line.text() + ", " + who + ", all held and answered: " + grouped(found.opened) +
+                 " opened, " + grouped(found.refused) + " refused, " + grouped(found.lost) + " lost, " +
+                 grouped(found.timed_out) + " without an answer in time" +
+                 verdict(found.opened == line.count && found.refused + found.lost + found.timed_out == 0));
+        if (line.count != published_connections) return;
+        const double rate = median_of(answers_per_second(found));
+        to_.note("target: " + line.text() + ", " + who + ", at least the published " +
+                 fixed_text(published_answers_per_second, 0) + " answers a second: " + fixed_text(rate, 0) +
+                 verdict(rate >= published_answers_per_second));
     }
 
     [[nodiscard]] bool is_ours(const std::string& name) const {
@@ -246,7 +260,7 @@ class connection_steps {
 
 std::vector<connection_line> lines_of(bool quick) {
     if (quick) return {{5'000, true}};
-    return {{10'000}, {100'000}, {600'000}, {1'000'000}};
+    return {{10'000}, {100'000}, {published_connections}, {1'000'000}};
 }
 
 }  // namespace
