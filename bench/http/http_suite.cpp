@@ -207,7 +207,7 @@ class suite_run {
         });
         // The plain handler is what the peers' handlers compare with; the lookup is what `serve` is for.
         if (kind == answer_kind::lookup) {
-            const auto serve = std::ranges::find(all, std::string(serve_name), &contestant::name);
+            const auto serve = std::ranges::find(all, std::string(serve_epoll_name), &contestant::name);
             if (serve != all.end()) std::rotate(all.begin(), serve, serve + 1);
         }
         return all;
@@ -253,8 +253,7 @@ class suite_run {
                              const std::vector<exchange>& exchanges) {
         contestants ours;
         for (const contestant* const each : all)
-            if (each->name == net_epoll_name || each->name == net_io_uring_name || each->name == serve_name)
-                ours.push_back(each);
+            if (is_ours(each->name)) ours.push_back(each);
         const client_samples found = measure_client(ours, line.shape, exchanges, round_);
         server_times both;
         for (std::size_t i = 0; i < ours.size(); ++i) {
@@ -359,7 +358,8 @@ class suite_run {
 std::vector<subject> all_subjects() {
     return {holdfast_net_epoll(),
             holdfast_net_io_uring(),
-            holdfast_serve(),
+            holdfast_serve_epoll(),
+            holdfast_serve_io_uring(),
             bare_loop(),
             nginx(),
             h2o(),

@@ -2,7 +2,9 @@
 #include "http/http_targets.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <utility>
 
 #include "http/two_workers.hpp"
 
@@ -11,6 +13,7 @@ namespace holdfast::bench::http {
 namespace {
 
 constexpr const char* engines[] = {net_epoll_name, net_io_uring_name};
+constexpr const char* all_of_ours[] = {net_epoll_name, net_io_uring_name, serve_epoll_name, serve_io_uring_name};
 
 /// The samples in nanoseconds, those of `ours` first; nothing if it was not timed.
 std::optional<workload::sampled> led_by(const std::string& ours, const server_times& found) {
@@ -27,9 +30,7 @@ std::optional<workload::sampled> led_by(const std::string& ours, const server_ti
     return all;
 }
 
-bool is_peer(const std::string& name) {
-    return name != net_epoll_name && name != net_io_uring_name && name != serve_name && name != floor_name;
-}
+bool is_peer(const std::string& name) { return name != floor_name && !is_ours(name); }
 
 /// The peer that needs the least time; nothing without one.
 std::optional<std::string> best_peer(const workload::sampled& all) {
@@ -45,6 +46,8 @@ std::string of(const std::string& workload, const char* subject) { return worklo
 
 }  // namespace
 
+bool is_ours(std::string_view name) { return std::ranges::find(all_of_ours, name) != std::end(all_of_ours); }
+
 void note_reply_targets(const std::string& workload, const server_times& found, workload::recorder& to) {
     using workload::at_least_text, workload::at_most_text, workload::note_if_any;
     if (const auto all = led_by(net_io_uring_name, found))
@@ -55,8 +58,11 @@ void note_reply_targets(const std::string& workload, const server_times& found, 
         if (const auto all = led_by(ours, found))
             if (const auto peer = best_peer(*all))
                 note_if_any(to, at_least_text(of(workload, ours) + ", beside the best peer,", *all, *peer, 1.25));
-    if (const auto all = led_by(serve_name, found))  // it looks its answer up in shared memory, the other has it
-        note_if_any(to, at_most_text(of(workload, serve_name), *all, net_epoll_name, 1.15));
+    // It looks its answer up in shared memory, the other by the same engine has it.
+    for (const auto& [serve, fixed] :
+         {std::pair(serve_epoll_name, net_epoll_name), std::pair(serve_io_uring_name, net_io_uring_name)})
+        if (const auto all = led_by(serve, found))
+            note_if_any(to, at_most_text(of(workload, serve), *all, fixed, 1.15));
 }
 
 void note_pipeline_targets(const std::string& workload, const server_times& found, workload::recorder& to) {
@@ -71,7 +77,7 @@ void note_pipeline_targets(const std::string& workload, const server_times& foun
 }
 
 void note_client_targets(const std::string& workload, const server_times& found, workload::recorder& to) {
-    for (const std::string ours : {net_epoll_name, net_io_uring_name, serve_name})
+    for (const std::string ours : all_of_ours)
         if (const auto all = led_by(client_of(ours), found))
             workload::note_if_any(to, workload::at_most_text(workload + ", " + client_of(ours), *all, ours, 1.0));
 }

@@ -15,8 +15,11 @@ namespace holdfast::bench::http {
 
 inline constexpr const char* net_epoll_name = "holdfast::net, epoll";
 inline constexpr const char* net_io_uring_name = "holdfast::net, io_uring";
-inline constexpr const char* serve_name = "holdfast serve";
+inline constexpr const char* serve_epoll_name = "holdfast serve, epoll";
+inline constexpr const char* serve_io_uring_name = "holdfast serve, io_uring";
 inline constexpr const char* floor_name = "bare epoll loop";
+
+[[nodiscard]] bool is_ours(std::string_view name);
 
 /// The load client as a subject, beside the server that it asks.
 [[nodiscard]] inline std::string client_of(const std::string& server) { return "load client of " + server; }

@@ -24,9 +24,10 @@ std::string version_of(const site& where) {
     return text.substr(0, text.find('\n'));
 }
 
-running_server start_serve(const site& where, answer_kind) {
+running_server start_serve(const site& where, const char* engine) {
     const std::string workers = std::to_string(where.server_cores.size());
-    return start_serving(where, {where.table, "--workers", workers, "--counters", where.table + "-counts-" + workers});
+    return start_serving(where, {where.table, "--engine", engine, "--workers", workers, "--counters",
+                                 where.table + "-counts-" + engine + "-" + workers});
 }
 
 running_server start_net(const site& where, answer_kind kind, const char* engine) {
@@ -46,6 +47,23 @@ subject net_subject(std::string name, const char* engine) {
                      "a handler that looks the entry up in the shared hash_table and writes its JSON"}},
             .version = version_of,
             .start = [engine](const site& where, answer_kind kind) { return start_net(where, kind, engine); }};
+}
+
+subject serve_subject(std::string name, const char* engine) {
+    const char* const how = "looks the entry up in the shared table, counts and times the request";
+    return {.name = std::move(name),
+            .ours = true,
+            .how = {{answer_kind::computed, how}, {answer_kind::lookup, how}},
+            .version = version_of,
+            .start = [engine](const site& where, answer_kind) { return start_serve(where, engine); }};
+}
+
+subject needing_io_uring(subject made) {
+    made.version = [](const site& where) {
+        if (const std::string lack = net::io_uring_lack(); !lack.empty()) throw unavailable(lack);
+        return version_of(where);
+    };
+    return made;
 }
 
 running_server start_bare_loop(const site& where, answer_kind) {
@@ -77,25 +95,10 @@ running_server start_serving(const site& where, std::vector<std::string> words) 
     return server;
 }
 
-subject holdfast_serve() {
-    const char* const how = "looks the entry up in the shared table, counts and times the request";
-    return {.name = serve_name,
-            .ours = true,
-            .how = {{answer_kind::computed, how}, {answer_kind::lookup, how}},
-            .version = version_of,
-            .start = start_serve};
-}
-
+subject holdfast_serve_epoll() { return serve_subject(serve_epoll_name, "epoll"); }
+subject holdfast_serve_io_uring() { return needing_io_uring(serve_subject(serve_io_uring_name, "io_uring")); }
 subject holdfast_net_epoll() { return net_subject(net_epoll_name, "epoll"); }
-
-subject holdfast_net_io_uring() {
-    subject made = net_subject(net_io_uring_name, "io_uring");
-    made.version = [](const site& where) {
-        if (const std::string lack = net::io_uring_lack(); !lack.empty()) throw unavailable(lack);
-        return version_of(where);
-    };
-    return made;
-}
+subject holdfast_net_io_uring() { return needing_io_uring(net_subject(net_io_uring_name, "io_uring")); }
 
 subject bare_loop() {
     return {

@@ -64,8 +64,10 @@ struct subject {
         start;  ///< ready or about to be. Throws: unavailable, child_failed
 };
 
-[[nodiscard]] subject holdfast_serve();
-/// A program of one's own on either engine. That of io_uring throws unavailable where the kernel gives none.
+/// On either engine, as a user starts it and as a program of one's own. Those of io_uring throw unavailable where the
+/// kernel gives none.
+[[nodiscard]] subject holdfast_serve_epoll();
+[[nodiscard]] subject holdfast_serve_io_uring();
 [[nodiscard]] subject holdfast_net_epoll();
 [[nodiscard]] subject holdfast_net_io_uring();
 /// The system calls of an answer without a server (floor_server.cpp).
