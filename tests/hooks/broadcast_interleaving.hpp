@@ -16,16 +16,21 @@
 
 namespace holdfast::test {
 
-/// The writer publishes one message, then two as a batch; the reader takes two, or registers and takes one. The ring
-/// has gone round, and the reader stands where the writer is about to overwrite, or at the end.
+/// The writer publishes one message, then two as a batch; the reader takes two, or two at once and two more, or
+/// registers and takes one, or two at once. The ring has gone round, and the reader stands where the writer is about to
+/// overwrite, or at the end. Who has been there all the time is told of a successor once, and no later than with its
+/// first message.
 class broadcast_interleaving final : public interleaving {
  public:
     enum class reads {
         at_the_oldest,
         at_the_end,
+        batches_at_the_oldest,
+        batches_at_the_end,
         joins_and_reads,
         verifies,
         registers_and_blocks,
+        registers_and_batches,  // blocks, too
         registers_and_drops
     };
 
@@ -47,16 +52,21 @@ class broadcast_interleaving final : public interleaving {
         writer_ = make_writer();
         successor_ = {};
         reader_ = layout::broadcast_read_core(body(), geometry_);
-        (void)reader_.join(how_ == reads::at_the_oldest ? broadcast_start::oldest() : broadcast_start::latest());
+        const bool oldest = how_ == reads::at_the_oldest || how_ == reads::batches_at_the_oldest;
+        (void)reader_.join(oldest ? broadcast_start::oldest() : broadcast_start::latest());
         hold_ = layout::broadcast_hold_core(reader_, *slots_.only);
         published_ = before_;
         publishing_ = 0;
-        safe_ = false;
+        predecessors_ = ~std::uint64_t{0};
+        safe_ = told_ = false;
     }
     // Publishes what was lost.
     std::string succeed() override {
+        predecessors_ = published_ + publishing_;  // at most
         successor_ = make_writer();
         const std::uint64_t last = successor_.published();
+        meet();
+        predecessors_ = last;
         if (last == published_ + publishing_) return {};
         if (last != published_) return "a batch was published in part";
         return publish(successor_, publishing_);
@@ -66,7 +76,10 @@ class broadcast_interleaving final : public interleaving {
         if (how_ == reads::verifies) return verified();
         if (operation == 0 && how_ == reads::joins_and_reads) return join();
         if (operation == 0 && how_ >= reads::registers_and_blocks) return enrol();
+        if (how_ == reads::registers_and_batches) return take_batch(hold_, hold_.reader().sequence());
         if (how_ >= reads::registers_and_blocks) return take(hold_, hold_.reader().sequence());
+        if (how_ == reads::batches_at_the_oldest || how_ == reads::batches_at_the_end)
+            return take_batch(reader_, reader_.sequence());
         return take(reader_, reader_.sequence());
     }
     std::string judge(std::optional<unsigned> dead) override {
@@ -116,6 +129,10 @@ class broadcast_interleaving final : public interleaving {
         return {body(), geometry_, bench_clock::clocks(), "bench"};
     }
 
+    [[nodiscard]] bool blocks() const noexcept {
+        return how_ == reads::registers_and_blocks || how_ == reads::registers_and_batches;
+    }
+
     std::string publish(layout::broadcast_write_core& writer, std::uint64_t count) {
         publishing_ = count;
         for (std::uint64_t i = 0; i < count; ++i) {
@@ -126,7 +143,7 @@ class broadcast_interleaving final : public interleaving {
             if (const result added = writer.append(next, 0, slots_); !added) {
                 writer.discard();
                 publishing_ = 0;
-                return added.status == outcome::full && how_ == reads::registers_and_blocks ? "" : "a publish failed";
+                return added.status == outcome::full && blocks() ? "" : "a publish failed";
             }
         }
         if (writer.commit().count != count) return "a commit failed";
@@ -147,7 +164,7 @@ class broadcast_interleaving final : public interleaving {
         return sure >= before_ + 3 ? "" : "the join failed";
     }
     std::string enrol() {
-        const auto policy = how_ == reads::registers_and_blocks ? broadcast_policy::block : broadcast_policy::drop;
+        const auto policy = blocks() ? broadcast_policy::block : broadcast_policy::drop;
         const result got = hold_.enrol(broadcast_start::oldest(), policy, 0, 7);
         if (got.status != outcome::ok && got.status != outcome::lapped) return "the registration failed";
         safe_ = policy == broadcast_policy::block;
@@ -163,14 +180,46 @@ class broadcast_interleaving final : public interleaving {
             holdfast::detail::copy_from_shared(out, bytes.data(), bytes.size());
             return true;
         });
-        if (got.status == outcome::empty) return sure < expected ? "" : "the reader does not find what was published";
-        if (got.status == outcome::lapped) {
-            if (safe_) return "a registered reader lost messages";
-            return got.sequence == expected + got.count ? "" : "the count of lost messages is wrong";
-        }
-        if (got.status != outcome::ok) return "the reader met damage";
+        if (!got) return without_message(got, expected, sure);
         if (got.sequence != expected) return "the reader got another message";
-        return is_message({out, static_cast<std::size_t>(got.count)}, expected, bytes_max) ? "" : "a mixed message";
+        if (!is_message({out, static_cast<std::size_t>(got.count)}, expected, bytes_max)) return "a mixed message";
+        return told(got, expected);
+    }
+    // The next two at once, or as many as are there: those numbers, or as many lost as lie between, and each whole.
+    template <class Reader>
+    std::string take_batch(Reader& reader, std::uint64_t expected) {
+        const std::uint64_t sure = surely(published_);
+        alignas(8) std::byte room[2 * bytes_max];
+        layout::broadcast_batch batch;
+        const broadcast_read got = reader.next_batch(room, 2, batch);
+        std::uint64_t next = expected;
+        bool whole = true;
+        batch.for_each(room, [&](std::span<const std::byte> bytes, std::uint16_t) {
+            whole = is_message(bytes, next++, bytes_max) && whole;
+        });
+        if (!got)
+            return next == expected ? without_message(got, expected, sure) : "messages, and an answer without any";
+        if (got.sequence != expected) return "the batch begins with another message";
+        if (got.count > 2 || next != expected + got.count) return "the batch has other messages than it counts";
+        if (!whole) return "a mixed message in a batch";
+        if (got.restarted && got.count != 1) return "a restart is told with several messages";
+        return told(got, next - 1);
+    }
+    std::string without_message(const broadcast_read& got, std::uint64_t expected, std::uint64_t sure) {
+        if (got.status == outcome::empty && sure >= expected) return "the reader does not find what was published";
+        if (got.status == outcome::lapped && safe_) return "a registered reader lost messages";
+        if (got.status == outcome::lapped && got.sequence != expected + got.count)
+            return "the count of lost messages is wrong";
+        if (got.status != outcome::empty && got.status != outcome::lapped) return "the reader met damage";
+        return told(got, 0);
+    }
+    // `newest`: the last message that came with the answer. Who joined meanwhile may have met the successor there.
+    std::string told(const broadcast_read& got, std::uint64_t newest) {
+        if (how_ >= reads::joins_and_reads) return {};
+        meet();
+        if (got.restarted && (told_ || predecessors_ == ~std::uint64_t{0})) return "a restart is told that was none";
+        told_ = told_ || got.restarted;
+        return told_ || newest <= predecessors_ ? "" : "a successor's message came before its restart was told";
     }
 
     reads how_;
@@ -182,7 +231,9 @@ class broadcast_interleaving final : public interleaving {
     layout::broadcast_hold_core hold_;
     std::vector<std::vector<std::byte>> messages_;
     std::uint64_t before_ = 0, published_ = 0, publishing_ = 0;
-    bool safe_ = false;  // registered under block
+    std::uint64_t predecessors_ = 0;  // the last message that is none of a successor's
+    bool safe_ = false;               // registered under block
+    bool told_ = false;               // of a successor
 };
 
 }  // namespace holdfast::test

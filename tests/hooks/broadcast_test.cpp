@@ -27,8 +27,17 @@ TEST(Interleavings, BroadcastBesideAReader) {
         interleave("broadcast: message, batch | join, read", joins);
     }
 }
+TEST(Interleavings, BroadcastBesideAReaderByBatches) {
+    for (const std::uint64_t before : {3U, 57U, 60U}) {
+        broadcast_interleaving oldest(before, reads::batches_at_the_oldest), end(before, reads::batches_at_the_end);
+        interleave("broadcast: message, batch | two at once, twice, from the oldest", oldest);
+        interleave("broadcast: message, batch | two at once, twice, from the end", end);
+    }
+}
 TEST(Interleavings, BroadcastBesideARegisteredReader) {
     for (const std::uint64_t before : {57U, 60U}) {
+        broadcast_interleaving batches(before, reads::registers_and_batches);
+        interleave("broadcast: message, batch | register to block, two at once", batches);
         broadcast_interleaving blocks(before, reads::registers_and_blocks), drops(before, reads::registers_and_drops);
         interleave("broadcast: message, batch | register to block, read", blocks);
         interleave("broadcast: message, batch | register to drop, read", drops);
@@ -49,6 +58,11 @@ TEST(Interleavings, BroadcastSuccessors) {
     interleave_successors("broadcast: message, batch, successor | join, read", joins);
     interleave_successors("broadcast: message, batch, successor | register to block, read", blocks);
     interleave_successors("broadcast: message, batch, successor | verify, verify", verified);
+    broadcast_interleaving overrun(57, reads::batches_at_the_oldest), following(57, reads::batches_at_the_end),
+        held(57, reads::registers_and_batches);
+    interleave_successors("broadcast: message, batch, successor | two at once, twice, from the oldest", overrun);
+    interleave_successors("broadcast: message, batch, successor | two at once, twice, from the end", following);
+    interleave_successors("broadcast: message, batch, successor | register to block, two at once", held);
 }
 
 using sleeper = broadcast_wake_interleaving::sleeper;
@@ -87,6 +101,9 @@ TEST(Orders, Broadcast) {
         joins(57, reads::joins_and_reads);
     broadcast_interleaving blocks(57, reads::registers_and_blocks), drops(60, reads::registers_and_drops);
     expect_orders_matter("broadcast", {&oldest, &end, &joins, &blocks, &drops}, 1500);
+    broadcast_interleaving overrun(57, reads::batches_at_the_oldest), following(60, reads::batches_at_the_end),
+        held(57, reads::registers_and_batches);
+    expect_orders_matter("broadcast, read by batches", {&overrun, &following, &held}, 1500);
     broadcast_interleaving verified(57, reads::verifies);
     expect_orders_matter("broadcast, looked at", {&verified}, 300);
 }
