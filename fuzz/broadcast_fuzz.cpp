@@ -53,6 +53,29 @@ void drain(Reader& reader, std::span<const std::byte> body, const broadcast_geom
     }
 }
 
+/// By batches, into a room of an odd size, where the end of the room ends a batch as well.
+template <class Reader>
+void drain_by_batches(Reader& reader, const broadcast_geometry& geometry, std::uint64_t most) {
+    std::vector<std::byte> memory(static_cast<std::size_t>(geometry.message_max()) + 3);
+    for (std::uint64_t answers = 0;; ++answers) {
+        require(answers < geometry.capacity);
+        const std::span<std::byte> room = std::span(memory).first(answers % 2 == 0 ? memory.size() : 77);
+        broadcast_batch batch;
+        const auto got = reader.next_batch(room, most, batch);
+        std::uint64_t messages = 0;
+        const std::byte* behind = room.data();
+        batch.for_each(room, [&](std::span<const std::byte> message, std::uint16_t) {
+            require(message.data() >= behind && message.data() + message.size() <= room.data() + room.size());
+            behind = message.data() + message.size();
+            ++messages;
+        });
+        require(messages == (got ? got.count : 0) && messages <= std::min<std::uint64_t>(most, batch.size_max));
+        // What is too large for the small room comes with the next turn.
+        const bool waits = got.status == outcome::too_small && room.size() < memory.size();
+        if (got.status != outcome::ok && got.status != outcome::lapped && !waits) return;
+    }
+}
+
 void use_any_bytes(std::span<std::byte> body, const broadcast_geometry& geometry, std::uint64_t word) {
     findings found;
     verify_broadcast(body, geometry, found);
@@ -60,11 +83,18 @@ void use_any_bytes(std::span<std::byte> body, const broadcast_geometry& geometry
                               broadcast_start::time(word)}) {
         broadcast_read_core reader(body, geometry);
         (void)reader.join(start);
+        broadcast_read_core by_batches = reader;
         drain(reader, body, geometry);
+        drain_by_batches(by_batches, geometry, 1 + word % 70);
+        // One look at the horizon for several messages: of a damaged one each may come a little further.
+        require(!found.empty() ||
+                (by_batches.position() == reader.position() && by_batches.sequence() == reader.sequence()));
         one_slot slots;
         broadcast_hold_core hold(broadcast_read_core(body, geometry), slots.only);
         (void)hold.enrol(start, broadcast_policy::block, word, 1);
         drain(hold, body, geometry);
+        (void)hold.enrol(start, broadcast_policy::block, word, 1);
+        drain_by_batches(hold, geometry, 64);
     }
     try {
         broadcast_write_core writer(body, geometry, clocks, "fuzz");
@@ -83,17 +113,27 @@ struct follower {
     std::uint64_t next = 1;
 };
 
-void follow(follower& reader, const std::vector<std::vector<std::byte>>& published, std::uint64_t messages) {
+/// One by one, or as many at once as fit.
+void follow(follower& reader, const std::vector<std::vector<std::byte>>& published, std::uint64_t messages,
+            bool at_once) {
     std::vector<std::byte> out(1024);
     while (messages-- > 0) {
-        const auto got = reader.core.read(out);
+        broadcast_batch batch;
+        const auto got = at_once ? reader.core.next_batch(out, 1 + messages % 5, batch) : reader.core.read(out);
         require(got.status != outcome::corrupt && got.status != outcome::too_small);
         if (got.status == outcome::lapped) reader.next += got.count;
         if (got.status == outcome::empty) require(reader.next == published.size() + 1);
         if (got.status != outcome::ok) continue;
-        const auto& message = published[static_cast<std::size_t>(reader.next - 1)];
-        require(got.sequence == reader.next++ && got.count == message.size());
-        require(message.empty() || std::memcmp(out.data(), message.data(), message.size()) == 0);
+        require(got.sequence == reader.next);
+        const auto look = [&](std::span<const std::byte> given) {
+            const auto& message = published[static_cast<std::size_t>(reader.next++ - 1)];
+            require(std::ranges::equal(given, message));
+        };
+        if (at_once)
+            batch.for_each(out, [&](std::span<const std::byte> given, std::uint16_t) { look(given); });
+        else
+            look(std::span(out).first(static_cast<std::size_t>(got.count)));
+        if (at_once) require(reader.next == got.sequence + got.count);
     }
 }
 
@@ -117,7 +157,7 @@ void run_script(std::span<std::byte> body, const broadcast_geometry& geometry, s
                 staged.clear();
                 break;
             }
-            case 2: follow(reader, published, step % 64); break;
+            case 2: follow(reader, published, step % 64, step % 2 != 0); break;
             default:
                 if (const auto room = writer.claim(geometry.message_max(), nobody))
                     std::memset(room.bytes.data(), 0xEE, room.bytes.size());
@@ -126,7 +166,7 @@ void run_script(std::span<std::byte> body, const broadcast_geometry& geometry, s
         }
         require(writer.published() == published.size());
     }
-    follow(reader, published, published.size() + 2);
+    follow(reader, published, published.size() + 2, published.size() % 2 != 0);
     findings found;
     verify_broadcast(body, geometry, found);
     require(found.empty());
