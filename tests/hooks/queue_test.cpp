@@ -2,6 +2,7 @@
 // A death at every store of random histories of both forms of the queue (store_rig.hpp), and all interleavings of two
 // operations of each side with few pre-emptions and a death anywhere (schedule_rig.hpp); and which of its memory orders
 // they need (weak_interleaving.hpp).
+#include "hooks/queue_block_interleaving.hpp"
 #include "hooks/queue_interleaving.hpp"
 #include "hooks/queue_subject.hpp"
 #include "hooks/volume.hpp"
@@ -28,6 +29,14 @@ TEST(Interleavings, QueueOfElements) {
     interleave("queue<T>, full", full);
 }
 
+TEST(Interleavings, QueueOfElementsReadInPlace) {
+    block_interleaving empty(0, 0), wrapping(3, 2), full(0, 4), full_and_wrapping(2, 4);
+    interleave("queue<T>, empty: one, two | a block, a block of two", empty);
+    interleave("queue<T>, at the end of the ring: one, two | a block, a block of two", wrapping);
+    interleave("queue<T>, full: one, two | a block, a block of two", full);
+    interleave("queue<T>, full round the end of the ring: one, two | a block, a block of two", full_and_wrapping);
+}
+
 using beside = queue_interleaving::beside;
 
 TEST(Interleavings, QueueVerifyBesideASide) {
@@ -43,6 +52,10 @@ TEST(Interleavings, QueueSuccessors) {
     elements_interleaving empty(0), two(2);
     interleave_successors("queue<T>: one, two, successor | one, two", empty);
     interleave_successors("queue<T>, half full: one, two, successor | one, two", two);
+    block_interleaving none(0, 0), wrapping_block(3, 2);
+    interleave_successors("queue<T>: one, two, successor | a block, a block of two", none);
+    interleave_successors("queue<T>, at the end of the ring: one, two, successor | a block, a block of two",
+                          wrapping_block);
 }
 
 template <class Form>
@@ -64,6 +77,8 @@ TEST(Interleavings, QueuesLoseNothingByMerging) {
     elements_interleaving two(2);
     expect_merging_loses_nothing(wrapping, 3, true);
     expect_merging_loses_nothing(two, 3, true);
+    block_interleaving in_place(3, 2);
+    expect_merging_loses_nothing(in_place, 2, true);
     for (const sleeping_side side : {sleeping_side::consumer, sleeping_side::producer}) {
         wake_interleaving<sleepy_bytes> subject(side);
         expect_merging_loses_nothing(subject, 2, true);
@@ -90,6 +105,8 @@ TEST(Orders, QueueOfBytes) {
 TEST(Orders, QueueOfElements) {
     elements_interleaving empty(0), two(2), full(4);
     expect_orders_matter("queue<T>", {&empty, &two, &full});
+    block_interleaving wrapping(3, 2), held(0, 4);
+    expect_orders_matter("queue<T>, read in place", {&wrapping, &held});
 }
 
 }  // namespace
