@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as the body of a queue: verified, taken from, recovered and put into. Then a run of operations by script
-// against a model, with successors on both sides: what was committed is what comes out.
+// Any bytes as the body of a queue: verified, taken from, recovered and put into; the same of a queue of elements,
+// which are read in place. Then a run of operations by script against a model, with successors on both sides: what was
+// committed is what comes out.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "holdfast/layout/queue_read.hpp"
 #include "holdfast/layout/queue_verify.hpp"
 #include "holdfast/layout/queue_write.hpp"
+#include "holdfast/queue.hpp"
 #include "require.hpp"
 
 namespace {
@@ -60,6 +63,41 @@ void use_any_bytes(std::span<std::byte> body, const queue_geometry& geometry) {
         (void)writer.head_needed(8);
     } catch (const holdfast::error&) {
         require(damaged);
+    }
+}
+
+/// Eight elements of 8 bytes in a heap: segment, by the handle as it is: positions as the bytes say, and then moved by
+/// a hostile producer.
+void read_in_place(std::span<const std::uint8_t> script) {
+    using elements = holdfast::queue<std::uint64_t>;
+    // Made once: it costs more than all that is done with it.
+    static const auto producer = elements::producer::create("heap:", {.capacity = 8, .rings = false});
+    const std::shared_ptr<const holdfast::segment> segment(std::shared_ptr<void>(), &producer.segment());
+    const std::span<std::byte> body(const_cast<std::byte*>(segment->bytes().data()), segment->bytes().size());
+    std::memset(body.data(), 0, body.size());
+    const auto move = [&](std::uint64_t offset, std::size_t from) {
+        if (from + 8 <= script.size()) std::memcpy(body.data() + offset, script.data() + from, 8);
+    };
+    move(queue_producer_offset, 0);
+    move(queue_consumer_offset, 8);
+    const auto seen = verify_queue(body, queue_geometry::of_elements(8, 8, false, "fuzz"), &consumer_side(body));
+    try {
+        elements::consumer consumer(segment);
+        std::uint64_t left = seen.messages;
+        for (const std::uint8_t step : script.first(std::min<std::size_t>(script.size(), 64))) {
+            if (step >= 0xC0) move(queue_producer_offset, step - std::size_t{0xC0});
+            if (step >= 0xC0) left = ~std::uint64_t{0};
+            const auto found = consumer.front_block(step % 16);
+            require(found.values.size() <= std::min<std::uint64_t>({step % 16U, 8, left}));
+            require(inside(std::as_bytes(found.values), body.first(queue_ring_offset + 64)));
+            require(found.status != outcome::corrupt || consumer.fault());
+            if (!found) continue;
+            const std::uint64_t release = 1 + step / 16U % found.values.size();
+            require(consumer.pop(release) && !consumer.pop(found.values.size() - release + 1));
+            left -= release;
+        }
+    } catch (const holdfast::error&) {
+        require(!seen.found.empty());
     }
 }
 
@@ -133,6 +171,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     put(queue_consumer_offset, 56);
     put(queue_ring_offset, static_cast<std::size_t>(geometry.capacity));
     use_any_bytes(body, geometry);
+    read_in_place(rest);
     run_script(body, geometry, rest.first(std::min<std::size_t>(rest.size(), 400)));
     return 0;
 }
