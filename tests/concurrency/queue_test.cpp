@@ -134,6 +134,42 @@ TEST_P(QueueConcurrency, RecordsArriveInOrderAndWhole) {
     EXPECT_EQ(consumer.stats().messages, elements);
 }
 
+// In place and without a copy: thread sanitizer sees a producer that writes what a block still shows.
+TEST_P(QueueConcurrency, RecordsAreReadInPlaceWhileTheyAreHeld) {
+    const std::uint64_t elements = scaled(1'000'000);
+    auto producer =
+        queue<std::array<std::uint64_t, 3>>::producer::create("heap:", {.capacity = 64, .rings = GetParam()});
+    auto consumer = producer.make_consumer();
+    std::thread putting([&] {
+        std::vector<std::array<std::uint64_t, 3>> batch;
+        for (std::uint64_t i = 0; i < elements;) {
+            batch.resize(std::min<std::uint64_t>(1 + i % 20, elements - i));
+            for (std::uint64_t k = 0; k < batch.size(); ++k) batch[k] = {i + k, 2 * (i + k), ~(i + k)};
+            if (producer.try_push(batch))
+                i += batch.size();
+            else
+                (void)producer.wait_room(batch.size(), 10s);
+        }
+    });
+    for (std::uint64_t next = 0; next < elements;) {
+        ASSERT_TRUE(consumer.wait(60s));
+        const auto block = consumer.front_block(1 + next % 33);
+        ASSERT_TRUE(block);
+        ASSERT_LE(block.values.size(), std::min<std::uint64_t>(1 + next % 33, 64 - next % 64));
+        const std::uint64_t half = block.values.size() / 2;  // released first; the rest stays
+        for (std::uint64_t k = 0; k < block.values.size(); ++k, ++next) {
+            if (k == half && half != 0) {
+                ASSERT_TRUE(consumer.pop(half));
+            }
+            ASSERT_EQ(block.values[k], (std::array<std::uint64_t, 3>{next, 2 * next, ~next}));
+        }
+        ASSERT_TRUE(consumer.pop(block.values.size() - half));
+    }
+    putting.join();
+    EXPECT_EQ(consumer.stats().messages, elements);
+    EXPECT_EQ(consumer.fault(), std::nullopt);
+}
+
 INSTANTIATE_TEST_SUITE_P(Queue, QueueConcurrency, ::testing::Bool(),
                          [](const auto& kind) { return kind.param ? "WithRings" : "Polled"; });
 
