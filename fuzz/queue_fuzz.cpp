@@ -66,8 +66,8 @@ void use_any_bytes(std::span<std::byte> body, const queue_geometry& geometry) {
     }
 }
 
-/// Eight elements of 8 bytes in a heap: segment, by the handle as it is: positions as the bytes say, and then moved by
-/// a hostile producer.
+/// Eight elements of 8 bytes in a heap: segment, by the handle as it is: positions as the bytes say, and then a tail
+/// that a hostile producer moves.
 void read_in_place(std::span<const std::uint8_t> script) {
     using elements = holdfast::queue<std::uint64_t>;
     // Made once: it costs more than all that is done with it.
@@ -78,8 +78,14 @@ void read_in_place(std::span<const std::uint8_t> script) {
     const auto move = [&](std::uint64_t offset, std::size_t from) {
         if (from + 8 <= script.size()) std::memcpy(body.data() + offset, script.data() + from, 8);
     };
-    move(queue_producer_offset, 0);
-    move(queue_consumer_offset, 8);
+    // A head of any value and mostly a tail that it may have; every fourth time any tail as well.
+    move(queue_consumer_offset, 0);
+    if (script[0] % 4 == 0) {
+        move(queue_producer_offset, 8);
+    } else {
+        const std::uint64_t tail = consumer_side(body).position.load() + script[script.size() / 2] % 10;
+        std::memcpy(body.data() + queue_producer_offset, &tail, sizeof tail);
+    }
     const auto seen = verify_queue(body, queue_geometry::of_elements(8, 8, false, "fuzz"), &consumer_side(body));
     try {
         elements::consumer consumer(segment);
