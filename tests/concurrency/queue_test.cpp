@@ -105,22 +105,25 @@ TEST_P(QueueConcurrency, EverythingArrivesInOrderAndWhole) {
     EXPECT_EQ(consumer.fault(), std::nullopt);
 }
 
+/// Numbered from 0, in batches of up to 20.
+void put_records(queue<std::array<std::uint64_t, 3>>::producer& producer, std::uint64_t elements) {
+    std::vector<std::array<std::uint64_t, 3>> batch;
+    for (std::uint64_t i = 0; i < elements;) {
+        batch.resize(std::min<std::uint64_t>(1 + i % 20, elements - i));
+        for (std::uint64_t k = 0; k < batch.size(); ++k) batch[k] = {i + k, 2 * (i + k), ~(i + k)};
+        if (producer.try_push(batch))
+            i += batch.size();
+        else
+            (void)producer.wait_room(batch.size(), 10s);
+    }
+}
+
 TEST_P(QueueConcurrency, RecordsArriveInOrderAndWhole) {
     const std::uint64_t elements = scaled(1'000'000);
     auto producer =
         queue<std::array<std::uint64_t, 3>>::producer::create("heap:", {.capacity = 64, .rings = GetParam()});
     auto consumer = producer.make_consumer();
-    std::thread putting([&] {
-        std::vector<std::array<std::uint64_t, 3>> batch;
-        for (std::uint64_t i = 0; i < elements;) {
-            batch.resize(std::min<std::uint64_t>(1 + i % 20, elements - i));
-            for (std::uint64_t k = 0; k < batch.size(); ++k) batch[k] = {i + k, 2 * (i + k), ~(i + k)};
-            if (producer.try_push(batch))
-                i += batch.size();
-            else
-                (void)producer.wait_room(batch.size(), 10s);
-        }
-    });
+    std::thread putting([&] { put_records(producer, elements); });
     std::vector<std::array<std::uint64_t, 3>> out(33);
     for (std::uint64_t next = 0; next < elements;) {
         ASSERT_TRUE(consumer.wait(60s));
@@ -140,17 +143,7 @@ TEST_P(QueueConcurrency, RecordsAreReadInPlaceWhileTheyAreHeld) {
     auto producer =
         queue<std::array<std::uint64_t, 3>>::producer::create("heap:", {.capacity = 64, .rings = GetParam()});
     auto consumer = producer.make_consumer();
-    std::thread putting([&] {
-        std::vector<std::array<std::uint64_t, 3>> batch;
-        for (std::uint64_t i = 0; i < elements;) {
-            batch.resize(std::min<std::uint64_t>(1 + i % 20, elements - i));
-            for (std::uint64_t k = 0; k < batch.size(); ++k) batch[k] = {i + k, 2 * (i + k), ~(i + k)};
-            if (producer.try_push(batch))
-                i += batch.size();
-            else
-                (void)producer.wait_room(batch.size(), 10s);
-        }
-    });
+    std::thread putting([&] { put_records(producer, elements); });
     for (std::uint64_t next = 0; next < elements;) {
         ASSERT_TRUE(consumer.wait(60s));
         const auto block = consumer.front_block(1 + next % 33);
