@@ -91,10 +91,9 @@ template <class Node, tag_match Match, class Sink>
     for (std::size_t i = 0; i < count; ++i) {
         const std::byte* const key = keys + i * view.node.key_bytes();
         const hash_parts h = view.hash(key);
-        const auto home = finder.bucket_at(h.home(view.buckets));
         typename Sink::room room(sink, i);
         std::uint64_t place = 0;
-        const sight told = finder.conclude(home, finder.look(home, h), h, key, room.data(), place);
+        const sight told = finder.see_near(h.home(view.buckets), h, key, room.data(), place);
         if (told == sight::hit)
             sink.found(i, room);
         else if (told == sight::miss)

@@ -71,10 +71,9 @@ class hash_table_finder {
     [[gnu::always_inline]] std::uint64_t find(const std::byte* key, std::byte* value) const noexcept {
         const kept_key<Node> kept(key);
         const hash_parts h = view_.hash(kept.data());
-        const home_bucket home = go_home(h);
-        std::uint64_t place = 0;
-        switch (conclude(home, look(home, h), h, kept.data(), value, place)) {
-            case sight::hit: return home.number * layout::tags_per_line + place;
+        std::uint64_t bucket = 0, place = 0;
+        switch (see_home(h, kept.data(), value, bucket, place)) {
+            case sight::hit: return bucket * layout::tags_per_line + place;
             case sight::miss: return no_slot;
             case sight::past: return past_home(h, kept, value);
             case sight::unsure: break;
@@ -86,9 +85,8 @@ class hash_table_finder {
     [[gnu::always_inline]] bool get(const std::byte* key, std::byte* value) const noexcept {
         const kept_key<Node> kept(key);
         const hash_parts h = view_.hash(kept.data());
-        const home_bucket home = go_home(h);
-        std::uint64_t place = 0;
-        switch (conclude(home, look(home, h), h, kept.data(), value, place)) {
+        std::uint64_t bucket = 0, place = 0;
+        switch (see_home(h, kept.data(), value, bucket, place)) {
             case sight::hit: return true;
             case sight::miss: return false;
             case sight::past: return past_home(h, kept, value) != no_slot;
@@ -138,15 +136,31 @@ class hash_table_finder {
     [[nodiscard, gnu::always_inline]] sight conclude(const home_bucket& home, sighting seen, hash_parts h,
                                                      const std::byte* key, std::byte* value,
                                                      std::uint64_t& place) const noexcept {
+        return conclude(home.line, [&]() noexcept { return home.nodes; }, seen, h, key, value, place);
+    }
+    /// The same where nodes() -> the bucket's first one is worked out only once it is needed.
+    template <class Nodes>
+    [[nodiscard, gnu::always_inline]] sight conclude(const std::byte* line, Nodes nodes, sighting seen, hash_parts h,
+                                                     const std::byte* key, std::byte* value,
+                                                     std::uint64_t& place) const noexcept {
         if (seen.places == 0) {
             if (!h.has_plain_tag()) [[unlikely]]
                 return sight::unsure;
-            return nothing_went_past(home.line, h.hash) ? sight::miss : sight::past;
+            return nothing_went_past(line, h.hash) ? sight::miss : sight::past;
         }
         if (h.low() == layout::tag_free) [[unlikely]]
             return sight::unsure;
         place = static_cast<unsigned>(std::countr_zero(seen.places));
-        return is_first_of(home, seen.version, place, key, value) ? sight::hit : sight::unsure;
+        return holds(nodes() + place * view_.node_bytes, line, seen.version, key, value) ? sight::hit : sight::unsure;
+    }
+    /// A look at the home bucket where nodes come from the second cache, so that nobody asks for them ahead: a miss has
+    /// no use for their address.
+    [[nodiscard, gnu::always_inline]] sight see_near(std::uint64_t bucket, hash_parts h, const std::byte* key,
+                                                     std::byte* value, std::uint64_t& place) const noexcept {
+        const std::byte* const line = view_.line(bucket);
+        const std::uint32_t version = version_of(line);  // R2
+        const sighting seen{match_tags_here<Match>(line, h.low_bits(), view_.vectors), version};
+        return conclude(line, [&]() noexcept { return view_.bucket_nodes(bucket); }, seen, h, key, value, place);
     }
     /// Whether a node has the key, at rest since the look that showed a line this version; `value` is then a copy of
     /// its value.
@@ -189,9 +203,8 @@ class hash_table_finder {
     [[gnu::always_inline]] glance find_at_home(const std::byte* key, std::byte* value) const noexcept {
         const kept_key<Node> kept(key);
         const hash_parts h = view_.hash(kept.data());
-        const home_bucket home = go_home(h);
-        std::uint64_t place = 0;
-        switch (conclude(home, look(home, h), h, kept.data(), value, place)) {
+        std::uint64_t bucket = 0, place = 0;
+        switch (see_home(h, kept.data(), value, bucket, place)) {
             case sight::hit: return glance::hit;
             case sight::miss: return glance::miss;
             default: return glance::unsure;
@@ -278,11 +291,15 @@ class hash_table_finder {
     enum class copied { yes, again, corrupt };
     static constexpr copy_by by = Match == tag_match::best ? copy_by::best : copy_by::words;  // how values are copied
 
-    [[nodiscard, gnu::always_inline]] home_bucket go_home(hash_parts h) const noexcept {
+    /// A look at the home bucket by who has one key. Two ways, each straight: see_near().
+    [[nodiscard, gnu::always_inline]] sight see_home(hash_parts h, const std::byte* key, std::byte* value,
+                                                     std::uint64_t& bucket, std::uint64_t& place) const noexcept {
         const home_place at = view_.home_of(h);
+        bucket = at.bucket;
+        if (!view_.prefetches) return see_near(at.bucket, h, key, value, place);
         const home_bucket home = bucket_at(at.bucket);
         view_.prefetch_preferred(at, home.nodes);
-        return home;
+        return conclude(home, look(home, h), h, key, value, place);
     }
 
     /// Whether the first place that a look at a bucket showed holds the key, at rest; `value` is then a copy of its
