@@ -21,13 +21,15 @@ constexpr std::size_t linger_bytes_max = 4U << 20U;  // then the client is not r
 // What a head can hold beside date and fields, generously.
 constexpr std::size_t framing_bytes_max = 256;
 
-void put_head(detail::piece_writer& piece, const response& answer, std::string_view date, bool closing) noexcept {
-    if (const int status = answer.status(); status == 200) {
-        piece.put("HTTP/1.1 200 OK\r\n");
-    } else {
+constexpr std::string_view ok_line = "HTTP/1.1 200 OK\r\n";
+
+// ok_begin: ok_line, and the field Date behind it.
+void put_head(detail::piece_writer& piece, const response& answer, std::string_view ok_begin, bool closing) noexcept {
+    if (const int status = answer.status(); status != 200) {
         piece.put("HTTP/1.1 ").put(static_cast<std::uint64_t>(status)).put(" ").put(reason_phrase(status)).put("\r\n");
+        ok_begin.remove_prefix(ok_line.size());
     }
-    piece.put(date).put(answer.fields());
+    piece.put(ok_begin).put(answer.fields());
     if (closing) piece.put("Connection: close\r\n");
     if (answer.status() == 426) piece.put("Connection: Upgrade\r\n");  // RFC 9110 section 7.8: it stands beside Upgrade
 }
@@ -293,11 +295,11 @@ std::size_t server_core::append_response(std::string& out, const response& answe
     const bool file = answer.has_file();  // follows by itself
     const std::string_view body = bodiless || without_body || file ? std::string_view() : answer.body();
     const std::uint64_t length = file ? answer.file_->layout.bytes : answer.body().size();
-    const std::string_view date = date_line();
+    const std::string_view begin = ok_begin();
     const std::size_t before = out.size();
-    out.resize(before + framing_bytes_max + date.size() + answer.fields().size() + body.size());
+    out.resize(before + framing_bytes_max + begin.size() + answer.fields().size() + body.size());
     detail::piece_writer piece(out.data() + before);
-    put_head(piece, answer, date, closing);
+    put_head(piece, answer, begin, closing);
     if (persistent_1_0) piece.put("Connection: keep-alive\r\n");
     if (!bodiless) piece.put("Content-Length: ").put(length).put("\r\n");
     piece.put("\r\n").put(body);
@@ -306,28 +308,29 @@ std::size_t server_core::append_response(std::string& out, const response& answe
 }
 
 std::size_t server_core::append_stream_head(std::string& out, const response& answer, bool closing, bool chunked) {
-    const std::string_view date = date_line();
+    const std::string_view begin = ok_begin();
     const std::size_t before = out.size();
-    out.resize(before + framing_bytes_max + date.size() + answer.fields().size());
+    out.resize(before + framing_bytes_max + begin.size() + answer.fields().size());
     detail::piece_writer piece(out.data() + before);
-    put_head(piece, answer, date, closing);
+    put_head(piece, answer, begin, closing);
     if (chunked && answer.status() != 204 && answer.status() != 304) piece.put("Transfer-Encoding: chunked\r\n");
     piece.put("\r\n");
     out.resize(static_cast<std::size_t>(piece.end() - out.data()));
     return out.size() - before;
 }
 
-// RFC 9110 section 5.6.7, IMF-fixdate; made once a second, looked at once a wake-up.
-std::string_view server_core::date_line() {
-    if (std::exchange(date_checked_, true)) return date_;
+// What most responses begin with, one run of bytes: made once a second, looked at once a wake-up. The date is the
+// IMF-fixdate of RFC 9110 section 5.6.7.
+std::string_view server_core::ok_begin() {
+    if (std::exchange(date_checked_, true)) return ok_begin_;
     timespec now{};
     ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    if (now.tv_sec == date_second_) return date_;
-    date_.assign("Date: ");
-    append_http_date(date_, now.tv_sec);
-    date_.append("\r\n");
+    if (now.tv_sec == date_second_) return ok_begin_;
+    ok_begin_.assign(ok_line).append("Date: ");
+    append_http_date(ok_begin_, now.tv_sec);
+    ok_begin_.append("\r\n");
     date_second_ = now.tv_sec;
-    return date_;
+    return ok_begin_;
 }
 
 // --- bytes out

@@ -7,6 +7,7 @@
 //      keep-alive connection therefore touches no list per request.
 // (I3) Nothing expires before its deadline; it expires at most one resolution after it, when advance() is called by
 //      then.
+// (I4) No node hangs before `earliest_`, so that advance() and next_ms() look at no slot while that lies ahead.
 #pragma once
 
 #include <algorithm>
@@ -49,6 +50,10 @@ class timer_wheel {
     template <class Expired>
     void advance(std::uint64_t now_ms, Expired&& expired) {
         const std::uint64_t now_tick = now_ms / resolution_ms;
+        if (now_tick < earliest_) {
+            tick_ = now_tick;
+            return;
+        }
         // After a long silence one turn has visited every slot.
         const std::uint64_t first = now_tick - std::min<std::uint64_t>(now_tick - tick_, slots - 1);
         for (std::uint64_t tick = first; tick <= now_tick; ++tick) {
@@ -68,28 +73,21 @@ class timer_wheel {
             }
         }
         tick_ = now_tick;
+        earliest_ = first_used();
     }
 
-    /// Milliseconds until advance() has something to look at; -1 when nothing is armed.
+    /// Milliseconds until advance() has something to look at, or once less where a node was disarmed; -1 when nothing
+    /// is armed.
     [[nodiscard]] int next_ms(std::uint64_t now_ms) const noexcept {
         if (count_ == 0) return -1;
-        const std::size_t from = tick_ % slots;
-        for (std::size_t step = 0; step <= words; ++step) {
-            const std::size_t word = (from / 64 + step) % words;
-            std::uint64_t bits = used_[word];
-            if (step == 0) bits &= ~std::uint64_t{0} << (from % 64);
-            if (step == words) bits &= ~(~std::uint64_t{0} << (from % 64));
-            if (bits == 0) continue;
-            const std::size_t slot = word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
-            const std::uint64_t due_ms = (tick_ + (slot + slots - from) % slots) * resolution_ms;
-            return due_ms <= now_ms ? 0 : static_cast<int>(due_ms - now_ms);
-        }
-        return -1;
+        const std::uint64_t due_ms = earliest_ * resolution_ms;
+        return due_ms <= now_ms ? 0 : static_cast<int>(due_ms - now_ms);
     }
 
  private:
     static constexpr std::uint32_t none = UINT32_MAX;
     static constexpr std::size_t words = slots / 64;
+    static constexpr std::uint64_t never = UINT64_MAX;
 
     struct node {
         std::uint64_t deadline_ms = 0;
@@ -105,6 +103,22 @@ class timer_wheel {
         return std::clamp(tick, tick_ + 1, tick_ + slots - 1);
     }
 
+    // The tick of the first slot from tick_ on that is used; `never` without one.
+    [[nodiscard]] std::uint64_t first_used() const noexcept {
+        if (count_ == 0) return never;
+        const std::size_t from = tick_ % slots;
+        for (std::size_t step = 0; step <= words; ++step) {
+            const std::size_t word = (from / 64 + step) % words;
+            std::uint64_t bits = used_[word];
+            if (step == 0) bits &= ~std::uint64_t{0} << (from % 64);
+            if (step == words) bits &= ~(~std::uint64_t{0} << (from % 64));
+            if (bits == 0) continue;
+            const std::size_t slot = word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
+            return tick_ + (slot + slots - from) % slots;
+        }
+        return never;
+    }
+
     void link(std::uint32_t index, std::uint64_t tick) noexcept {
         node& n = nodes_[index];
         const std::size_t slot = tick % slots;
@@ -115,7 +129,7 @@ class timer_wheel {
         if (n.next != none) nodes_[n.next].previous = index;
         heads_[slot] = index;
         used_[slot / 64] |= std::uint64_t{1} << (slot % 64);
-        ++count_;
+        earliest_ = count_++ == 0 ? tick : std::min(earliest_, tick);
     }
 
     void unlink(std::uint32_t index) noexcept {
@@ -131,7 +145,8 @@ class timer_wheel {
         --count_;
     }
 
-    std::uint64_t tick_;  // everything due up to here has expired
+    std::uint64_t tick_;              // everything due up to here has expired
+    std::uint64_t earliest_ = never;  // (I4)
     std::size_t count_ = 0;
     place_table<node> nodes_;
     std::vector<std::uint32_t> due_;

@@ -74,6 +74,27 @@ TEST(TimerWheel, ACallbackMayArmAndDisarm) {
     EXPECT_EQ(advance(wheel, 120).size(), 1U);
 }
 
+// A loop that sleeps as long as it is told, and looks.
+TEST(TimerWheel, WhatWasDisarmedWakesALoopOnceAtMost) {
+    timer_wheel wheel(0);
+    wheel.grow(3);
+    wheel.arm(0, 100);
+    wheel.arm(1, 500);
+    wheel.arm(2, 20'000);
+    wheel.disarm(0);
+    std::uint64_t now = 0;
+    std::vector<std::uint32_t> expired;
+    int wakes = 0;
+    for (; expired.size() < 2 && wakes < 20; ++wakes) {
+        ASSERT_GE(wheel.next_ms(now), 0);
+        now += static_cast<std::uint64_t>(wheel.next_ms(now));
+        wheel.advance(now, [&](std::uint32_t i) { expired.push_back(i); });
+    }
+    EXPECT_EQ(expired, (std::vector<std::uint32_t>{1, 2}));
+    EXPECT_LE(wakes, 3);
+    EXPECT_EQ(wheel.next_ms(now), -1);
+}
+
 // Against a map: no timer early, none later than one resolution, none lost, and next_ms never oversleeps.
 TEST(TimerWheel, AgreesWithAMapOfDeadlines) {
     holdfast::test::seeded_random random;
