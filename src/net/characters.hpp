@@ -139,6 +139,12 @@ inline constexpr std::array<std::uint8_t, 256> character_table = make_character_
     return skip(data, from, end, value_char);
 }
 
+inline constexpr std::array<bool, 256> plain_json_table = [] {
+    std::array<bool, 256> table{};
+    for (std::size_t c = 0x20; c < 0x7F; ++c) table[c] = c != '"' && c != '\\';
+    return table;
+}();
+
 /// First position in [from, end) that does not stand for itself between the quotes of a JSON string: a control
 /// character, a quote, a backslash, or what is not ASCII; else end. Sixteen at a time where the machine can.
 [[nodiscard]] inline std::size_t skip_plain_json(const char* data, std::size_t from, std::size_t end) noexcept {
@@ -153,8 +159,7 @@ inline constexpr std::array<std::uint8_t, 256> character_table = make_character_
             return from + static_cast<std::size_t>(std::countr_zero(mask));
     }
 #endif
-    const auto stands_for_itself = [](char c) { return c >= 0x20 && c < 0x7F && c != '"' && c != '\\'; };
-    while (from < end && stands_for_itself(data[from])) ++from;
+    while (from < end && plain_json_table[static_cast<unsigned char>(data[from])]) ++from;
     return from;
 }
 

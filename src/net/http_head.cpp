@@ -257,7 +257,25 @@ bool request_parser::accept_head() {
     message_.expects_continue_ = http_1_1 && facts.expect.has_value();
     if (message_.expects_continue_ && !equal_ignoring_case(*facts.expect, "100-continue"))
         return deny(417, "unknown expectation");
+    if (http_1_1 && message_.form_ == target_form::origin && state_ == state::fixed_body) remember_fields(facts);
     return true;
+}
+
+// For take_known_fields().
+void request_parser::remember_fields(const head_facts& facts) {
+    constexpr std::size_t bytes_max = 1024;  // an unusual head costs no more than that to remember
+    const std::size_t bytes = position_ - fields_begin_;
+    if (facts.content_length || facts.expect || bytes > bytes_max) return;
+    const auto begin = static_cast<std::uint32_t>(fields_begin_);
+    known_.bytes.clear();  // nothing is known until all is there
+    known_.fields = message_.fields_;
+    for (auto& field : known_.fields) {
+        field.name.offset -= begin;
+        field.value.offset -= begin;
+    }
+    known_.host = {message_.host_.offset - begin, message_.host_.size};
+    known_.keep_alive = message_.keep_alive_;
+    known_.bytes.assign(message_.base_ + fields_begin_, message_.base_ + position_);
 }
 
 }  // namespace holdfast::net

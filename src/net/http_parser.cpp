@@ -123,7 +123,8 @@ bool request_parser::take_whole_request_line(std::span<const char> head) {
     const std::string_view text(head.data(), head.size());
     if (!text.starts_with(begin)) return false;
     constexpr auto offset = static_cast<std::uint32_t>(begin.size() - 1);
-    std::size_t target_end = detail::skip_path(head.data(), begin.size(), head.size());
+    const std::size_t path_end = detail::skip_path(head.data(), begin.size(), head.size());
+    std::size_t target_end = path_end;
     while (target_end < head.size() && head[target_end] == '?')
         target_end = detail::skip_path(head.data(), target_end + 1, head.size());
     const std::string_view target = text.substr(offset, target_end - offset);
@@ -135,11 +136,35 @@ bool request_parser::take_whole_request_line(std::span<const char> head) {
     message_.form_ = target_form::origin;
     message_.target_ = {offset, static_cast<std::uint32_t>(target.size())};
     message_.host_ = {};
-    accept_path(target, offset);
+    const auto path_size = static_cast<std::uint32_t>(path_end - offset);
+    const std::uint32_t mark_size = path_end == target_end ? 0 : 1;  // of the '?'
+    message_.path_ = {offset, path_size};
+    message_.query_ = {offset + path_size + mark_size, static_cast<std::uint32_t>(target_end - path_end) - mark_size};
     message_.minor_version_ = 1;
-    mark_ = position_ = target_end + end.size();
+    fields_begin_ = mark_ = position_ = target_end + end.size();
     state_ = state::field_start;
     return true;
+}
+
+// Takes the whole rest of a head whose fields are those of the last one (I5): most clients repeat themselves. What is
+// known frames no body and expects nothing, and the request line is one that take_whole_request_line() has taken; so
+// nothing else is left to be judged.
+void request_parser::take_known_fields(std::span<const char> head) {
+    const std::string_view known(known_.bytes.data(), known_.bytes.size());
+    if (known.empty() || !std::string_view(head.data(), head.size()).substr(position_).starts_with(known)) return;
+    const auto begin = static_cast<std::uint32_t>(position_);
+    message_.fields_ = known_.fields;
+    for (auto& field : message_.fields_) {
+        field.name.offset += begin;
+        field.value.offset += begin;
+    }
+    message_.host_ = {known_.host.offset + begin, known_.host.size};
+    message_.keep_alive_ = known_.keep_alive;
+    message_.expects_continue_ = false;
+    position_ += known.size();
+    message_.body_ = {static_cast<std::uint32_t>(position_), 0};
+    body_end_ = position_;
+    state_ = state::fixed_body;
 }
 
 // RFC 9112 section 2.2: an empty line before the request line is ignored. One; more is not a client we know.
@@ -152,7 +177,9 @@ request_parser::step request_parser::in_start(std::span<const char> head) {
     } else if (c == '\r') {
         ++position_;
         state_ = state::empty_line_feed;
-    } else if (!take_whole_request_line(head)) {
+    } else if (take_whole_request_line(head)) {
+        take_known_fields(head);
+    } else {
         state_ = state::method;
     }
     return step::again;
@@ -211,6 +238,7 @@ request_parser::step request_parser::in_line_feed(std::span<const char> head) {
         if (version_digits_[0] != 1 || version_digits_[1] > 1)
             return refuse(505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
         message_.minor_version_ = version_digits_[1];
+        fields_begin_ = position_;
     }
     mark_ = position_;
     state_ = state::field_start;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -94,6 +95,45 @@ TEST(HttpParser, AnAuthorityLikeTheLastVouchesForNoOther) {
             trace.feed(asking(last) + asking(last) + asking(last.substr(0, 1)) + asking(last) + asking(bad));
             EXPECT_EQ(trace.requests(), 4) << last;
             EXPECT_EQ(trace.refusal(), 400) << bad;
+        }
+}
+
+// (I5) A parser remembers the fields of the last head: what comes behind it has to be read as by itself.
+TEST(HttpParser, FieldsLikeTheLastOnesSayWhatTheySayByThemselves) {
+    const std::array rests{"Host: a\r\n\r\n"s,
+                           "Host: a\r\nAccept: application/json\r\nCookie:  k=v; l=w \r\n\r\n"s,
+                           "Connection: close\r\nhost:a\r\n\r\n"s,
+                           "Host: a\r\nConnection: keep-alive\r\n\r\n"s,
+                           "Host: a\r\nExpect: 100-continue\r\n\r\n"s,
+                           "Host: a\r\nContent-Length: 2\r\n\r\nGE"s,
+                           "Host: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nG\r\n0\r\n\r\n"s,
+                           "Host: a\r\nX: " + std::string(2000, 'x') + "\r\n\r\n"};
+    const std::array lines{"GET / HTTP/1.1\r\n"s,          "GET /long/er?q=%41&? HTTP/1.1\r\n"s,
+                           "HEAD / HTTP/1.1\r\n"s,         "GET / HTTP/1.0\r\n"s,
+                           "GET http://a/b HTTP/1.1\r\n"s, "GET /? HTTP/1.1\r\n"s,
+                           "GET http://b/ HTTP/1.1\r\n"s,  "OPTIONS * HTTP/1.1\r\n"s};
+    for (const std::string& rest : rests)
+        for (const std::string& line : lines) {
+            const std::string first = line + rest, alone = trace_whole(first);
+            const bool taken = !alone.starts_with("refused");
+            const auto check_behind = [&](const std::string& next) {
+                ASSERT_EQ(trace_whole(first + next), alone + (taken ? trace_whole(next) : ""))
+                    << testing::PrintToString(next);
+            };
+            const std::string other_head =
+                "PUT / HTTP/1.1\r\nHost: b\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\nz";
+            for (const std::string& again : lines) {
+                check_behind(again + rest);
+                check_behind(other_head + again + rest);
+            }
+            for (std::size_t at = 0; at < std::min<std::size_t>(rest.size(), 200); ++at) {
+                check_behind(lines[0] + rest.substr(0, at));
+                for (const char other : {'\r', '\n', ' ', 'b', '\x01'}) {
+                    std::string changed = lines[0] + rest;
+                    changed[lines[0].size() + at] = other;
+                    check_behind(changed);
+                }
+            }
         }
 }
 

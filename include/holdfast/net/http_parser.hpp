@@ -10,6 +10,7 @@
 // (I3) No byte after the end of a request is touched, no byte of its head is changed. A chunked body is decoded in
 //      place, over its own framing.
 // (I4) Memory: no more than header_bytes_max + body_bytes_max has to be kept, whatever the client sends.
+// (I5) A head whose fields are byte by byte those of the last one is not judged anew: I1 says what would come of it.
 // A refusal is final: the connection cannot be trusted to agree with us where the next request starts.
 #pragma once
 
@@ -18,6 +19,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "holdfast/net/chunked_decoder.hpp"
 #include "holdfast/net/limits.hpp"
@@ -95,6 +97,7 @@ class request_parser {
     step in_line_feed(std::span<const char> head);
     step in_field_start(std::span<const char> head);
     bool take_whole_request_line(std::span<const char> head);
+    void take_known_fields(std::span<const char> head);
     void take_whole_fields(std::span<const char> head);
     step in_name(std::span<const char> head);
     step in_value(std::span<const char> head);
@@ -111,15 +114,26 @@ class request_parser {
     bool accept_framing(const struct head_facts& facts);
     bool accept_host(const struct head_facts& facts);
     bool accept_authority(std::string_view text);
+    void remember_fields(const struct head_facts& facts);
 
     step refuse(int status, std::string_view reason) noexcept;
     bool deny(int status, std::string_view reason) noexcept { return refuse(status, reason), false; }
 
+    /// The fields of a head, from the first one to the empty line, and what they were found to say.
+    struct known_fields {
+        std::vector<char> bytes;                    // none: nothing is known
+        std::vector<request::field_slices> fields;  // offsets in `bytes`, as is the next
+        request::slice host;
+        bool keep_alive = false;
+    };
+
     message_limits limits_;
     chunked_decoder chunks_;
+    known_fields known_;  // of the last head that said no more than that
     request message_;
     std::size_t position_ = 0;  // everything before it has been judged
     std::size_t mark_ = 0;      // start of the unit being read
+    std::size_t fields_begin_ = 0;
     std::size_t value_end_ = 0;
     std::size_t body_end_ = 0;  // fixed body: where it ends; chunked: where decoded data ends
     std::size_t kept_ = 0;
