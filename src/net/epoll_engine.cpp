@@ -164,7 +164,7 @@ class epoll_engine final : public engine {
         const int count = ::epoll_wait(epoll_.get(), events.data(), events_max, bounded(timeout_ms));
         sink_.on_wake();
         if (accept_again_ && clock::now() >= *accept_again_) resume_accepting();
-        drain_some();
+        if (!left_.empty() || !draining_.empty()) drain_some();
         // Taken out first: handling them may queue them, or others, again for the next round.
         turn_.swap(queued_);
         rounds_ = static_cast<std::size_t>(std::max(count, 0)) + turn_.size() > few_max ? 1 : rounds_max;

@@ -205,7 +205,6 @@ void server_core::on_wake() {
     const std::uint64_t now = monotonic_ns();
     now_ms_ = now / 1'000'000U;
     arrival_ns_ = now;
-    date_checked_ = false;
     const engine_shortages lacked = engine_->shortages();
     counters_.out_of_buffers = lacked.buffers;
     counters_.out_of_completions = lacked.completions;

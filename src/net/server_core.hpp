@@ -238,7 +238,12 @@ class server_core final : public engine_sink {
     [[nodiscard]] std::size_t append_response(std::string& out, const response& answer, bool without_body, bool closing,
                                               bool persistent_1_0);
     [[nodiscard]] std::size_t append_stream_head(std::string& out, const response& answer, bool closing, bool chunked);
-    [[nodiscard]] std::string_view ok_begin();
+    /// What most responses begin with, one run of bytes: made once a second, looked at once a millisecond.
+    [[nodiscard]] std::string_view ok_begin() {
+        if (now_ms_ != date_looked_ms_) look_at_date();
+        return ok_begin_;
+    }
+    void look_at_date();
     void report(response_event event, std::uint64_t first_byte_ns);
     void settle(index_type index);
     void finish(index_type index);
@@ -287,8 +292,8 @@ class server_core final : public engine_sink {
     std::uint64_t next_tick_ms_ = 0;
     std::uint64_t drain_deadline_ms_ = 0;
     std::int64_t date_second_ = -1;
-    std::string ok_begin_;       // "HTTP/1.1 200 OK\r\nDate: ...\r\n"
-    bool date_checked_ = false;  // since the last wake-up
+    std::uint64_t date_looked_ms_ = 0;
+    std::string ok_begin_;  // "HTTP/1.1 200 OK\r\nDate: ...\r\n"
     bool draining_ = false;
     std::uint32_t drain_idle_ms_ = 0;  // once draining
     bool running_ = false;

@@ -187,7 +187,10 @@ void server_core::on_sent(connection_token token, std::size_t unsent) {
         counters_.bytes_sent += c.unsent - unsent;
         c.progressed = true;
     }
+    const bool waited = c.waiting != 0;
     c.unsent = c.waiting = unsent;
+    // What has left without a wait, as most does, changes nothing for a connection whose requests are all answered.
+    if (unsent == 0 && !waited && c.phase == phase::open && !c.paused && !c.pending && !c.broken) return;
     settle(token.index);
 }
 
@@ -223,7 +226,7 @@ void server_core::answer_request(index_type index, const inbound_request& in, bo
     ++counters_.requests;
     answering_ = index;
     goes_to_pool(message) ? call_on_pool(index, in.parser) : call_handler(message);
-    take_up_body(index, message, more_follows);
+    if (begun_body_ || message.body_follows()) take_up_body(index, message, more_follows);
     if (begun_) {
         enter_exchange(index, in, more_follows);
         if (c.body) begin_reading(index);
@@ -319,18 +322,15 @@ std::size_t server_core::append_stream_head(std::string& out, const response& an
     return out.size() - before;
 }
 
-// What most responses begin with, one run of bytes: made once a second, looked at once a wake-up. The date is the
-// IMF-fixdate of RFC 9110 section 5.6.7.
-std::string_view server_core::ok_begin() {
-    if (std::exchange(date_checked_, true)) return ok_begin_;
+// The date is the IMF-fixdate of RFC 9110 section 5.6.7.
+void server_core::look_at_date() {
+    date_looked_ms_ = now_ms_;
     timespec now{};
     ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    if (now.tv_sec == date_second_) return ok_begin_;
+    if (std::exchange(date_second_, now.tv_sec) == now.tv_sec) return;
     ok_begin_.assign(ok_line).append("Date: ");
     append_http_date(ok_begin_, now.tv_sec);
     ok_begin_.append("\r\n");
-    date_second_ = now.tv_sec;
-    return ok_begin_;
 }
 
 // --- bytes out

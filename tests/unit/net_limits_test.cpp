@@ -136,6 +136,22 @@ TEST(ServerTimeout, StuckReaderIsReset) {
     EXPECT_EQ(server.counters().write_timeouts, 1U);
 }
 
+TEST(ServerTimeout, AReaderThatHasCaughtUpIsNotStuck) {
+    running_server server(
+        [](const net::request& asked, net::response& w) {
+            w.body(std::string(asked.path() == "/large" ? 8U << 20U : 1, 'x'));  // more than the kernel has room for
+        },
+        with(&net::limits::write_timeout_ms, 500));
+    server.start();
+    http_client client(server.port()), other(server.port());
+    EXPECT_EQ(client.ask(get("/large")).body.size(), 8U << 20U);
+    const auto begin = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - begin < 1s) ASSERT_EQ(other.ask(get("/")).status, 200);
+    EXPECT_EQ(client.ask(get("/")).status, 200);
+    server.stop();
+    EXPECT_EQ(server.counters().write_timeouts, 0U);
+}
+
 // --- limits
 
 TEST(ServerLimit, EachBreachHasItsStatus) {
