@@ -227,6 +227,9 @@ TEST(HttpParser, LimitsHoldExactlyAtTheirByte) {
     const std::size_t bare = request_with("/", "A: \r\n").size();
     EXPECT_EQ(refusal(request_with("/", "A: " + std::string(200 - bare, 'x') + "\r\n")), 0);
     EXPECT_EQ(refusal(request_with("/", "A: " + std::string(201 - bare, 'x') + "\r\n")), 431);
+    const std::string known = "A: " + std::string(199 - bare, 'x') + "\r\n";  // fields of the request before, too
+    EXPECT_EQ(refusal(request_with("/", known) + request_with("/a", known)), 0);
+    EXPECT_EQ(refusal(request_with("/", known) + request_with("/aa", known)), 431);
     EXPECT_EQ(refusal(request_with("/", "Content-Length: 10\r\n") + std::string(10, 'x')), 0);
     EXPECT_EQ(refusal(request_with("/", "Content-Length: 11\r\n")), 413);
     const std::string chunked = request_with("/", "Transfer-Encoding: chunked\r\n");
