@@ -39,9 +39,9 @@ class step_bench {
 
     /// `each`: recovery is stepped from every unfinished image.
     step_bench(fill how, u64 seed, bool each)
-        : stepped_every_(each || sizeof(value) <= 8 ? 1
-                         : sizeof(value) < 100      ? 5
-                                                    : 300),
+        : stepped_every_(each || sizeof(value) <= 40 ? 1
+                         : sizeof(value) < 100       ? 2
+                                                     : 100),
           geometry_(layout::plan_array(Shape::size, sizeof(value))),
           image_(geometry_.body_bytes()),
           model_(Shape::size, 0) {
@@ -72,6 +72,8 @@ class step_bench {
         return report;
     }
     [[nodiscard]] const step_report& recovery() const noexcept { return recovery_; }
+    /// It is stepped from one in so many of the images that a store leaves unfinished.
+    [[nodiscard]] u64 stepped_every() const noexcept { return stepped_every_; }
     /// Images of stores that were not committed and had made versions odd.
     [[nodiscard]] u64 dropped() const noexcept { return dropped_; }
     [[nodiscard]] const layout::array_geometry& geometry() const noexcept { return geometry_; }
@@ -188,6 +190,7 @@ TYPED_TEST(ArrayStep, EveryImageOfEveryStoreIsBeforeOrAfter) {
     if (!can_step()) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
     seeded_random random;
     step_report total, recovery;
+    u64 every = 1;
     for (u64 round = 0; round < std::max<u64>(1, scaled(1)); ++round)
         for (const fill how : every_fill) {
             if (sizeof(typename TypeParam::value) > 1000 && how != fill::some) continue;  // minutes, and nothing new
@@ -206,6 +209,7 @@ TYPED_TEST(ArrayStep, EveryImageOfEveryStoreIsBeforeOrAfter) {
                 total += report;
             }
             recovery += bench.recovery();
+            every = std::max(every, bench.stepped_every());
             EXPECT_EQ(bench.dropped() > 0, g.wide()) << fill_names[static_cast<int>(how)];
         }
     EXPECT_GT(recovery.images, 20U);
@@ -213,10 +217,11 @@ TYPED_TEST(ArrayStep, EveryImageOfEveryStoreIsBeforeOrAfter) {
     this->RecordProperty("images", std::to_string(total.images));
     this->RecordProperty("recovery_steps", std::to_string(recovery.steps));
     this->RecordProperty("recovery_images", std::to_string(recovery.images));
-    std::printf("%s: %llu instructions, %llu images; of recovery %llu instructions, %llu images; %.1f s\n",
-                TypeParam::name, static_cast<unsigned long long>(total.steps),
-                static_cast<unsigned long long>(total.images), static_cast<unsigned long long>(recovery.steps),
-                static_cast<unsigned long long>(recovery.images), total.seconds);
+    std::printf(
+        "%s: %llu instructions, %llu images; of recovery, from one in %llu, %llu instructions, %llu images; %.1f s\n",
+        TypeParam::name, static_cast<unsigned long long>(total.steps), static_cast<unsigned long long>(total.images),
+        static_cast<unsigned long long>(every), static_cast<unsigned long long>(recovery.steps),
+        static_cast<unsigned long long>(recovery.images), total.seconds);
 }
 
 // array::fill(): range after range of the same value. A death leaves the first ranges replaced, each wholly or not at

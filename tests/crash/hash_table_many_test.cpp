@@ -59,7 +59,7 @@ class many_step_bench {
             (void)apply<Shape>(first_, table_operation::try_insert, stage_->beside_far, 1);
             others_[stage_->beside_far] = 1;
         } else {
-            takeovers_every_ = 12;
+            takeovers_every_ = sizeof(typename Shape::value) <= 8 ? 1 : one_in_so_many(2);
             const u64 slots = first_.bytes().slots();
             const u64 wanted = how == many_fill::empty         ? 0
                                : how == many_fill::half        ? slots / 2
@@ -74,6 +74,8 @@ class many_step_bench {
 
     [[nodiscard]] const many_stage<Shape>& stage() const noexcept { return *stage_; }
     [[nodiscard]] const step_report& takeovers() const noexcept { return takeovers_; }
+    /// They are stepped in one of so many unfinished states.
+    [[nodiscard]] u64 takeovers_every() const noexcept { return takeovers_every_; }
     /// The first key that never was there, and one that is.
     [[nodiscard]] u64 absent() const { return others_.empty() ? 0 : others_.rbegin()->first + 1; }
     [[nodiscard]] std::optional<u64> present() const {
@@ -210,11 +212,10 @@ class many_step_bench {
     }
 
     // The takeover by writer 1, which wants another key of the stripe, dies as well, and writer 2 takes over from both;
-    // for one in four or twelve unfinished states, in the long run for each.
+    // in each unfinished state, but of wide values in every fill in one in two, in the long run in each of those, too.
     std::string step_takeover(std::span<const std::byte> left, bool must_be_after) {
         const view bytes(left, geometry_, {});
-        if (!holdfast::detail::left_something(bytes, 0) || ++takeovers_met_ % one_in_so_many(takeovers_every_) != 0)
-            return {};
+        if (!holdfast::detail::left_something(bytes, 0) || ++takeovers_met_ % takeovers_every_ != 0) return {};
         const auto stripe_of = [&](u64 n) {
             const auto key = nth_key<Shape>(n);
             return bytes.stripe_of(bytes.hash(reinterpret_cast<const std::byte*>(&key)).home(bytes.buckets));
@@ -246,7 +247,7 @@ class many_step_bench {
     hash_table_model others_;
     bool is_full_ = false;
     std::vector<std::byte> base_;
-    u64 n_ = 0, before_ = 0, after_ = 0, takeovers_met_ = 0, takeovers_every_ = 4;
+    u64 n_ = 0, before_ = 0, after_ = 0, takeovers_met_ = 0, takeovers_every_ = 1;
     step_report takeovers_;
 };
 
@@ -341,16 +342,14 @@ class growth_step_bench {
                 return who + "a stripe of the next generation is held";
         return {};
     }
-    // The takeover by writer 1 dies as well, and writer 2 takes over from both; for one in eight unfinished states, in
-    // the long run for each.
+    // The takeover by writer 1 dies as well, and writer 2 takes over from both.
     std::string step_takeover(std::span<const std::byte> left, bool must_be_after) {
         shared_image again(left.size());
         again.assign(left);
         writer_roll roll;
         roll.die(0);
         pair second(again.bytes(), where_, roll, 1, true);
-        if (!holdfast::detail::left_something(second.old().bytes(), 0) || ++takeovers_met_ % one_in_so_many(8) != 0)
-            return {};
+        if (!holdfast::detail::left_something(second.old().bytes(), 0)) return {};
         const u64 home = second.home_of(n_);
         const step_report report = single_step(
             again, [&] { (void)second.turn(home, pair::growth::mirrors); },
@@ -369,7 +368,7 @@ class growth_step_bench {
     many_stage<Shape> stage_;
     hash_table_model others_;
     std::vector<std::byte> base_;
-    u64 n_ = 0, before_ = 0, after_ = 0, takeovers_met_ = 0;
+    u64 n_ = 0, before_ = 0, after_ = 0;
     step_report takeovers_;
 };
 
@@ -441,6 +440,7 @@ template <class Shape>
 void step_every_fill() {
     if (!can_step()) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
     step_report all, takeovers;
+    u64 every = 0;
     for (const many_fill how : {many_fill::empty, many_fill::half, many_fill::nearly_full, many_fill::full}) {
         many_step_bench<Shape> bench(how);
         const auto step_after = [&](auto&& prepare, const char* what, u64 n, u64 after, auto&& act) {
@@ -498,15 +498,16 @@ void step_every_fill() {
             take(*present, 9, 1);
         }
         takeovers += bench.takeovers();
+        every = bench.takeovers_every();
     }
     EXPECT_GT(all.images, 100U);
     EXPECT_GT(takeovers.images, 20U);
     tell_more("steps", all.steps);
     tell_more("recovery_steps", takeovers.steps);
-    std::printf("%llu steps, %llu images; takeovers: %llu steps, %llu images; %.1f s\n",
+    std::printf("%llu steps, %llu images; takeovers in %s unfinished state: %llu steps, %llu images; %.1f s\n",
                 static_cast<unsigned long long>(all.steps), static_cast<unsigned long long>(all.images),
-                static_cast<unsigned long long>(takeovers.steps), static_cast<unsigned long long>(takeovers.images),
-                all.seconds);
+                every == 1 ? "each" : "one in two", static_cast<unsigned long long>(takeovers.steps),
+                static_cast<unsigned long long>(takeovers.images), all.seconds);
 }
 
 TEST(HashTableManyStep, NarrowValuesInEveryFill) { step_every_fill<narrow_shape>(); }
