@@ -18,6 +18,7 @@ import sys
 
 from lint_cpp import Source
 import lint_layers
+import lint_stepped
 
 CLANG_FORMAT_VERSION = "19.1.7"  # as packages/python.txt pins it
 CPP = (".cpp", ".hpp", ".h", ".cc")
@@ -336,6 +337,11 @@ def dependencies(tree):
                     yield path, number, f"{library} is wrapped by {wrappers[0]}: include that"
 
 
+def stepped(tree):
+    """whatever a container's writer can be asked to change is killed at each of its images: a case of tests/crash/image_kill_*.hpp calls it"""
+    yield from lint_stepped.check(tree)
+
+
 def format_cpp(tree):
     """C++ is laid out by clang-format 19.1.7 with .clang-format"""
     tool = next((t for t in (str(tree.root / "build/venv/bin/clang-format"), shutil.which("clang-format")) if t and os.access(t, os.X_OK)), None)
@@ -362,7 +368,7 @@ RULES = {"layers": layers, "core_includes": core_includes, "memory_order": memor
          "headers": headers, "license_line": license_line, "machine_paths": machine_paths, "registry_hosts": registry_hosts,
          "unfinished": unfinished, "file_names": file_names, "every_source_is_built": every_source_is_built,
          "python_tests_run": python_tests_run, "links": links, "umbrella": umbrella, "one_version": one_version,
-         "order_places": order_places, "order_rows": order_rows, "dependencies": dependencies,
+         "order_places": order_places, "order_rows": order_rows, "dependencies": dependencies, "stepped": stepped,
          "format": format_cpp}
 
 

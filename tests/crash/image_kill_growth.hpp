@@ -115,26 +115,24 @@ void grow_again(Table& table, const std::string& uri) {
     require(!growth_place::is_announced(uri), "a name that nobody left behind");
 }
 
-/// Does so many steps of a growth, and then what is to be stepped.
-template <class Table>
-operation while_growing(const char* name, const std::shared_ptr<growth_place>& place, u64 steps,
-                        std::function<void(Table&)> operate, std::function<void(contents&)> apply) {
-    return {name,
-            [place, steps, operate](const std::string& uri) {
-                Table table = Table::attach(uri);
-                table.grow(large_capacity);
-                place->find_next(uri);
-                (void)table.advance(steps);
-                require(table.growing(), "a growth under way");
-                return with(std::move(table), operate);
-            },
-            std::move(apply)};
+/// A writer that has done so many steps of a growth.
+template <class Growing>
+attach_to_table<Growing> amid_growth(const std::shared_ptr<growth_place>& place, u64 steps) {
+    return [place, steps](const std::string& uri) {
+        Growing table = Growing::attach(uri);
+        table.grow(large_capacity);
+        place->find_next(uri);
+        (void)table.advance(steps);
+        if constexpr (requires { table.growing(); }) require(table.growing(), "a growth under way");
+        return table;
+    };
 }
-template <class Table>
+template <class Growing>
 operation growth_step(
     const char* name, const std::shared_ptr<growth_place>& place, u64 steps,
     std::function<void(contents&)> apply = [](contents&) {}) {
-    return while_growing<Table>(name, place, steps, [](Table& t) { (void)t.advance(); }, std::move(apply));
+    return table_operation<Growing>(
+        name, [](Growing& t) { (void)t.advance(); }, std::move(apply), amid_growth<Growing>(place, steps));
 }
 inline void has_grown(contents& c) { c["capacity"] = name_of(large_capacity); }
 
@@ -165,41 +163,50 @@ inline subject growing_table_subject() {
     };
     const auto keys = std::make_shared<first_bucket>();
     const auto place = std::make_shared<growth_place>();
+    const auto attach = amid_growth<growing_sessions>(place, 3);
     const auto changes = [&](const char* name, std::function<void(growing_sessions&)> operate,
                              std::function<void(contents&)> apply) {
-        return while_growing<growing_sessions>(name, place, 3, std::move(operate), std::move(apply));
+        return table_operation<growing_sessions>(name, std::move(operate), std::move(apply), attach);
     };
-    subject made{"hash_table_growing",
-                 [place](const std::string& uri) {
-                     auto table = session_table::create(uri, {.capacity = small_capacity, .seed = 7});
-                     contents filled = fill_table(table, entries);
-                     filled["capacity"] = name_of(small_capacity);
-                     place->begin(uri);
-                     return filled;
-                 },
-                 [place](const std::string& uri) { return place->read(uri); },
-                 {growth_step<growing_sessions>("carry a bucket", place, 2),
-                  changes(
-                      "insert what is carried", [keys](auto& t) { (void)t.try_insert(keys->absent, session_of(101)); },
-                      [keys](contents& c) { c[name_of(keys->absent)] = "101"; }),
-                  changes(
-                      "update what is carried", [keys](auto& t) { (void)t.update(keys->there, session_of(102)); },
-                      [keys](contents& c) { c[name_of(keys->there)] = "102"; }),
-                  changes(
-                      "erase what is carried", [keys](auto& t) { (void)t.erase(keys->there); },
-                      [keys](contents& c) { c.erase(name_of(keys->there)); }),
-                  growth_step<growing_sessions>("take the name", place, 4, has_grown)},
-                 {"grow again",
-                  [](const std::string& uri) {
-                      return with(growing_sessions::attach(uri), [uri](growing_sessions& t) {
-                          grow_again(t, uri);
-                          require(static_cast<bool>(t.insert_or_assign(2, session_of(300))), "an insert or update");
-                      });
-                  },
-                  [](contents& c) { c["2"] = "300", c["capacity"] = name_of(next_capacity); }}};
-    // Up to 71 images of 55 ms each: some of them, and all with more time (HOLDFAST_TEST_SCALE).
-    for (std::size_t changed = 1; changed <= 3; ++changed) made.operations[changed].part = {8, changed};
-    made.operations[4].part = {2, 0};
+    subject made{
+        "hash_table_growing",
+        [place](const std::string& uri) {
+            auto table = session_table::create(uri, {.capacity = small_capacity, .seed = 7});
+            contents filled = fill_table(table, entries);
+            filled["capacity"] = name_of(small_capacity);
+            place->begin(uri);
+            return filled;
+        },
+        [place](const std::string& uri) { return place->read(uri); },
+        {growth_step<growing_sessions>("carry a bucket", place, 2),
+         changes(
+             "insert what is carried",
+             [keys](growing_sessions& t) { (void)t.try_insert(keys->absent, session_of(101)); },
+             [keys](contents& c) { c[name_of(keys->absent)] = "101"; }),
+         changes(
+             "update what is carried", [keys](growing_sessions& t) { (void)t.update(keys->there, session_of(102)); },
+             [keys](contents& c) { c[name_of(keys->there)] = "102"; }),
+         changes(
+             "insert or assign what is carried",
+             [keys](growing_sessions& t) { (void)t.insert_or_assign(keys->there, session_of(103)); },
+             [keys](contents& c) { c[name_of(keys->there)] = "103"; }),
+         changes(
+             "erase what is carried", [keys](growing_sessions& t) { (void)t.erase(keys->there); },
+             [keys](contents& c) { c.erase(name_of(keys->there)); }),
+         growth_step<growing_sessions>("take the name", place, 4, has_grown)},
+        afterwards({"grow again",
+                    [](const std::string& uri) {
+                        return with(growing_sessions::attach(uri), [uri](growing_sessions& t) {
+                            grow_again(t, uri);
+                            require(static_cast<bool>(t.insert_or_assign(2, session_of(300))), "an insert or update");
+                        });
+                    },
+                    [](contents& c) { c["2"] = "300", c["capacity"] = name_of(next_capacity); }})};
+    for (operation& more : table_changes<growing_sessions>(keys->there, keys->there, attach))
+        made.operations.push_back(std::move(more));
+    operation inserts = insert_many<growing_sessions>({keys->absent, 130, 131}, 3, attach);
+    inserts.then.emplace_back(has_grown);  // each insert does a step of the growth
+    made.operations.push_back(std::move(inserts));
     made.stores_also = [place](const std::string&) { return place->next(); };
     made.names = [place](const std::string& uri) { return place->names(uri); };
     return made;
@@ -229,31 +236,28 @@ inline subject growing_many_subject(const char* name, goes_first who) {
                     [both, ends_it, uri](many_sessions& first) { ends_it(first, *both->living, uri); });
     };
     const auto step = [&](const char* what, u64 steps) { return growth_step<many_sessions>(what, place, steps); };
-    subject made{name,
-                 [place, both](const std::string& uri) {
-                     both->living.emplace(
-                         many_sessions::create(uri, {.capacity = small_capacity, .seed = 7, .writer_slots = 3}));
-                     contents filled = fill_table(*both->living, entries);
-                     filled["capacity"] = name_of(small_capacity);
-                     place->begin(uri);
-                     return filled;
-                 },
-                 [place](const std::string& uri) { return place->read(uri); },
-                 {step("announce", 0), step("open", 1), step("carry a bucket", 3),
-                  while_growing<many_sessions>(
-                      "update while it grows", place, 4, [](many_sessions& t) { (void)t.update(3, session_of(103)); },
-                      [](contents& c) { c["3"] = "103"; }),
-                  growth_step<many_sessions>("close and take the name", place, 5, has_grown)},
-                 {"grow again", {}, [](contents& c) { c["2"] = "300", c["capacity"] = name_of(next_capacity); }}};
+    subject made{
+        name,
+        [place, both](const std::string& uri) {
+            both->living.emplace(
+                many_sessions::create(uri, {.capacity = small_capacity, .seed = 7, .writer_slots = 3}));
+            contents filled = fill_table(*both->living, entries);
+            filled["capacity"] = name_of(small_capacity);
+            place->begin(uri);
+            return filled;
+        },
+        [place](const std::string& uri) { return place->read(uri); },
+        {step("announce", 0), step("open", 1), step("carry a bucket", 3),
+         growth_step<dynamic_hash_table>("carry a bucket by its bytes", place, 3),
+         table_operation<many_sessions>(
+             "update while it grows", [](many_sessions& t) { (void)t.update(3, session_of(103)); },
+             [](contents& c) { c["3"] = "103"; }, amid_growth<many_sessions>(place, 4)),
+         growth_step<many_sessions>("close and take the name", place, 5, has_grown)},
+        afterwards({"grow again", {}, [](contents& c) { c["2"] = "300", c["capacity"] = name_of(next_capacity); }})};
     if (who == goes_first::who_lives)
         made.next.start = who_lives;
     else
         made.next.start = newcomer;
-    // Up to 90 images of 110 ms each: others for who lives than for who comes.
-    const u64 from = who == goes_first::who_lives ? 1 : 3;
-    made.operations[2].part = {4, from};
-    made.operations[3].part = {12, 2 * from};
-    made.operations[4].part = {8, 2 * from};
     made.stores_also = [place](const std::string&) { return place->next(); };
     made.names = [place](const std::string& uri) { return place->names(uri); };
     return made;

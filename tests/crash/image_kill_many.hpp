@@ -99,9 +99,7 @@ subject subject_of_many(const char* name, goes_first who, const many_parts<Write
                      both->living.emplace(parts.create(uri));
                      return parts.fill(*both->living);
                  },
-                 parts.read,
-                 parts.operations,
-                 {"go on", {}, parts.apply}};
+                 parts.read, parts.operations, afterwards({"go on", {}, parts.apply})};
     if (who == goes_first::who_lives)
         made.next.start = who_lives;
     else
@@ -114,6 +112,17 @@ subject subject_of_many(const char* name, goes_first who, const many_parts<Write
 
 using golden::many_sessions;
 
+inline void update_beside_the_dead(many_sessions& table) {
+    require(static_cast<bool>(table.update(5, session_of(5))), "an update beside the dead");
+}
+inline std::vector<operation> many_table_operations() {
+    std::vector<operation> all = table_operations<many_sessions>();
+    all.push_back(table_operation<many_sessions>(
+        "fetch_add", [](many_sessions& t) { (void)t.fetch_add(8, &session::visits, 2); },
+        [](contents& c) { c["8"] = "8 + 2"; }));
+    return all;
+}
+
 // Of one stripe: whatever the living one changes, it needs what the dead one held.
 inline subject many_table_subject(const char* name, goes_first who) {
     return subject_of_many<many_sessions>(
@@ -121,8 +130,8 @@ inline subject many_table_subject(const char* name, goes_first who) {
         {[](const std::string& uri) {
              return many_sessions::create(uri, {.capacity = 50, .seed = 7, .writer_slots = 3});
          },
-         [](many_sessions& t) { return fill_table(t, 25); }, read_table, table_operations<many_sessions>(),
-         [](many_sessions& t) { require(static_cast<bool>(t.update(5, session_of(5))), "an update beside the dead"); },
+         [](many_sessions& t) { return fill_table(t, 25); }, read_table, many_table_operations(),
+         update_beside_the_dead,
          [](many_sessions& one, many_sessions& other) {
              require(static_cast<bool>(one.insert_or_assign(8, session_of(300))), "an update");
              require(static_cast<bool>(other.insert_or_assign(9, session_of(301))), "an insert or update");
@@ -172,14 +181,10 @@ inline void need_all_of(many_texts& map) {
 }
 
 inline subject many_map_subject(const char* name, goes_first who) {
-    const auto changes = [](const char* what, void (*operate)(many_texts&), void (*apply)(contents&),
-                            const image_choice& part) {
-        return operation{what,  [operate](const std::string& uri) { return with(many_texts::attach(uri), operate); },
-                         apply, false,
-                         0,     part};
+    const auto changes = [](const char* what, void (*operate)(many_texts&), void (*apply)(contents&)) {
+        return operation{what, [operate](const std::string& uri) { return with(many_texts::attach(uri), operate); },
+                         apply};
     };
-    // Some 50 images of 60 ms each: others for who lives than for who comes.
-    const image_choice part{8, who == goes_first::who_lives ? u64{3} : u64{7}};
     return subject_of_many<many_texts>(
         name, who,
         {[](const std::string& uri) {
@@ -191,16 +196,16 @@ inline subject many_map_subject(const char* name, goes_first who) {
          read_map,
          {changes(
               "insert", [](many_texts& m) { (void)m.insert("new", std::string(70, 'v')); },
-              [](contents& c) { c["new"] = std::string(70, 'v'); }, part),
+              [](contents& c) { c["new"] = std::string(70, 'v'); }),
           changes(
               "update", [](many_texts& m) { (void)m.update(golden::key_of(6), golden::value_of(2)); },
-              [](contents& c) { c[golden::key_of(6)] = golden::value_of(2); }, part),
+              [](contents& c) { c[golden::key_of(6)] = golden::value_of(2); }),
           changes(
               "fetch_add", [](many_texts& m) { (void)m.fetch_add<char>(golden::key_of(7), 0, 1); },
-              [](contents& c) { ++c[golden::key_of(7)][0]; }, part),
+              [](contents& c) { ++c[golden::key_of(7)][0]; }),
           changes(
               "erase", [](many_texts& m) { (void)m.erase(golden::key_of(12)); },
-              [](contents& c) { c.erase(golden::key_of(12)); }, who == goes_first::who_lives ? image_choice{} : part)},
+              [](contents& c) { c.erase(golden::key_of(12)); })},
          need_all_of,
          [](many_texts& one, many_texts& other) {
              require(static_cast<bool>(one.set(golden::key_of(6), "next")), "a set");

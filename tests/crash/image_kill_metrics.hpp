@@ -73,15 +73,15 @@ inline subject counters_subject() {
                  "add", [](const counter& c) { c.add(2); }, "42"),
              counts(
                  "set", [](const counter& c) { c.set(7); }, "7")},
-            {"register all and count",
-             [get](const std::string& uri) {
-                 return with(counter_set::attach(uri), [get](counter_set& s) {
-                     for (std::size_t name = 0; name < counter_names; ++name) get(s, name).add(1);
-                 });
-             },
-             [](contents& c) {
-                 for (const counter_text& name : counter_texts) count_more(c, counter_key(name), 1);
-             }}};
+            afterwards({"register all and count",
+                        [get](const std::string& uri) {
+                            return with(counter_set::attach(uri), [get](counter_set& s) {
+                                for (std::size_t name = 0; name < counter_names; ++name) get(s, name).add(1);
+                            });
+                        },
+                        [](contents& c) {
+                            for (const counter_text& name : counter_texts) count_more(c, counter_key(name), 1);
+                        }})};
 }
 
 // Two shards, of which none has room in the word of one latency.
@@ -135,17 +135,17 @@ inline subject latencies_subject() {
             {records("record", 1, 100), records("record the greatest", 1, u64{1} << 35U),
              records("record in the shard of all", 3, u64{1} << 36U), records("record in a full word", 2, full_value),
              records("take a shard and record", 0, 200)},
-            {"take both shards and record",
-             [](const std::string& uri) {
-                 return with(recorders(uri, 0), [](recorders& those) {
-                     for (unsigned i = 0; i < 2; ++i) {
-                         those.all.push_back(those.histogram.make_recorder());
-                         require(!those.all.back().shared(), "a shard that the dead one has left");
-                         those.all.back().record(77);
-                     }
-                 });
-             },
-             [key_of](contents& c) { count_more(c, key_of(77), 2); }}};
+            afterwards({"take both shards and record",
+                        [](const std::string& uri) {
+                            return with(recorders(uri, 0), [](recorders& those) {
+                                for (unsigned i = 0; i < 2; ++i) {
+                                    those.all.push_back(those.histogram.make_recorder());
+                                    require(!those.all.back().shared(), "a shard that the dead one has left");
+                                    those.all.back().record(77);
+                                }
+                            });
+                        },
+                        [key_of](contents& c) { count_more(c, key_of(77), 2); }})};
 }
 
 }  // namespace holdfast::test::image_kill

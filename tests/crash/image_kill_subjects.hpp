@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// image_kill_subjects.hpp - every container in a named segment, with the operations in which image_kill_test.cpp kills
-// its writer, and what a reader finds before and after each.
+// image_kill_subjects.hpp - arrays, tables, maps and stores in named segments, with the operations in which
+// image_kill_test.cpp kills their writer, and what a reader finds before and after each. The other containers are in
+// image_kill_rings.hpp, image_kill_objects.hpp and image_kill_metrics.hpp.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +22,6 @@
 
 #include "golden/subjects.hpp"
 #include "holdfast/holdfast.hpp"
-#include "support/process.hpp"
-#include "support/single_step.hpp"
 
 namespace holdfast::test::image_kill {
 
@@ -45,8 +44,13 @@ struct operation {
     bool both_between = false;
     /// So many other entries may go to make room, one by one.
     u64 evicted_max = 0;
-    /// Which of its images are left with a death, where they are many.
-    image_choice part{};
+    /// What it does after `apply`, one by one: a death leaves the first so many of all.
+    std::vector<std::function<void(contents&)>> then{};
+};
+
+/// What is done behind a death, and not stepped itself: scripts/lint_stepped.py tells the two apart by this name.
+struct afterwards : operation {
+    explicit afterwards(operation what) : operation(std::move(what)) {}
 };
 
 struct subject {
@@ -54,7 +58,7 @@ struct subject {
     std::function<contents(const std::string& uri)> make;
     std::function<contents(const std::string& uri)> read;
     std::vector<operation> operations;
-    operation next;
+    afterwards next;
     bool reading_takes = false;  // what was read is gone
     /// Segments beside this one in which its writer stores, by their files, once an operation is about to begin.
     std::function<std::vector<std::string>(const std::string& uri)> stores_also{};
@@ -74,9 +78,15 @@ inline std::string name_of(u64 n) { return std::to_string(n); }
 inline std::string text_of_bytes(std::span<const std::byte> bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
+/// Its number, and what was added to its visits.
 inline std::string text_of_session(const session& s) {
-    const bool whole = s.user % 1000 == 7 && s.visits == s.user / 1000 && s.flags == ~s.visits;
-    return whole ? name_of(s.user / 1000) : "torn";
+    const u64 n = s.user / 1000;
+    if (s.user % 1000 != 7 || s.flags != ~static_cast<std::uint32_t>(n) || s.visits < n) return "torn";
+    return s.visits == n ? name_of(n) : name_of(n) + " + " + name_of(s.visits - n);
+}
+template <class T>
+std::span<const std::byte> bytes_of_record(const T& record) {
+    return std::as_bytes(std::span(&record, 1));
 }
 template <class Findings>
 inline void add_damage(contents& to, const Findings& found) {
@@ -122,15 +132,32 @@ inline subject array_subject() {
               },
               [](contents& c) {
                   for (auto& [index, value] : c) value = "33";  // one group, and so one record
+              }},
+             {"modify",
+              [](const std::string& uri) {
+                  return with(wide_array::attach(uri),
+                              [](wide_array& a) { a.modify(3, [](session& s) { s = session_of(72); }); });
               },
-              false,
-              0,
-              {5, 1}}},
-            {"store",
-             [](const std::string& uri) {
-                 return with(wide_array::attach(uri), [](wide_array& a) { a.store(5, session_of(90)); });
-             },
-             [](contents& c) { c["5"] = "90"; }}};
+              [](contents& c) { c["3"] = "72"; }},
+             {"store, by its bytes",
+              [](const std::string& uri) {
+                  return with(dynamic_array::attach(uri),
+                              [](dynamic_array& a) { a.store(3, bytes_of_record(session_of(73))); });
+              },
+              [](contents& c) { c["3"] = "73"; }},
+             {"store_range, by its bytes",
+              [](const std::string& uri) {
+                  return with(dynamic_array::attach(uri), [](dynamic_array& a) {
+                      const session two[] = {session_of(83), session_of(84)};
+                      a.store_range(4, 2, bytes_of_record(two));
+                  });
+              },
+              [](contents& c) { c["4"] = "83", c["5"] = "84"; }}},
+            afterwards({"store",
+                        [](const std::string& uri) {
+                            return with(wide_array::attach(uri), [](wide_array& a) { a.store(5, session_of(90)); });
+                        },
+                        [](contents& c) { c["5"] = "90"; }})};
 }
 
 using session_lines = small_table<u64, session>;
@@ -170,15 +197,28 @@ inline subject small_table_subject() {
          operate_by(
              "update", [](session_lines& t) { (void)t.update(3, session_of(70)); }, [](contents& c) { c["3"] = "70"; }),
          operate_by(
+             "modify", [](session_lines& t) { (void)t.modify(3, [](session& s) { s = session_of(71); }); },
+             [](contents& c) { c["3"] = "71"; }),
+         operate_by(
+             "insert_or_assign", [](session_lines& t) { (void)t.insert_or_assign(4, session_of(72)); },
+             [](contents& c) { c["4"] = "72"; }),
+         operate_by(
              "erase", [](session_lines& t) { (void)t.erase(2); }, [](contents& c) { c.erase("2"); })},
-        operate_by("erase", [](session_lines& t) { (void)t.erase(5); }, [](contents& c) { c.erase("5"); })};
+        afterwards(operate_by("erase", [](session_lines& t) { (void)t.erase(5); }, [](contents& c) { c.erase("5"); }))};
 }
 
 using session_table = hash_table<u64, session>;
 
 template <class Table>
-operation table_operation(const char* name, void (*operate)(Table&), void (*apply)(contents&)) {
-    return {name, [operate](const std::string& uri) { return with(Table::attach(uri), operate); }, apply};
+using attach_to_table = std::function<Table(const std::string& uri)>;
+template <class Table>
+Table attach_at_rest(const std::string& uri) {
+    return Table::attach(uri);
+}
+template <class Table>
+operation table_operation(const char* name, std::function<void(Table&)> operate, std::function<void(contents&)> apply,
+                          const attach_to_table<Table>& attach = attach_at_rest<Table>) {
+    return {name, [=](const std::string& uri) { return with(attach(uri), operate); }, std::move(apply)};
 }
 template <class Table>
 contents fill_table(Table& table, u64 entries) {
@@ -199,18 +239,59 @@ inline contents read_table(const std::string& uri) {
     if (!table.verify([](const hash_table_finding&) { return true; }).intact()) found["damage"] = "table";
     return found;
 }
+/// Inserts those keys at once, of which the first so many have room.
+template <class Changing>
+operation insert_many(const std::vector<u64>& keys, std::size_t fit,
+                      const attach_to_table<Changing>& attach = attach_at_rest<Changing>) {
+    const auto adds = [keys](std::size_t i) { return [n = keys[i]](contents& c) { c[name_of(n)] = name_of(n); }; };
+    operation made = table_operation<Changing>(
+        "try_insert_many",
+        [keys, fit](Changing& t) {
+            std::vector<session> values;
+            for (const u64 n : keys) values.push_back(session_of(n));
+            require(t.try_insert_many(keys, values) == fit, "as many inserts as there is room for");
+        },
+        adds(0), attach);
+    for (std::size_t i = 1; i < fit; ++i) made.then.emplace_back(adds(i));
+    return made;
+}
+/// What looks at an entry first.
+template <class Changing>
+std::vector<operation> table_changes(u64 changed, u64 erased,
+                                     const attach_to_table<Changing>& attach = attach_at_rest<Changing>) {
+    const auto becomes = [changed](u64 n) { return [=](contents& c) { c[name_of(changed)] = name_of(n); }; };
+    const auto goes = [erased](contents& c) { c.erase(name_of(erased)); };
+    return {
+        table_operation<Changing>(
+            "modify", [=](Changing& t) { (void)t.modify(changed, [](session& s) { s = session_of(201); }); },
+            becomes(201), attach),
+        table_operation<Changing>(
+            "compare_and_set",
+            [=](Changing& t) { (void)t.compare_and_set(changed, session_of(changed), session_of(202)); }, becomes(202),
+            attach),
+        table_operation<Changing>(
+            "compare_and_erase", [=](Changing& t) { (void)t.compare_and_erase(erased, session_of(erased)); }, goes,
+            attach),
+        table_operation<Changing>(
+            "erase_if", [=](Changing& t) { (void)t.erase_if(erased, [](const session& s) { return s.user != 0; }); },
+            goes, attach)};
+}
 template <class Table>
 std::vector<operation> table_operations() {
-    return {table_operation<Table>(
-                "insert", [](Table& t) { (void)t.try_insert(100, session_of(100)); },
-                [](contents& c) { c["100"] = "100"; }),
-            table_operation<Table>(
-                "update", [](Table& t) { (void)t.update(8, session_of(200)); }, [](contents& c) { c["8"] = "200"; }),
-            table_operation<Table>(
-                "erase", [](Table& t) { (void)t.erase(9); }, [](contents& c) { c.erase("9"); }),
-            table_operation<Table>(
-                "compare_and_erase", [](Table& t) { (void)t.compare_and_erase(10, session_of(10)); },
-                [](contents& c) { c.erase("10"); })};
+    std::vector<operation> all{
+        table_operation<Table>(
+            "try_insert", [](Table& t) { (void)t.try_insert(100, session_of(100)); },
+            [](contents& c) { c["100"] = "100"; }),
+        table_operation<Table>(
+            "update", [](Table& t) { (void)t.update(8, session_of(200)); }, [](contents& c) { c["8"] = "200"; }),
+        table_operation<Table>(
+            "erase", [](Table& t) { (void)t.erase(9); }, [](contents& c) { c.erase("9"); }),
+        table_operation<Table>(
+            "insert_or_assign", [](Table& t) { (void)t.insert_or_assign(101, session_of(101)); },
+            [](contents& c) { c["101"] = "101"; }),
+        insert_many<Table>({102, 103, 104}, 3)};
+    for (operation& more : table_changes<Table>(8, 10)) all.push_back(std::move(more));
+    return all;
 }
 
 inline subject table_subject() {
@@ -220,9 +301,56 @@ inline subject table_subject() {
                 return fill_table(table, 25);
             },
             read_table, table_operations<session_table>(),
-            table_operation<session_table>(
+            afterwards(table_operation<session_table>(
                 "insert_or_assign", [](session_table& t) { (void)t.insert_or_assign(8, session_of(300)); },
-                [](contents& c) { c["8"] = "300"; })};
+                [](contents& c) { c["8"] = "300"; }))};
+}
+
+// The same by keys and values as bytes, whose sizes are known when it runs.
+inline subject dynamic_table_subject() {
+    using table = dynamic_hash_table;
+    const auto key = [](u64 n) { return [n](contents& c) { c[name_of(n)] = name_of(n); }; };
+    subject made = table_subject();
+    made.name = "hash_table_by_bytes";
+    made.operations = {
+        table_operation<table>(
+            "try_insert",
+            [](dynamic_hash_table& t) {
+                (void)t.try_insert(bytes_of_record(u64{100}), bytes_of_record(session_of(100)));
+            },
+            key(100)),
+        table_operation<table>(
+            "insert_or_assign",
+            [](dynamic_hash_table& t) {
+                (void)t.insert_or_assign(bytes_of_record(u64{101}), bytes_of_record(session_of(101)));
+            },
+            key(101)),
+        table_operation<table>(
+            "update",
+            [](dynamic_hash_table& t) { (void)t.update(bytes_of_record(u64{8}), bytes_of_record(session_of(200))); },
+            [](contents& c) { c["8"] = "200"; }),
+        table_operation<table>(
+            "erase", [](dynamic_hash_table& t) { (void)t.erase(bytes_of_record(u64{9})); },
+            [](contents& c) { c.erase("9"); }),
+        table_operation<table>(
+            "modify",
+            [](dynamic_hash_table& t) {
+                session value;
+                (void)t.modify(bytes_of_record(u64{8}), std::as_writable_bytes(std::span(&value, 1)), [&] {
+                    value = session_of(201);
+                    return true;
+                });
+            },
+            [](contents& c) { c["8"] = "201"; }),
+        table_operation<table>(
+            "erase_if",
+            [](dynamic_hash_table& t) {
+                session value;
+                (void)t.erase_if(bytes_of_record(u64{9}), std::as_writable_bytes(std::span(&value, 1)),
+                                 [&] { return value.visits == 9; });
+            },
+            [](contents& c) { c.erase("9"); })};
+    return made;
 }
 
 using text_map = golden::text_map;
@@ -305,32 +433,33 @@ inline subject map_subject() {
              map_operation(
                  "touch", [counted](text_map& m) { (void)m.touch(counted, std::chrono::seconds(90)); },
                  [counted](contents& c) { c[counted].append(" for 90"); })},
-            map_set("set", golden::key_of(6), "next")};
+            afterwards(map_set("set", golden::key_of(6), "next"))};
 }
 
 // Full, and of entries that are over or may be evicted: whoever comes needs the room of others.
 inline subject crowded_map_subject(const char* name, bool evict) {
     constexpr u64 entries = 10;
     const auto text = [](u64 n) { return name_of(n) + std::string(60, 'x'); };
-    return {name,
-            [evict, text](const std::string& uri) {
-                hash_map_options options = map_options(1300);
-                options.evict = evict;
-                text_map map = text_map::create(uri, options, golden::services_at(golden::made_at));
-                contents made;
-                bool room = true;
-                for (u64 n = 0; room && n < entries; ++n) {
-                    const bool over = !evict && n % 3 == 0;
-                    hash_map_entry_options how;
-                    how.ttl = std::chrono::seconds(over ? 10 : 0);
-                    room = map.insert(name_of(n), text(n), how).status == outcome::ok;
-                    if (room && !over) made[name_of(n)] = text(n);
-                }
-                return evict ? read_map(uri) : made;
-            },
-            read_map,
-            {map_set("set", "new", std::string(70, 'v'), evict ? 3 : 0)},
-            map_operation("erase", [](text_map& m) { (void)m.erase("8"); }, [](contents& c) { c.erase("8"); })};
+    return {
+        name,
+        [evict, text](const std::string& uri) {
+            hash_map_options options = map_options(1300);
+            options.evict = evict;
+            text_map map = text_map::create(uri, options, golden::services_at(golden::made_at));
+            contents made;
+            bool room = true;
+            for (u64 n = 0; room && n < entries; ++n) {
+                const bool over = !evict && n % 3 == 0;
+                hash_map_entry_options how;
+                how.ttl = std::chrono::seconds(over ? 10 : 0);
+                room = map.insert(name_of(n), text(n), how).status == outcome::ok;
+                if (room && !over) made[name_of(n)] = text(n);
+            }
+            return evict ? read_map(uri) : made;
+        },
+        read_map,
+        {map_set("set", "new", std::string(70, 'v'), evict ? 3 : 0)},
+        afterwards(map_operation("erase", [](text_map& m) { (void)m.erase("8"); }, [](contents& c) { c.erase("8"); }))};
 }
 
 // Values differ, so that each stands for its handle; the first one's handle is known before.
@@ -376,7 +505,19 @@ std::vector<operation> block_operations() {
                 "free", [](Store& s) { (void)s.free(first_of(s)); }, [](contents& c) { c.erase(block_text(1)); }),
             block_operation<Store>(
                 "replace", [](Store& s) { (void)s.replace(first_of(s), bytes_of(block_text(21))); },
-                [](contents& c) { c.erase(block_text(1)), c[block_text(21)] = ""; }, true)};
+                [](contents& c) { c.erase(block_text(1)), c[block_text(21)] = ""; }, true),
+            block_operation<Store>(
+                "prepare, fill, discard, prepare, write, commit",
+                [](Store& s) {
+                    (void)s.prepare(200);
+                    (void)s.fill([](std::span<std::byte> piece, u64) { std::memset(piece.data(), 'f', piece.size()); });
+                    s.discard();
+                    const std::string text = block_text(22);
+                    (void)s.prepare(text.size());
+                    (void)s.write(0, bytes_of(text));
+                    (void)s.commit(first_of(s));
+                },
+                [](contents& c) { c.erase(block_text(1)), c[block_text(22)] = ""; }, true)};
 }
 
 inline subject block_subject() {
@@ -386,379 +527,9 @@ inline subject block_subject() {
                 return fill_blocks(store);
             },
             read_blocks, block_operations<block_store>(),
-            block_operation<block_store>(
+            afterwards(block_operation<block_store>(
                 "allocate", [](block_store& s) { (void)s.allocate(bytes_of(block_text(30))); },
-                [](contents& c) { c[block_text(30)] = ""; })};
-}
-
-// ---- rings -------------------------------------------------------------------------------------------------------
-
-template <class Consumer, class Text>
-contents take_all(const std::string& uri, Text text) {
-    contents found;
-    const auto seen = queue_observer::attach(uri).verify();
-    Consumer consumer = Consumer::attach(uri);
-    while (const auto got = consumer.front()) {
-        found[name_of(consumer.stats().messages)] = text(got);
-        require(consumer.pop(), "a pop");
-    }
-    add_damage(found, seen.found);
-    return found;
-}
-inline contents take_messages(const std::string& uri) {
-    return take_all<queue_consumer>(uri, [](const queue_message& m) { return text_of_bytes(m.bytes); });
-}
-inline contents take_records(const std::string& uri) {
-    return take_all<queue<session>::consumer>(uri, [](const auto& e) { return text_of_session(e.value); });
-}
-
-// Messages by number: one that a killed consumer had not released comes again under the number it had. Of a ring of 512
-// bytes; with `popped` beyond a few the next messages go round its end.
-inline subject queue_subject(const char* name, u64 popped) {
-    const u64 pushed = popped + 5;
-    const auto by_producer = [](const char* what, auto operate, auto apply) {
-        return operation{what, [operate](const std::string& uri) { return with(queue_producer::attach(uri), operate); },
-                         apply};
-    };
-    const auto put = [](queue_producer& p, u64 from, u64 to) {
-        for (u64 n = from; n < to; ++n) (void)p.try_push(bytes_of(text_of(n)));
-    };
-    return {name,
-            [put, popped, pushed](const std::string& uri) {
-                queue_options options;
-                options.capacity_bytes = 512;
-                queue_producer producer = queue_producer::create(uri, options);
-                queue_consumer consumer = queue_consumer::attach(uri);
-                contents made;
-                for (u64 n = 0; n < popped; ++n) {
-                    put(producer, n, n + 1);
-                    require(consumer.front() && consumer.pop(), "a pop");
-                }
-                put(producer, popped, pushed);
-                for (u64 n = popped; n < pushed; ++n) made[name_of(n)] = text_of(n);
-                return made;
-            },
-            take_messages,
-            {by_producer(
-                 "push", [put, pushed](queue_producer& p) { put(p, pushed, pushed + 1); },
-                 [pushed](contents& c) { c[name_of(pushed)] = text_of(pushed); }),
-             by_producer(
-                 "batch",
-                 [put, pushed](queue_producer& p) {
-                     (void)p.begin_batch();
-                     put(p, pushed, pushed + 2);
-                     (void)p.commit_batch();
-                 },
-                 [pushed](contents& c) {
-                     for (u64 n = pushed; n < pushed + 2; ++n) c[name_of(n)] = text_of(n);
-                 }),
-             by_producer(
-                 "claim",
-                 [](queue_producer& p) {
-                     const queue_claim room = p.try_claim(100);
-                     if (!room) return;
-                     std::memset(room.bytes.data(), 'c', 60);
-                     (void)p.commit(60);
-                 },
-                 [pushed](contents& c) { c[name_of(pushed)] = std::string(60, 'c'); }),
-             {"pop",
-              [](const std::string& uri) {
-                  return with(queue_consumer::attach(uri), [](queue_consumer& c) { (void)c.front(), (void)c.pop(); });
-              },
-              [popped](contents& c) { c.erase(name_of(popped)); }}},
-            {"push",
-             [](const std::string& uri) {
-                 return with(queue_producer::attach(uri), [](queue_producer& p) {
-                     (void)p.try_push(bytes_of("number " + name_of(p.stats().messages)));
-                 });
-             },
-             {}},
-            true};
-}
-
-inline subject record_queue_subject() {
-    using producer_of = queue<session>::producer;
-    using consumer_of = queue<session>::consumer;
-    return {"queue_of_records",
-            [](const std::string& uri) {
-                auto producer = producer_of::create(uri, {.capacity = 8});
-                auto consumer = consumer_of::attach(uri);
-                contents made;
-                for (u64 n = 0; n < 7; ++n) {
-                    require(static_cast<bool>(producer.try_push(session_of(n))), "a push");
-                    if (n < 3) require(consumer.front() && consumer.pop(), "a pop");
-                    if (n >= 3) made[name_of(n)] = name_of(n);
-                }
-                return made;
-            },
-            take_records,
-            {{"push",
-              [](const std::string& uri) {
-                  return with(producer_of::attach(uri), [](producer_of& p) {
-                      const session three[] = {session_of(7), session_of(8), session_of(9)};  // round the end
-                      (void)p.try_push(three);
-                  });
-              },
-              [](contents& c) {
-                  for (const char* n : {"7", "8", "9"}) c[n] = n;
-              }},
-             {"claim",
-              [](const std::string& uri) {
-                  return with(producer_of::attach(uri), [](producer_of& p) {
-                      const auto room = p.try_claim();
-                      if (!room) return;
-                      *room.value = session_of(7);
-                      (void)p.commit();
-                  });
-              },
-              [](contents& c) { c["7"] = "7"; }},
-             {"pop",
-              [](const std::string& uri) {
-                  return with(consumer_of::attach(uri), [](consumer_of& c) { (void)c.front(), (void)c.pop(); });
-              },
-              [](contents& c) { c.erase("3"); }}},
-            {"push",
-             [](const std::string& uri) {
-                 return with(producer_of::attach(uri),
-                             [](producer_of& p) { (void)p.try_push(session_of(p.stats().messages)); });
-             },
-             {}},
-            true};
-}
-
-inline operation by_broadcaster(const char* name, std::function<void(broadcast_writer&)> operate,
-                                std::function<void(contents&)> apply) {
-    return {name, [operate](const std::string& uri) { return with(broadcast_writer::attach(uri), operate); },
-            std::move(apply)};
-}
-inline contents read_ring(const std::string& uri) {
-    broadcast_reader reader = broadcast_reader::attach(uri);
-    contents found;
-    std::vector<std::byte> bytes;
-    while (const auto got = reader.read(bytes)) found[name_of(got.sequence)] = text_of_bytes(bytes);
-    add_damage(found, reader.verify());
-    return found;
-}
-inline contents make_ring(const std::string& uri, std::uint32_t readers) {
-    broadcast_options options;
-    options.capacity_bytes = 2048;
-    options.registered_readers = readers;
-    broadcast_writer writer = broadcast_writer::create(uri, options);
-    contents made;
-    for (u64 n = 0; n < 8; ++n) {
-        require(static_cast<bool>(writer.publish(bytes_of(text_of(n)))), "a message");
-        made[name_of(n + 1)] = text_of(n);
-    }
-    return made;
-}
-
-/// Of rings whose oldest messages go.
-inline contents newest(const contents& all) {
-    u64 last = 0;
-    for (const auto& [number, text] : all)
-        last = std::max(last, number == "damage" ? ~u64{0} : static_cast<u64>(std::stoull(number)));
-    return contents{{"newest", name_of(last)}};
-}
-
-inline subject broadcast_subject() {
-    return {"broadcast",
-            [](const std::string& uri) { return make_ring(uri, 0); },
-            read_ring,
-            {by_broadcaster(
-                 "publish", [](broadcast_writer& w) { (void)w.publish(bytes_of("one")); },
-                 [](contents& c) { c["9"] = "one"; }),
-             by_broadcaster(
-                 "batch",
-                 [](broadcast_writer& w) {
-                     (void)w.append(bytes_of("one"));
-                     (void)w.publish(bytes_of("two"));
-                 },
-                 [](contents& c) { c["9"] = "one", c["10"] = "two"; }),
-             by_broadcaster(
-                 "claim",
-                 [](broadcast_writer& w) {
-                     const broadcast_claim room = w.claim(100);
-                     if (!room) return;
-                     std::memset(room.bytes.data(), 'c', 60);
-                     (void)w.commit(60);
-                 },
-                 [](contents& c) { c["9"] = std::string(60, 'c'); })},
-            by_broadcaster(
-                "publish", [](broadcast_writer& w) { (void)w.publish(bytes_of("next")); },
-                [](contents& c) { c[name_of(c.size() + 1)] = "next"; })};
-}
-
-// Readers that block the writer register, move and leave; the next writer goes round the ring past who died of it, and
-// all places are free.
-inline subject registered_broadcast_subject() {
-    const auto nothing = [](contents&) {};
-    const auto by_reader = [nothing](const char* name, auto operate) {
-        return operation{name,
-                         [operate](const std::string& uri) {
-                             auto reader = std::make_shared<std::optional<broadcast_reliable_reader>>();
-                             reader->emplace(broadcast_reliable_reader::attach(uri));
-                             return [reader, operate] { operate(*reader); };
-                         },
-                         nothing};
-    };
-    using maybe_reader = std::optional<broadcast_reliable_reader>;
-    return {"broadcast_registered",
-            [](const std::string& uri) { return newest(make_ring(uri, 2)); },
-            [](const std::string& uri) { return newest(read_ring(uri)); },
-            {{"register",
-              [](const std::string& uri) {
-                  auto memory = std::make_shared<const segment>(segment::attach(uri, access::read_only));
-                  return [memory] { (void)broadcast_reliable_reader(memory); };
-              },
-              nothing},
-             by_reader("move",
-                       [](maybe_reader& r) {
-                           std::byte message[100];
-                           (void)r->read(message), (void)r->read(message);
-                       }),
-             by_reader("leave", [](maybe_reader& r) { r.reset(); })},
-            {"publish",
-             [](const std::string& uri) {
-                 return with(broadcast_writer::attach(uri), [uri](broadcast_writer& w) {
-                     for (u64 n = 0; n < 100; ++n)
-                         require(static_cast<bool>(w.publish(bytes_of(text_of(n)))), "a message");
-                     const auto one = broadcast_reliable_reader::attach(uri),
-                                other = broadcast_reliable_reader::attach(uri);
-                 });
-             },
-             [](contents& c) { c["newest"] = "108"; }}};
-}
-
-// ---- whole objects -----------------------------------------------------------------------------------------------
-
-inline operation publish_object(u64 n) {
-    return {"publish",
-            [n](const std::string& uri) {
-                return with(snapshot_writer::attach(uri),
-                            [n](snapshot_writer& w) { (void)w.publish(bytes_of(std::string(30 * n, 'a'))); });
-            },
-            [n](contents& c) { c["object"] = std::string(30 * n, 'a'); }};
-}
-inline contents make_snapshot(const std::string& uri, std::uint32_t readers) {
-    snapshot_options options;
-    options.slot_bytes = 300;
-    options.slots = 3 + readers;
-    options.pinned_readers = readers;
-    snapshot_writer writer = snapshot_writer::create(uri, options);
-    for (u64 n = 1; n < 5; ++n) require(static_cast<bool>(writer.publish(bytes_of(std::string(n, 'b')))), "a publish");
-    return contents{{"object", "bbbb"}};
-}
-inline contents read_snapshot(const std::string& uri) {
-    snapshot_reader reader = snapshot_reader::attach(uri);
-    std::vector<std::byte> bytes;
-    contents found;
-    if (reader.read(bytes)) found["object"] = text_of_bytes(bytes);
-    add_damage(found, reader.verify());
-    return found;
-}
-
-inline subject snapshot_subject() {
-    return {"snapshot",
-            [](const std::string& uri) { return make_snapshot(uri, 0); },
-            read_snapshot,
-            {publish_object(4),
-             {"prepare and commit",
-              [](const std::string& uri) {
-                  return with(snapshot_writer::attach(uri), [](snapshot_writer& w) {
-                      const auto room = w.prepare(200);
-                      if (!room) return;
-                      std::memset(room.bytes.data(), 'c', 60);
-                      (void)w.commit(60);
-                  });
-              },
-              [](contents& c) { c["object"] = std::string(60, 'c'); }}},
-            publish_object(7)};
-}
-
-// One reader keeps the object pinned while the writer publishes into every slot there is; another was killed as it did.
-inline subject pinned_snapshot_subject() {
-    struct pinned {
-        snapshot_pinned_reader reader;
-        snapshot_view view;
-        explicit pinned(const std::string& uri) : reader(snapshot_pinned_reader::attach(uri)), view(reader.pin()) {
-            require(static_cast<bool>(view), "a pin");
-        }
-    };
-    const auto living = std::make_shared<std::unique_ptr<pinned>>();
-    return {"snapshot_pinned",
-            [living](const std::string& uri) {
-                contents made = make_snapshot(uri, 2);
-                child_process dead([&](channel& parent) {
-                    const pinned last(uri);
-                    parent.signal();
-                    parent.wait();
-                });
-                require(dead.talk().wait(), "a reader that dies");
-                (void)dead.kill();
-                *living = std::make_unique<pinned>(uri);
-                return made;
-            },
-            [living](const std::string& uri) {
-                contents found = read_snapshot(uri);
-                if (text_of_bytes((*living)->view.bytes()) != "bbbb") found["damage"] = "what is pinned has changed";
-                return found;
-            },
-            {publish_object(4),
-             {"pin",
-              [](const std::string& uri) {
-                  return with(snapshot_pinned_reader::attach(uri), [](snapshot_pinned_reader& r) { (void)r.pin(); });
-              },
-              [](contents&) {}}},
-            {"publish",
-             [](const std::string& uri) {
-                 return with(snapshot_writer::attach(uri), [](snapshot_writer& w) {
-                     for (u64 n = 1; n <= 10; ++n)
-                         require(static_cast<bool>(w.publish(bytes_of(std::string(30 * n, 'a')))), "a publish");
-                 });
-             },
-             [](contents& c) { c["object"] = std::string(300, 'a'); }}};
-}
-
-inline subject index_subject() {
-    const auto fill = [](golden::span_index_builder& builder, u64 n) {
-        golden::fill_index(builder, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(100 * n));
-    };
-    const auto holds = [](contents& c, u64 records) {
-        c.clear();
-        for (u64 n = 0; n < records; ++n) c[name_of(n * 10)] = name_of(100 * records + n);
-    };
-    const auto publish = [fill, holds](u64 n) {
-        return operation{"publish",
-                         [fill, n](const std::string& uri) {
-                             auto builder = std::make_shared<golden::span_index_builder>();
-                             fill(*builder, n);
-                             return with(golden::span_index_publisher::attach(uri),
-                                         [builder](auto& publisher) { (void)publisher.publish(*builder); });
-                         },
-                         [holds, n](contents& c) { holds(c, n); }};
-    };
-    return {"published_index",
-            [fill, holds](const std::string& uri) {
-                auto publisher = golden::span_index_publisher::create(uri, {.records_max = 10, .slots = 3});
-                golden::span_index_builder builder;
-                fill(builder, 6);
-                require(static_cast<bool>(publisher.publish(builder)), "a publish");
-                contents made;
-                holds(made, 6);
-                return made;
-            },
-            [](const std::string& uri) {
-                golden::span_index_reader reader = golden::span_index_reader::attach(uri);
-                contents found;
-                (void)reader.read([&](const golden::span_index_reader::view& index) {
-                    found.clear();
-                    for (const auto& entry : index) found[name_of(entry.key)] = name_of(entry.value.country);
-                });
-                add_damage(found, verify_sorted_index(reader.segment()));
-                return found;
-            },
-            {publish(4)},
-            publish(5)};
+                [](contents& c) { c[block_text(30)] = ""; }))};
 }
 
 }  // namespace holdfast::test::image_kill

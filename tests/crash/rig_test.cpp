@@ -110,7 +110,8 @@ TEST(SingleStep, SpeedIsRecorded) {
 
 // A toy in shared pages, and what a death at each image leaves of it.
 template <class Operate>
-image_kill_report kill_toy_at_every_image(Operate operate, std::vector<std::uint64_t>* seen = nullptr) {
+image_kill_report kill_toy_at_every_image(Operate operate, std::vector<std::uint64_t>* seen = nullptr,
+                                          on_the_way how = on_the_way::stepped) {
     shared_image image(sizeof(toy_record));
     auto& toy = toy_in(image.bytes());
     return kill_at_every_image([&] { std::memset(image.bytes().data(), 0, image.size()); },
@@ -122,7 +123,8 @@ image_kill_report kill_toy_at_every_image(Operate operate, std::vector<std::uint
                                    if (seen != nullptr && (seen->empty() || seen->back() != value))
                                        seen->push_back(value);
                                    return failure;
-                               });
+                               },
+                               how);
 }
 
 TEST(KillAtEveryImage, KillsOnceAtEachImageOfTheSoundPublication) {
@@ -134,6 +136,26 @@ TEST(KillAtEveryImage, KillsOnceAtEachImageOfTheSoundPublication) {
     EXPECT_EQ(report.kills, words + 2);
     EXPECT_EQ(seen, (std::vector<std::uint64_t>{0, 7}));
     EXPECT_GT(report.steps, words * words / 2) << "each child was stepped from the start";
+}
+
+// The same images, the same deaths, and hardly a step but those of the first child.
+TEST(KillAtEveryImage, ChildrenThatRunComeToTheSameImages) {
+    if (!can_trace() || sanitized) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
+    const auto publish = [](toy_record& toy) { toy.publish(7); };
+    std::vector<std::uint64_t> seen;
+    const image_kill_report stepped = kill_toy_at_every_image(publish);
+    const image_kill_report run = kill_toy_at_every_image(publish, &seen, on_the_way::runs);
+    EXPECT_TRUE(run.passed()) << run.failure;
+    EXPECT_EQ(run.kills, stepped.kills);
+    EXPECT_EQ(seen, (std::vector<std::uint64_t>{0, 7}));
+#if defined(__x86_64__)
+    EXPECT_LT(run.steps, stepped.steps / 4);
+#endif
+    const auto overwrite = [](toy_record& toy) { toy.overwrite_in_place(7); };
+    EXPECT_EQ(kill_toy_at_every_image(overwrite, nullptr, on_the_way::runs).failure, "killed at image 1: torn");
+    const auto differs = [](toy_record& toy) { toy.publish(static_cast<std::uint64_t>(::getpid())); };
+    const image_kill_report other = kill_toy_at_every_image(differs, nullptr, on_the_way::runs);
+    EXPECT_NE(other.failure.find("other bytes than before"), std::string::npos) << other.failure;
 }
 
 TEST(KillAtEveryImage, FindsTheTornOverwrite) {

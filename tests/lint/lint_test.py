@@ -15,6 +15,27 @@ import lint  # noqa: E402
 SPDX = "// SPDX-License-Identifier: " + "Apache-2.0\n"
 HEADER = SPDX + "#pragma once\n"
 
+# Two operations: what is private, const or static, or makes the handle, is none.
+WRITER = """template <record T>
+class array : public base<array<T>, T> {
+ public:
+    static array attach(std::string_view uri, const options& how = {}) { return {}; }
+    explicit array(segment from, const services& with = {}) : segment_(std::move(from)) {}
+    array(array&&) noexcept = default;
+    array& operator=(array&&) noexcept = default;
+    ~array() { leave(); }
+    void store(std::uint64_t index, const T& value = T{}) { put(index, value); }
+    template <class Value>
+        requires std::same_as<Value, T>
+    void fill(const Value& value) noexcept(noexcept(T(value)));
+    [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+
+ private:
+    void put(std::uint64_t index, const T& value);
+    std::uint64_t size_ = 0;
+};
+"""
+
 # rule -> [(files of a small tree, number of findings)]; at least one case with findings and one without.
 CASES = {
     "layers": [
@@ -163,6 +184,17 @@ CASES = {
         ({"src/cli/a.hpp": "#include <fmt/core.h>\n", "src/net/b.cpp": "#include <fmt/core.h>\n", "docs/dependencies.md": "fmt `src/cli/a.hpp`"}, 1),
         ({"src/cli/a.hpp": "#include <fmt/core.h>\n", "src/net/b.cpp": "#include <fmt/core.h>\n",
           "docs/dependencies.md": "fmt `src/cli/a.hpp`, `src/net/b.cpp`"}, 0),
+    ],
+    "stepped": [
+        ({"include/holdfast/array.hpp": WRITER, "tests/crash/image_kill_a.hpp": "a{[](wide_array& a) { a.store(3, 4); }};\n"}, 1),
+        ({"include/holdfast/array.hpp": WRITER, "tests/crash/image_kill_a.hpp": "a{[&](array<T>& x) { x.store(3, 4), x.fill(1); }};\n"}, 0),
+        ({"include/holdfast/array.hpp": WRITER, "tests/crash/image_kill_a.hpp": "a{[](wide_array& a) { a.store(3, 4); },\n"
+          "afterwards(b([](wide_array& a) { a.fill(1); }))};\n"}, 1),
+        ({"include/holdfast/array.hpp": WRITER, "tests/crash/image_kill_a.hpp": "a{[](session_table& a) { a.store(3, 4), a.fill(1); }};\n"}, 2),
+        ({"include/holdfast/array.hpp": WRITER, "tests/crash/a_test.cpp": "a{[](wide_array& a) { a.store(3, 4), a.fill(1); }};\n"}, 2),
+        ({"include/holdfast/array.hpp": "class other {};\n"}, 1),
+        ({"include/holdfast/queue/new.hpp": WRITER.replace("class array", "class new_queue")}, 1),
+        ({"include/holdfast/queue/new.hpp": WRITER.replace("class array", "class broadcast_reader")}, 0),
     ],
     "format": [
         ({"src/net/a.cpp": "int   f( ) ;\n"}, 1),

@@ -277,18 +277,13 @@ template <class Operate, class Check>
     return report;
 }
 
-/// Of an operation's images every one, or one in so many from one on, and the last.
-struct image_choice {
-    std::uint64_t one_in = 1;
-    std::uint64_t from = 0;
-    /// Only the first child is stepped through; the others run to the store that makes their image. For an attach,
-    /// which looks at much between its stores.
-    bool runs = false;
-};
+/// How the children come to the image that they die with: stepped, or run to the store that makes it, which is then
+/// stepped. The first child, from which the images are learned, is stepped in any case. A run costs some milliseconds.
+enum class on_the_way : std::uint8_t { stepped, runs };
 
 /// What a run of kills at images amounted to.
 struct image_kill_report {
-    std::uint64_t images = 0;  // distinct consecutive images of the operation, the one before it included, or that part
+    std::uint64_t images = 0;  // distinct consecutive images of the operation, the one before it included
     std::uint64_t kills = 0;   // of children that had one of them before them
     std::uint64_t steps = 0;   // instructions of all these children
     double seconds = 0;
@@ -403,10 +398,9 @@ class image_walk {
 ///   shared()   in the parent: the bytes that both share, as a vector; what differs from one process to another is 0.
 ///              If it has touched(), that says whether any byte differs from when either was called last
 ///   dead(k)    after the death at image k: a failure text, empty when all is well
-///   part       where an operation has too many images: which of them are left with a death; and how it is stepped
 template <class Prepare, class Start, class Shared, class Dead>
 [[nodiscard]] image_kill_report kill_at_every_image(Prepare&& prepare, Start&& start, Shared&& shared, Dead&& dead,
-                                                    const image_choice& part = {}) {
+                                                    on_the_way how = on_the_way::stepped) {
     const auto begun = std::chrono::steady_clock::now();
     const one_core pinned;
     image_kill_report report;
@@ -421,7 +415,7 @@ template <class Prepare, class Start, class Shared, class Dead>
     std::vector<rig::place_of_change> places(1);  // of each image the one that makes it; of the first none
     begin({});
     images.push_back(walk->image());
-    for (rig::place_of_change at; part.runs ? walk->next(at) : walk->next(); places.push_back(at))
+    for (rig::place_of_change at; how == on_the_way::runs ? walk->next(at) : walk->next(); places.push_back(at))
         images.push_back(walk->image());
     report.failure = walk->ending();
     report.steps = walk->steps();
@@ -442,7 +436,6 @@ template <class Prepare, class Start, class Shared, class Dead>
         return dead(k);
     };
     for (std::uint64_t k = 0; k < images.size() && report.failure.empty(); ++k) {
-        if (k % part.one_in != part.from % part.one_in && k + 1 != images.size()) continue;
         ++report.images;
         report.failure = die_at(k);
         if (!report.failure.empty()) report.failure = "killed at image " + std::to_string(k) + ": " + report.failure;
