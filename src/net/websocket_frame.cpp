@@ -30,7 +30,7 @@ void mask_websocket_bytes(std::span<char> bytes, const websocket_key& key, std::
 }
 
 void append_websocket_frame(std::string& out, websocket_opcode opcode, bool last, std::string_view payload,
-                            const websocket_key* key) {
+                            const websocket_key* key, bool deflated) {
     std::array<char, websocket_header_bytes_max> header;
     std::size_t size = 0;
     const auto put = [&](std::uint64_t byte) { header[size++] = static_cast<char>(byte & 0xFFU); };
@@ -38,7 +38,7 @@ void append_websocket_frame(std::string& out, websocket_opcode opcode, bool last
         for (unsigned shift = 8 * bytes; shift != 0; shift -= 8) put(std::uint64_t{payload.size()} >> (shift - 8));
     };
     const unsigned masked = key != nullptr ? 0x80U : 0;
-    put((last ? 0x80U : 0) | static_cast<unsigned>(opcode));
+    put((last ? 0x80U : 0) | (deflated ? 0x40U : 0) | static_cast<unsigned>(opcode));
     if (payload.size() <= 125) {
         put(masked | payload.size());
     } else if (payload.size() <= 0xFFFF) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "characters.hpp"
 #include "holdfast/error.hpp"
@@ -79,23 +80,39 @@ bool names(const request& asked, std::string_view name, std::string_view token) 
     return found;
 }
 
-// extension-list of RFC 6455 section 9.1: tokens with parameters, whose values are tokens, also within quotes.
+struct extension_parameter {
+    std::string_view name;
+    std::optional<std::string_view> value;  // of a quoted one what is within the quotes, with its backslashes
+};
+
+// extension-list of RFC 6455 section 9.1: tokens with parameters, whose values are tokens, also within quotes. Whoever
+// reads it asks for every parameter of each extension.
 class extension_list {
  public:
     explicit extension_list(std::string_view text) noexcept : rest_(text) {}
 
-    [[nodiscard]] bool is_well_formed() noexcept {
-        bool any = false;
-        while (true) {
-            blanks();
-            if (!rest_.empty() && rest_.front() != ',') {
-                if (!extension()) return false;
-                any = true;
-            }
-            if (rest_.empty()) return any;
-            if (!eat(',')) return false;
+    /// Returns: false at the end of what is well-formed.
+    [[nodiscard]] bool next(std::string_view& name) noexcept {
+        for (blanks(); eat(','); blanks()) {
         }
+        if (rest_.empty()) return false;
+        any_ = true;
+        return token(name) || fail();
     }
+    [[nodiscard]] bool next_parameter(extension_parameter& parameter) noexcept {
+        blanks();
+        if (rest_.empty() || rest_.front() == ',') return false;
+        if (!eat(';')) return fail();
+        blanks();
+        if (!token(parameter.name)) return fail();
+        blanks();
+        parameter.value.reset();
+        if (!eat('=')) return true;
+        blanks();
+        return (eat('"') ? quoted(parameter.value.emplace()) : token(parameter.value.emplace())) || fail();
+    }
+    /// Behind the last extension.
+    [[nodiscard]] bool is_well_formed() const noexcept { return any_ && !broken_; }
 
  private:
     void blanks() noexcept {
@@ -106,37 +123,101 @@ class extension_list {
         rest_.remove_prefix(1);
         return true;
     }
-    bool token() noexcept {
-        const std::size_t end = detail::skip(rest_.data(), 0, rest_.size(), token_char);
-        rest_.remove_prefix(end);
-        return end != 0;
+    bool token(std::string_view& found) noexcept {
+        found = rest_.substr(0, detail::skip(rest_.data(), 0, rest_.size(), token_char));
+        rest_.remove_prefix(found.size());
+        return !found.empty();
     }
     // A quoted-string whose value, without its backslashes, is a token.
-    bool quoted() noexcept {
-        bool any = false;
+    bool quoted(std::string_view& found) noexcept {
+        const std::string_view begin = rest_;
         while (!rest_.empty() && rest_.front() != '"') {
             (void)eat('\\');
             if (rest_.empty() || !is(rest_.front(), token_char)) return false;
             rest_.remove_prefix(1);
-            any = true;
         }
-        return any && eat('"');
+        found = begin.substr(0, begin.size() - rest_.size());
+        return !found.empty() && eat('"');
     }
-    bool extension() noexcept {
-        if (!token()) return false;
-        for (blanks(); eat(';'); blanks()) {
-            blanks();
-            if (!token()) return false;
-            blanks();
-            if (!eat('=')) continue;
-            blanks();
-            if (!(eat('"') ? quoted() : token())) return false;
-        }
-        return true;
+    bool fail() noexcept {
+        broken_ = true;
+        rest_ = {};
+        return false;
     }
 
     std::string_view rest_;
+    bool any_ = false;
+    bool broken_ = false;
 };
+
+constexpr std::string_view deflate_name = "permessage-deflate";
+
+// 8 to 15, without leading zeros.
+std::optional<std::uint8_t> window_bits_of(std::string_view value) noexcept {
+    unsigned bits = 0;
+    for (const char c : value) {
+        if (c == '\\') continue;
+        if (!is_digit(c) || (bits == 0 && c == '0') || bits > 15) return std::nullopt;
+        bits = bits * 10 + static_cast<unsigned>(c - '0');
+    }
+    if (bits < 8 || bits > 15) return std::nullopt;
+    return static_cast<std::uint8_t>(bits);
+}
+
+// The parameters of permessage-deflate, in an offer or its answer. (RFC 7692 section 7.1)
+class deflate_parameters {
+ public:
+    void take(const extension_parameter& parameter) noexcept {
+        const auto [name, value] = parameter;
+        if (name == "server_no_context_takeover")
+            good_ &= !value && !std::exchange(server_forgets_, true);
+        else if (name == "client_no_context_takeover")
+            good_ &= !value && !std::exchange(client_forgets_, true);
+        else if (name == "server_max_window_bits")
+            good_ &= value && !std::exchange(server_bits_, window_bits_of(*value)) && server_bits_;
+        else if (name == "client_max_window_bits")  // of an offer also without a value: may be asked for
+            good_ &= !std::exchange(client_bits_, true) && (!value || window_bits_of(*value));
+        else
+            good_ = false;
+    }
+
+    // What a server makes of an offer. zlib has no window of 8 bits: such an offer is declined, as it may be.
+    [[nodiscard]] bool is_acceptable() const noexcept { return good_ && server_bits_.value_or(15) > 8; }
+    [[nodiscard]] std::optional<std::uint8_t> server_bits() const noexcept { return server_bits_; }
+
+    // Whether it answers our offer. What the server sends we inflate whatever its window; ours was not up for
+    // negotiation.
+    [[nodiscard]] bool is_our_answer() const noexcept { return good_ && server_forgets_ && !client_bits_; }
+
+ private:
+    std::optional<std::uint8_t> server_bits_;
+    bool server_forgets_ = false, client_forgets_ = false, client_bits_ = false;
+    bool good_ = true;  // each known, once, with a value that it may have
+};
+
+// Whether the list is well-formed. Where `judged` is given, the first acceptable offer of permessage-deflate goes
+// there.
+bool read_offers(std::string_view list, websocket_upgrade* judged) noexcept {
+    extension_list offers(list);
+    std::string_view name;
+    while (offers.next(name)) {
+        deflate_parameters asked;
+        for (extension_parameter each; offers.next_parameter(each);) asked.take(each);
+        if (judged == nullptr || judged->window_bits != 0 || name != deflate_name || !asked.is_acceptable()) continue;
+        judged->window_bits = asked.server_bits().value_or(15);
+        judged->window_bits_asked = asked.server_bits().has_value();
+    }
+    return offers.is_well_formed();
+}
+
+bool is_answer_to_our_offer(std::string_view list) noexcept {
+    extension_list answer(list);
+    std::string_view name;
+    if (!answer.next(name) || name != deflate_name) return false;
+    deflate_parameters agreed;
+    for (extension_parameter each; answer.next_parameter(each);) agreed.take(each);
+    return !answer.next(name) && answer.is_well_formed() && agreed.is_our_answer();
+}
 
 // Subprotocols a request may list. No client needs a part of it, and each is compared with all before it.
 constexpr std::size_t protocols_max = 32;
@@ -172,7 +253,8 @@ std::array<char, 28> websocket_accept(std::string_view key) noexcept {
 
 bool asks_for_websocket(const request& asked) noexcept { return names(asked, "Upgrade", "websocket"); }
 
-websocket_upgrade judge_websocket_upgrade(const request& asked, std::span<const std::string_view> protocols) noexcept {
+websocket_upgrade judge_websocket_upgrade(const request& asked, std::span<const std::string_view> protocols,
+                                          bool permessage_deflate) noexcept {
     const auto refusal = [](int status, std::string_view reason) {
         return websocket_upgrade{.status = status, .reason = reason, .protocol = {}};
     };
@@ -186,8 +268,9 @@ websocket_upgrade judge_websocket_upgrade(const request& asked, std::span<const 
     if (key && !is_websocket_key(*key)) return refusal(400, "Sec-WebSocket-Key is not 16 bytes in base64");
     if (!choose_protocol(asked, protocols, judged.protocol)) return refusal(400, "malformed Sec-WebSocket-Protocol");
     bool extensions = true;
-    for_each_value(asked, "Sec-WebSocket-Extensions",
-                   [&](std::string_view value) { extensions &= extension_list(value).is_well_formed(); });
+    for_each_value(asked, "Sec-WebSocket-Extensions", [&](std::string_view value) {
+        extensions &= read_offers(value, permessage_deflate ? &judged : nullptr);
+    });
     if (!extensions) return refusal(400, "malformed Sec-WebSocket-Extensions");
     if (asked.method() != method::get) return refusal(405, "a request for WebSocket is a GET");
     if (!asks_for_websocket(asked) || !names(asked, "Connection", "upgrade"))
@@ -202,6 +285,12 @@ void append_websocket_accept(std::string& out, const request& asked, const webso
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ");
     out.append(view(websocket_accept(asked.header("Sec-WebSocket-Key").value_or(""))));
     if (!judged.protocol.empty()) out.append("\r\nSec-WebSocket-Protocol: ").append(judged.protocol);
+    if (judged.window_bits != 0) {
+        out.append("\r\nSec-WebSocket-Extensions: ").append(deflate_name);
+        out.append("; server_no_context_takeover; client_no_context_takeover");
+        if (judged.window_bits_asked)
+            out.append("; server_max_window_bits=").append(std::to_string(unsigned{judged.window_bits}));
+    }
     out.append("\r\n\r\n");
 }
 
@@ -226,7 +315,7 @@ void require(bool holds, std::string_view subject, std::string_view explanation)
 }  // namespace
 
 websocket_opening::websocket_opening(websocket_key_source& keys, const options& chosen)
-    : header_bytes_max_(chosen.header_bytes_max) {
+    : header_bytes_max_(chosen.header_bytes_max), deflate_offered_(chosen.permessage_deflate) {
     require(!chosen.host.empty() && chosen.host.find_first_of("/?@") == std::string_view::npos &&
                 all(chosen.host, detail::target_char),
             "WebSocket host", "not HOST or HOST:PORT as in a Host field; mend it");
@@ -247,6 +336,10 @@ websocket_opening::websocket_opening(websocket_key_source& keys, const options& 
         protocols_.emplace_back(protocol);
     }
     if (!protocols_.empty()) request_.append("\r\n");
+    if (deflate_offered_)
+        request_.append("Sec-WebSocket-Extensions: ")
+            .append(deflate_name)
+            .append("; server_no_context_takeover; client_no_context_takeover\r\n");
     for (const header_field& field : chosen.fields) {
         require(!field.name.empty() && all(field.name, token_char) && all(field.value, value_char), "WebSocket field",
                 "the name is no token or the value holds a control character; mend it");
@@ -320,11 +413,14 @@ websocket_opening::status websocket_opening::read_head(std::string_view head) {
         return refuse("Upgrade is not websocket");
     if (!connection) return refuse("Connection does not name upgrade");
     if (accept.count != 1 || accept.value != view(accept_)) return refuse("Sec-WebSocket-Accept does not fit the key");
-    if (extensions.count != 0) return refuse("extension that was not offered");
+    if (extensions.count != 0 && !deflate_offered_) return refuse("extension that was not offered");
+    if (extensions.count > 1 || (extensions.count == 1 && !is_answer_to_our_offer(extensions.value)))
+        return refuse("permessage-deflate was not answered as it was offered");
     if (protocol.count > 1) return refuse("repeated Sec-WebSocket-Protocol");
     if (protocol.count == 1 && std::ranges::find(protocols_, protocol.value) == protocols_.end())
         return refuse("subprotocol that was not offered");
     protocol_ = protocol.value;
+    deflates_ = extensions.count == 1;
     consumed_ = head_at_ + head.size() + 2;
     return status::complete;
 }

@@ -6,8 +6,9 @@
 
 namespace holdfast::net {
 
-websocket_reader::websocket_reader(websocket_role role, const websocket_limits& limits) noexcept
-    : limits_(limits), role_(role) {}
+websocket_reader::websocket_reader(websocket_role role, const websocket_limits& limits,
+                                   websocket_deflater* deflater) noexcept
+    : limits_(limits), deflater_(deflater), role_(role) {}
 
 bool websocket_reader::refuse(std::uint16_t code, std::string_view reason) noexcept {
     refusal_code_ = code;
@@ -17,6 +18,7 @@ bool websocket_reader::refuse(std::uint16_t code, std::string_view reason) noexc
 }
 
 std::string_view websocket_reader::payload(std::span<const char> bytes) const noexcept {
+    if (delivered_ == event::message && deflated_) return deflater_->message();
     if (delivered_ == event::message) return {bytes.data() + write_ - message_bytes_, message_bytes_};
     const std::string_view control{bytes.data() + write_ - control_bytes_, control_bytes_};
     return delivered_ == event::close && !control.empty() ? control.substr(2) : control;
@@ -26,6 +28,7 @@ std::string_view websocket_reader::payload(std::span<const char> bytes) const no
 void websocket_reader::forget_delivered() noexcept {
     if (delivered_ == event::message) {
         message_bytes_ = 0;
+        if (deflated_) deflater_->forget();
     } else if (delivered_ != event::need_more) {
         write_ -= control_bytes_;
         control_bytes_ = 0;
@@ -74,18 +77,23 @@ bool websocket_reader::step(std::uint8_t byte) noexcept {
 
 bool websocket_reader::take_opcode(std::uint8_t byte) noexcept {
     using enum websocket_opcode;
-    if ((byte & 0x70U) != 0) return refuse(websocket_code::protocol_error, "reserved bit set, no extension agreed");
+    const unsigned reserved = byte & 0x70U;
+    if (reserved != 0 && (reserved != 0x40U || deflater_ == nullptr))
+        return refuse(websocket_code::protocol_error, "reserved bit set, no extension agreed");
     const unsigned code = byte & 0x0FU;
     if ((code > 2 && code < 8) || code > 10) return refuse(websocket_code::protocol_error, "reserved opcode");
     opcode_ = static_cast<websocket_opcode>(code);
     last_ = (byte & 0x80U) != 0;
     state_ = state::length_7;
+    if (reserved != 0 && opcode_ != text && opcode_ != binary)
+        return refuse(websocket_code::protocol_error, "deflate bit on no first frame of a message");
     if (in_control()) return last_ || refuse(websocket_code::protocol_error, "control frame in fragments");
     if (opcode_ == continuation)
         return within_message_ || refuse(websocket_code::protocol_error, "continuation of no message");
     if (within_message_) return refuse(websocket_code::protocol_error, "message begun within another");
     message_opcode_ = opcode_;
     within_message_ = true;
+    deflated_ = reserved != 0;
     utf8_.reset();
     return true;
 }
@@ -146,8 +154,20 @@ bool websocket_reader::take_payload(std::span<char> bytes) noexcept {
         return true;
     }
     message_bytes_ += run;
-    if (is_text() && !utf8_.take({piece.data(), run})) return refuse(websocket_code::not_utf8, "text is not UTF-8");
+    if (is_text() && !deflated_ && !utf8_.take({piece.data(), run}))
+        return refuse(websocket_code::not_utf8, "text is not UTF-8");
     return true;
+}
+
+bool websocket_reader::inflate(std::string_view payload) noexcept {
+    switch (deflater_->inflate(payload, limits_.message_bytes_max)) {
+        case websocket_deflater::outcome::too_big: return refuse(websocket_code::message_too_big, "message too big");
+        case websocket_deflater::outcome::corrupt: return refuse(websocket_code::not_utf8, "message does not inflate");
+        default:
+            if (is_text() && !utf8_.take(deflater_->message()))
+                return refuse(websocket_code::not_utf8, "text is not UTF-8");
+            return true;
+    }
 }
 
 websocket_reader::event websocket_reader::end_frame(std::span<const char> bytes) noexcept {
@@ -158,6 +178,8 @@ websocket_reader::event websocket_reader::end_frame(std::span<const char> bytes)
         case websocket_opcode::close: return end_close(bytes);
         default:
             if (!last_) return event::need_more;
+            if (deflated_ && !inflate({bytes.data() + write_ - message_bytes_, message_bytes_}))
+                return event::need_more;
             if (is_text() && !utf8_.whole()) {
                 (void)refuse(websocket_code::not_utf8, "text ends within a character");
                 return event::need_more;

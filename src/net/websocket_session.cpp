@@ -6,10 +6,11 @@
 
 namespace holdfast::net {
 
-void websocket_session::append(std::string& out, websocket_opcode opcode, bool last, std::string_view payload) {
-    if (keys_ == nullptr) return append_websocket_frame(out, opcode, last, payload);
+void websocket_session::append(std::string& out, websocket_opcode opcode, bool last, std::string_view payload,
+                               bool deflated) {
+    if (keys_ == nullptr) return append_websocket_frame(out, opcode, last, payload, nullptr, deflated);
     const websocket_key key = keys_->next();
-    append_websocket_frame(out, opcode, last, payload, &key);
+    append_websocket_frame(out, opcode, last, payload, &key, deflated);
 }
 
 void websocket_session::append_close(std::string& out, std::uint16_t code, std::string_view reason) {
@@ -46,14 +47,22 @@ std::span<char> websocket_session::kept(std::span<char> bytes) const noexcept {
     return input_ == input::open ? reader_.kept(bytes) : std::span<char>{};
 }
 
-websocket_sent websocket_session::send(std::string& out, bool text, std::string_view payload, bool last) {
+websocket_sent websocket_session::send(std::string& out, bool text, std::string_view payload, bool last,
+                                       bool as_it_is) {
     const websocket_opcode kind = text ? websocket_opcode::text : websocket_opcode::binary;
     const bool first = sending_ == websocket_opcode::continuation;
     if (!may_send()) return websocket_sent::closing;
     if (!first && sending_ != kind) return websocket_sent::out_of_order;
     utf8_checker checked = first ? utf8_checker{} : sent_utf8_;
     if (text && (!checked.take(payload) || (last && !checked.whole()))) return websocket_sent::not_utf8;
-    append(out, first ? kind : websocket_opcode::continuation, last, payload);
+    websocket_deflater* const deflater = reader_.deflater();
+    std::string_view deflated;
+    if (deflater != nullptr && !as_it_is && first && last && payload.size() >= deflate_bytes_min_)
+        deflated = deflater->deflate(payload, window_bits_);
+    if (!deflated.empty())
+        append(out, kind, last, deflated, true);
+    else
+        append(out, first ? kind : websocket_opcode::continuation, last, payload);
     sent_utf8_ = checked;  // what could not be appended, for lack of memory, was not sent
     sending_ = last ? websocket_opcode::continuation : kind;
     return websocket_sent::ok;

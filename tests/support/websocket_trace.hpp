@@ -18,6 +18,7 @@
 
 #include "holdfast/net/websocket_frame.hpp"
 #include "holdfast/net/websocket_reader.hpp"
+#include "support/inflate_model.hpp"
 
 namespace holdfast::test {
 
@@ -35,8 +36,9 @@ namespace holdfast::test {
 
 class websocket_trace {
  public:
-    explicit websocket_trace(net::websocket_role role, const net::websocket_limits& limits = {})
-        : limits_(limits), reader_(role, limits) {}
+    explicit websocket_trace(net::websocket_role role, const net::websocket_limits& limits = {},
+                             net::websocket_deflater* deflater = nullptr)
+        : limits_(limits), reader_(role, limits, deflater) {}
 
     /// The next bytes of the stream, as one arrival.
     void feed(std::string_view bytes) {
@@ -84,8 +86,9 @@ class websocket_trace {
 
 [[nodiscard]] inline std::string websocket_trace_in_steps(std::string_view stream, std::size_t step,
                                                           net::websocket_role role,
-                                                          const net::websocket_limits& limits = {}) {
-    websocket_trace trace(role, limits);
+                                                          const net::websocket_limits& limits = {},
+                                                          net::websocket_deflater* deflater = nullptr) {
+    websocket_trace trace(role, limits, deflater);
     for (std::size_t at = 0; at < stream.size(); at += step) trace.feed(stream.substr(at, step));
     return trace.text();
 }
@@ -128,10 +131,11 @@ class websocket_trace {
     return true;
 }
 
-/// The trace that a stream must give.
+/// The trace that a stream must give. `deflate`: was agreed on.
 [[nodiscard]] inline std::string websocket_model(std::string_view rest, net::websocket_role role,
-                                                 const net::websocket_limits& limits = {}) {
+                                                 const net::websocket_limits& limits = {}, bool deflate = false) {
     std::string out, message, kind;
+    bool deflated = false;
     const auto refused = [&out](int code) { return out + "refused " + std::to_string(code) + "\n"; };
     const auto byte = [&rest](std::size_t at) {
         return static_cast<std::uint64_t>(static_cast<unsigned char>(rest[at]));
@@ -144,7 +148,8 @@ class websocket_trace {
     while (!rest.empty()) {
         const bool last = byte(0) >= 128, control = byte(0) % 16 >= 8;
         const auto opcode = byte(0) % 16;
-        if (byte(0) / 16 % 8 != 0) return refused(1002);
+        const auto reserved = byte(0) / 16 % 8;
+        if (reserved != 0 && !(deflate && reserved == 4 && (opcode == 1 || opcode == 2))) return refused(1002);
         if (opcode != 0 && opcode != 1 && opcode != 2 && opcode != 8 && opcode != 9 && opcode != 10)
             return refused(1002);
         if (control && !last) return refused(1002);
@@ -175,11 +180,21 @@ class websocket_trace {
         for (std::size_t i = 0; i < payload.size(); ++i) payload[i] = static_cast<char>(payload[i] ^ key[i % 4]);
         rest.remove_prefix(at + payload.size());
         if (!control) {
-            if (opcode != 0) kind = opcode == 1 ? "text" : "binary";
+            if (opcode != 0) {
+                kind = opcode == 1 ? "text" : "binary";
+                deflated = reserved != 0;
+            }
             message += payload;
-            if (kind == "text" && !model_utf8(message, whole && last)) return refused(1007);
+            if (kind == "text" && !deflated && !model_utf8(message, whole && last)) return refused(1007);
             if (!whole) return out;
             if (!last) continue;
+            if (deflated) {
+                const inflated_message says = inflate_model::of(message, limits.message_bytes_max);
+                if (says.verdict == inflated::too_big) return refused(1009);
+                if (says.verdict == inflated::corrupt) return refused(1007);
+                message = says.message;
+                if (kind == "text" && !model_utf8(message, true)) return refused(1007);
+            }
             out += websocket_line(kind, message);
             message.clear();
             kind.clear();

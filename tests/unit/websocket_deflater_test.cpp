@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// zlib's own compressor makes streams of every kind; a model that knows no zlib (support/inflate_model.hpp) says
+// Messages of WebSocket that are deflated: the deflater alone, in frames that are cut at every byte, and between two
+// ends. zlib's own compressor makes streams of every kind; a model that knows no zlib (support/inflate_model.hpp) says
 // what streams say, right ones and wrong ones.
 #include "holdfast/net/websocket_deflater.hpp"
 
@@ -12,26 +13,37 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "holdfast/net/websocket_frame.hpp"
+#include "holdfast/net/websocket_reader.hpp"
+#include "holdfast/net/websocket_session.hpp"
+#include "holdfast/perf_test/count_allocations.hpp"
 #include "support/inflate_model.hpp"
 #include "support/scale.hpp"
 #include "support/seed.hpp"
+#include "support/websocket_trace.hpp"
 
 namespace {
 
 using namespace holdfast;
 using namespace std::string_literals;
 using net::websocket_deflater;
+using net::websocket_role;
+using net::websocket_sent;
 using outcome = net::websocket_deflater::outcome;
 using test::deflate_bits;
 using test::inflate_model;
 using test::inflated;
+using test::raw_frame;
+using test::websocket_line;
 
 constexpr std::size_t plenty = 1U << 20U;
+constexpr unsigned text = 1, binary = 2, last = 0x80, deflated = 0x40, ping = 0x89, pong = 0x8A, close_ = 0x88;
 
 // What a message says, by the deflater; the model has to say the same.
 std::string said(websocket_deflater& deflater, std::string_view payload, std::size_t bytes_max = plenty) {
@@ -281,6 +293,325 @@ TEST(WebsocketDeflater, LooksBackAsFarAsThePeerCan) {
         if (bits != 9) {
             EXPECT_EQ(deflater.deflate(message, bits - 1), "") << bits;
         }
+    }
+}
+
+// --- frames
+
+constexpr net::websocket_limits limits{.frame_bytes_max = 7000, .message_bytes_max = 20000};
+
+struct deflate_case {
+    std::string name;
+    std::vector<std::pair<unsigned, std::string>> frames;  // first byte, payload
+    std::string expected;
+};
+
+// To both roles: whole, cut at every byte (of a long stream here and there), in small steps.
+void expect_all(const std::vector<deflate_case>& cases) {
+    websocket_deflater deflater;
+    for (const deflate_case& c : cases)
+        for (const websocket_role role : {websocket_role::server, websocket_role::client}) {
+            SCOPED_TRACE(c.name + (role == websocket_role::server ? ", to a server" : ", to a client"));
+            std::string stream;
+            for (const auto& [first, payload] : c.frames)
+                stream += raw_frame(first, payload, role == websocket_role::server);
+            ASSERT_EQ(test::websocket_model(stream, role, limits, true), c.expected) << "the model is wrong";
+            for (const std::size_t step : {stream.size() + 1, std::size_t{1}, std::size_t{7}, std::size_t{100}}) {
+                if (stream.size() > 1000 && step < 100) continue;
+                ASSERT_EQ(test::websocket_trace_in_steps(stream, step, role, limits, &deflater), c.expected) << step;
+            }
+            for (std::size_t cut = 1; cut < stream.size(); cut += 1 + stream.size() / 500) {
+                test::websocket_trace trace(role, limits, &deflater);
+                trace.feed(std::string_view(stream).substr(0, cut));
+                trace.feed(std::string_view(stream).substr(cut));
+                ASSERT_EQ(trace.text(), c.expected) << "cut at " << cut;
+            }
+        }
+}
+
+const std::string hello = "\xF2\x48\xCD\xC9\xC9\x07\x00"s;
+
+TEST(WebsocketReader, InflatesMessagesWhereThatWasAgreedOn) {
+    const auto stored = [](std::string_view says) { return deflate_bits().stored(false, says).payload(); };
+    expect_all({
+        {"a text", {{last | deflated | text, hello}}, "text Hello\n"},
+        {"a binary, and others that are not deflated",
+         {{last | binary, "\xFF"}, {last | deflated | binary, hello}, {last | text, "Hi"}},
+         "binary \xFF\nbinary Hello\ntext Hi\n"},
+        {"two", {{last | deflated | text, hello}, {last | deflated | text, hello}}, "text Hello\ntext Hello\n"},
+        {"in fragments, one of them empty, with pings between",
+         {{deflated | text, hello.substr(0, 3)},
+          {ping, "p"},
+          {0, ""},
+          {0, hello.substr(3, 2)},
+          {pong, "q"},
+          {last, hello.substr(5)},
+          {ping, ""}},
+         "ping p\npong q\ntext Hello\nping \n"},
+        {"empty ones", {{last | deflated | text, ""}, {last | deflated | binary, "\x00"s}}, "text \nbinary \n"},
+        {"an empty last fragment", {{deflated | text, hello}, {last, ""}}, "text Hello\n"},
+        {"a message that is not deflated, in fragments, behind one that is",
+         {{last | deflated | text, hello}, {text, "a"}, {last, "b"}},
+         "text Hello\ntext ab\n"},
+        {"a close in the midst of one",
+         {{deflated | text, hello.substr(0, 3)}, {close_, "\x03\xE8"}, {last, hello.substr(3)}},
+         "close 1000 \n"},
+        {"of UTF-8, whose bytes are no UTF-8 as they come",
+         {{last | deflated | text, stored("K\u00E4se")}, {last | deflated | text, "\xF2\x48\x05\x00"s}},
+         "text K\u00E4se\ntext He\n"},
+    });
+}
+
+TEST(WebsocketReader, RefusesTheDeflateBitWhereItMayNotBe) {
+    expect_all({
+        {"on a ping", {{deflated | ping, "p"}}, "refused 1002\n"},
+        {"on a pong", {{deflated | pong, ""}}, "refused 1002\n"},
+        {"on a close", {{deflated | close_, "\x03\xE8"}}, "refused 1002\n"},
+        {"on a later fragment",
+         {{deflated | text, hello.substr(0, 3)}, {deflated | last, hello.substr(3)}},
+         "refused 1002\n"},
+        {"on a later fragment of one that is not deflated", {{text, "a"}, {deflated | last, hello}}, "refused 1002\n"},
+        {"on a continuation of nothing", {{deflated | last, hello}}, "refused 1002\n"},
+        {"on a reserved opcode", {{deflated | last | 3, hello}}, "refused 1002\n"},
+        {"beside the second", {{last | 0x60 | text, hello}}, "refused 1002\n"},
+        {"beside the third", {{last | 0x50 | text, hello}}, "refused 1002\n"},
+        {"the second alone", {{last | 0x20 | text, "a"}}, "refused 1002\n"},
+        {"within a message", {{deflated | text, hello}, {last | deflated | text, hello}}, "refused 1002\n"},
+    });
+}
+
+TEST(WebsocketReader, RefusesDeflatedMessagesThatSayWhatNoneMay) {
+    const auto stored = [](std::string_view says) { return deflate_bits().stored(false, says).payload(); };
+    const auto repeated = [](std::size_t size) {
+        return std::string(websocket_deflater().deflate(std::string(size, 'r'), 15));
+    };
+    expect_all({
+        {"corrupt", {{last | deflated | binary, "\xFF"}, {ping, ""}}, "refused 1007\n"},
+        {"cut short", {{last | deflated | binary, hello.substr(0, 5)}}, "refused 1007\n"},
+        {"corrupt in the first fragment",
+         {{deflated | binary, "\xFF"}, {ping, ""}, {last, ""}},
+         "ping \nrefused 1007\n"},
+        {"a text that is no UTF-8", {{last | deflated | text, stored("ab\xFF")}}, "refused 1007\n"},
+        {"a text that ends within a character", {{last | deflated | text, stored("ab\xC3")}}, "refused 1007\n"},
+        {"no UTF-8, but binary", {{last | deflated | binary, stored("\xFF")}}, "binary \xFF\n"},
+        {"too long as it comes", {{last | deflated | binary, std::string(7001, 'x')}}, "refused 1009\n"},
+        {"too long as it comes, in fragments",
+         {{deflated | binary, std::string(7000, 'x')}, {0, std::string(7000, 'x')}, {last, std::string(6001, 'x')}},
+         "refused 1009\n"},
+        {"as long as it may be",
+         {{last | deflated | text, repeated(20000)}},
+         websocket_line("text", std::string(20000, 'r'))},
+        {"longer by a byte", {{last | deflated | text, repeated(20001)}, {ping, ""}}, "refused 1009\n"},
+    });
+}
+
+// What operator new was asked for in `work`, all together. (Of zlib's own memory nothing depends on messages.)
+template <class Work>
+std::size_t bytes_allocated_by(Work&& work) {
+    const auto before = perf_test::allocations_of_this_thread().bytes;
+    std::forward<Work>(work)();
+    return static_cast<std::size_t>(perf_test::allocations_of_this_thread().bytes - before);
+}
+
+TEST(WebsocketReader, ABombTakesNoMoreMemoryThanAMessageMay) {
+    std::string bomb;
+    {
+        z_stream stream{};
+        ASSERT_EQ(deflateInit2(&stream, 9, Z_DEFLATED, -15, 9, Z_DEFAULT_STRATEGY), Z_OK);
+        std::string zeros(1U << 20U, '\0'), room(1U << 16U, '\0');
+        for (int i = 0; i < 6; ++i) {
+            stream.next_in = reinterpret_cast<Bytef*>(zeros.data());
+            stream.avail_in = static_cast<uInt>(zeros.size());
+            stream.next_out = reinterpret_cast<Bytef*>(room.data());
+            stream.avail_out = static_cast<uInt>(room.size());
+            ASSERT_EQ(deflate(&stream, Z_SYNC_FLUSH), Z_OK);
+            bomb.append(room.data(), room.size() - stream.avail_out);
+        }
+        deflateEnd(&stream);
+        bomb.resize(bomb.size() - 4);
+    }
+    std::string stream = raw_frame(last | deflated | binary, bomb, true);
+    websocket_deflater deflater;
+    net::websocket_limits wide = {.frame_bytes_max = 20000, .message_bytes_max = 1U << 20U};
+    net::websocket_reader reader(websocket_role::server, wide, &deflater);
+    constexpr std::size_t kept = 32U << 10U;
+    const std::size_t taken =
+        bytes_allocated_by([&] { EXPECT_EQ(reader.next(stream), net::websocket_reader::event::refused); });
+    EXPECT_EQ(reader.refusal_code(), 1009);
+    EXPECT_GT(taken, kept) << "nobody looks";
+    EXPECT_LE(taken, wide.message_bytes_max + kept);
+    // And where a message may be very large, no more than such a payload can say.
+    EXPECT_LE(bytes_allocated_by(
+                  [&] { EXPECT_EQ(deflater.inflate(bomb.substr(0, 100), std::size_t{1} << 60U), outcome::corrupt); }),
+              1032U * 104 + kept + 1000);
+}
+
+TEST(WebsocketReader, GivesBackWhatALargeMessageTook) {
+    websocket_deflater deflater;
+    const std::string says(100'000, 'x');
+    std::string stream = raw_frame(last | deflated | text, deflater.deflate(says, 15), true);
+    net::websocket_reader reader(websocket_role::server, {}, &deflater);
+    ASSERT_EQ(reader.next(stream), net::websocket_reader::event::message);
+    EXPECT_EQ(reader.payload(stream), says);
+    ASSERT_EQ(reader.next(stream), net::websocket_reader::event::need_more);
+    EXPECT_EQ(deflater.message(), "") << "what was handed out is gone";
+    const std::string payload(deflater.deflate(says, 15));
+    ASSERT_EQ(deflater.inflate(payload + '\xFF', plenty), outcome::corrupt);
+    EXPECT_EQ(deflater.message(), "") << "and what was refused";
+}
+
+TEST(WebsocketReader, AgreesWithTheModelOnRandomDeflatedStreams) {
+    test::seeded_random random;
+    compressor make(random);
+    websocket_deflater deflater;
+    constexpr net::websocket_limits small{.frame_bytes_max = 500, .message_bytes_max = 900};
+    for (std::uint64_t round = test::scaled(6000); round-- != 0;) {
+        const websocket_role role = random.below(2) == 0 ? websocket_role::server : websocket_role::client;
+        std::string stream;
+        for (std::uint64_t messages = 1 + random.below(5); messages-- != 0;) {
+            const std::string says = make.some(random.below(6) == 0 ? 1200 : 100);
+            const bool packed = random.below(4) != 0;
+            std::string payload = packed ? make(says) : says;
+            if (random.below(20) == 0 && !payload.empty())
+                payload[random.below(payload.size())] = static_cast<char>(random());
+            unsigned first = (packed ? deflated : 0U) | (random.below(2) == 0 ? text : binary);
+            while (random.below(3) == 0) {
+                const std::size_t cut = random.below(payload.size() + 1);
+                stream += raw_frame(first, payload.substr(0, cut), role == websocket_role::server);
+                if (random.below(3) == 0) stream += raw_frame(ping, "p", role == websocket_role::server);
+                payload.erase(0, cut);
+                first = random.below(40) == 0 ? deflated : 0;
+            }
+            stream += raw_frame(last | first, payload, role == websocket_role::server);
+        }
+        const std::string expected = test::websocket_model(stream, role, small, true);
+        test::websocket_trace trace(role, small, &deflater);
+        for (std::size_t at = 0; at < stream.size();) {
+            const std::size_t size = 1 + random.below(60);
+            trace.feed(std::string_view(stream).substr(at, size));
+            at += size;
+        }
+        ASSERT_EQ(trace.text(), expected) << testing::PrintToString(stream);
+        ASSERT_EQ(test::websocket_trace_in_steps(stream, stream.size(), role, small, &deflater), expected);
+    }
+}
+
+// --- sessions
+
+class end {
+ public:
+    explicit end(const net::websocket_deflate& agreed) : session({}, agreed) {}
+    end(net::websocket_key_source& keys, const net::websocket_deflate& agreed) : session(keys, {}, agreed) {}
+
+    // Bytes from the peer. Returns: what came of them, as a trace. `echo`: messages are sent back.
+    std::string take(std::string_view bytes, bool echo = false) {
+        held_.append(bytes);
+        std::string all = std::exchange(held_, {});
+        std::string trace;
+        using enum net::websocket_session::event;
+        while (true) switch (session.next(all, out)) {
+                case need_more: held_.assign(session.kept(all).begin(), session.kept(all).end()); return trace;
+                case message:
+                    trace += websocket_line(session.is_text() ? "text" : "binary", session.payload(all));
+                    if (echo) {
+                        EXPECT_EQ(session.send(out, session.is_text(), session.payload(all)), websocket_sent::ok);
+                    }
+                    break;
+                case ping: trace += websocket_line("ping", session.payload(all)); break;
+                case pong: trace += websocket_line("pong", session.payload(all)); break;
+                case close: trace += websocket_line("close", session.payload(all)); break;
+                case refused: trace += "refused " + std::to_string(session.code()) + "\n"; break;
+            }
+    }
+    std::string sent() { return std::exchange(out, {}); }
+
+    net::websocket_session session;
+    std::string out;
+
+ private:
+    std::string held_;
+};
+
+TEST(WebsocketSession, DeflatesWhatGetsShorterByIt) {
+    test::seeded_random random;
+    websocket_deflater deflater;
+    end server({.deflater = &deflater, .bytes_min = 100});
+    const auto sent_as = [&](std::string_view payload, bool last_piece = true, bool as_it_is = false) {
+        EXPECT_EQ(server.session.send(server.out, true, payload, last_piece, as_it_is), websocket_sent::ok);
+        return static_cast<unsigned char>(server.sent().at(0));
+    };
+    EXPECT_EQ(sent_as(std::string(99, 'x')), 0x81) << "below what is worth it";
+    EXPECT_EQ(sent_as(std::string(100, 'x')), 0xC1);
+    EXPECT_EQ(sent_as(std::string(100, 'x'), true, true), 0x81);
+    std::string ascii;
+    for (int i = 0; i < 200; ++i) ascii.push_back(static_cast<char>(random.below(128)));
+    EXPECT_EQ(sent_as(ascii), 0x81) << "would not be shorter";
+    EXPECT_EQ(sent_as(std::string(100, 'x'), false), 0x01) << "pieces go as they are";
+    EXPECT_EQ(sent_as(std::string(100, 'x'), false), 0x00);
+    EXPECT_EQ(sent_as(std::string(100, 'x')), 0x80);
+    EXPECT_EQ(server.session.send(server.out, true, std::string(100, '\xFF')), websocket_sent::not_utf8);
+    end plain(net::websocket_deflate{});
+    EXPECT_EQ(plain.session.send(plain.out, true, std::string(100, 'x')), websocket_sent::ok);
+    EXPECT_EQ(plain.sent().at(0), '\x81');
+    EXPECT_EQ(plain.take(raw_frame(last | deflated | text, hello, true)), "refused 1002\n");
+}
+
+// What an echo is handed over lies in the deflater that its answer goes through.
+TEST(WebsocketSession, EchoesWhatWasInflated) {
+    websocket_deflater deflater;
+    end server({.deflater = &deflater});
+    test::seeded_random random;
+    compressor make(random);
+    for (const std::size_t size : {100U, 32768U, 100000U}) {
+        std::string message;
+        while (message.size() < size) message += std::to_string(message.size());
+        EXPECT_EQ(server.take(raw_frame(last | deflated | text, make(message), true), true),
+                  websocket_line("text", message));
+        const std::string answer = server.sent();
+        EXPECT_EQ(answer.at(0), '\xC1');
+        EXPECT_EQ(test::websocket_model(answer, websocket_role::client, {}, true), websocket_line("text", message));
+    }
+}
+
+// Random messages between the two ends of several connections, which share one deflater, cut anywhere.
+TEST(WebsocketSession, WhatIsDeflatedArrivesHoweverItIsCut) {
+    test::seeded_random random;
+    compressor make(random);
+    net::websocket_key_source keys;
+    for (std::uint64_t round = test::scaled(100); round-- != 0;) {
+        websocket_deflater deflater;
+        struct connection {
+            std::unique_ptr<end> ends[2];
+            std::string wire[2], expected[2], arrived[2];
+        };
+        std::vector<connection> all(3);
+        for (connection& c : all) {
+            const net::websocket_deflate agreed{.deflater = &deflater,
+                                                .bytes_min = static_cast<std::uint32_t>(random.below(200)),
+                                                .window_bits = static_cast<std::uint8_t>(9 + random.below(7))};
+            c.ends[0] = std::make_unique<end>(agreed);
+            c.ends[1] = std::make_unique<end>(keys, agreed);
+        }
+        for (int step = 0; step < 60; ++step) {
+            connection& c = all[random.below(all.size())];
+            const std::size_t from = random.below(2), to = 1 - from;
+            if (random.below(2) == 0) {
+                const std::string says = make.some(random.below(20) == 0 ? 60'000 : 400);
+                const bool is_text = test::model_utf8(says, true) && random.below(2) == 0;
+                ASSERT_EQ(c.ends[from]->session.send(c.ends[from]->out, is_text, says), websocket_sent::ok);
+                c.expected[to] += websocket_line(is_text ? "text" : "binary", says);
+                c.wire[to] += c.ends[from]->sent();
+            } else {
+                const std::size_t bytes = random.below(c.wire[to].size() + 1);
+                c.arrived[to] += c.ends[to]->take(c.wire[to].substr(0, bytes));
+                c.wire[to].erase(0, bytes);
+            }
+        }
+        for (connection& c : all)
+            for (const std::size_t to : {0U, 1U}) {
+                c.arrived[to] += c.ends[to]->take(c.wire[to]);
+                ASSERT_EQ(c.arrived[to], c.expected[to]);
+            }
     }
 }
 

@@ -200,6 +200,88 @@ TEST(WebsocketUpgrade, DeclinesExtensionsButNotTheirGrammar) {
         EXPECT_EQ(status_of(with({{"Sec-WebSocket-Extensions", list}})), 400) << list;
 }
 
+// Offers of permessage-deflate, and what is said to them where it is spoken here: empty, it is declined.
+struct offer_case {
+    std::string_view offers;
+    std::string_view parameters;  // of the answer, behind those that it always has; "-": it is declined
+    unsigned window_bits = 15;
+};
+constexpr offer_case offer_cases[] = {
+    {"permessage-deflate", ""},
+    {"permessage-deflate; client_max_window_bits", ""},  // as browsers offer it
+    {"permessage-deflate; client_max_window_bits=8", ""},
+    {"permessage-deflate; client_max_window_bits=15;server_no_context_takeover ; client_no_context_takeover", ""},
+    {"permessage-deflate; server_max_window_bits=15", "; server_max_window_bits=15"},
+    {"permessage-deflate; server_max_window_bits=9", "; server_max_window_bits=9", 9},
+    {"permessage-deflate; server_max_window_bits=\"10\"", "; server_max_window_bits=10", 10},
+    {"permessage-deflate; server_max_window_bits=\"1\\1\"", "; server_max_window_bits=11", 11},
+    {"permessage-deflate; server_max_window_bits=12; client_max_window_bits", "; server_max_window_bits=12", 12},
+    {"x-webkit-deflate-frame, permessage-deflate", ""},
+    {"permessage-deflate; unknown, permessage-deflate; server_max_window_bits=9, permessage-deflate",
+     "; server_max_window_bits=9", 9},
+    {"permessage-deflate; server_max_window_bits=8, permessage-deflate", ""},
+    {"permessage-deflate, permessage-deflate; server_max_window_bits=9", ""},
+    {"", "-"},
+    {"permessage-deflate; unknown", "-"},
+    {"permessage-deflate; server_max_window_bits", "-"},
+    {"permessage-deflate; server_max_window_bits=8", "-"},  // as the standard has it, but not zlib
+    {"permessage-deflate; server_max_window_bits=7", "-"},
+    {"permessage-deflate; server_max_window_bits=16", "-"},
+    {"permessage-deflate; server_max_window_bits=010", "-"},
+    {"permessage-deflate; server_max_window_bits=100", "-"},
+    {"permessage-deflate; server_max_window_bits=4294967305", "-"},
+    {"permessage-deflate; server_max_window_bits=1x", "-"},
+    {"permessage-deflate; server_max_window_bits=+9", "-"},
+    {"permessage-deflate; server_max_window_bits=10; server_max_window_bits=10", "-"},
+    {"permessage-deflate; server_max_window_bits; server_max_window_bits=10", "-"},
+    {"permessage-deflate; client_max_window_bits=7", "-"},
+    {"permessage-deflate; client_max_window_bits=16", "-"},
+    {"permessage-deflate; client_max_window_bits=08", "-"},
+    {"permessage-deflate; client_max_window_bits; client_max_window_bits", "-"},
+    {"permessage-deflate; server_no_context_takeover=1", "-"},
+    {"permessage-deflate; client_no_context_takeover=\"true\"", "-"},
+    {"permessage-deflate; server_no_context_takeover; server_no_context_takeover", "-"},
+    {"permessage-deflate; client_no_context_takeover; client_no_context_takeover", "-"},
+    {"permessage-deflate; Server_no_context_takeover", "-"},
+    {"Permessage-deflate", "-"},
+    {"permessage-deflate2", "-"},
+    {"permessage-bzip2, foo; server_max_window_bits=10", "-"},
+};
+
+std::string answer_to_offers(const fields& offers, bool spoken, unsigned* window_bits = nullptr) {
+    const judged_request asked(with(offers));
+    const auto verdict = net::judge_websocket_upgrade(asked.parser.message(), asked.protocols, spoken);
+    EXPECT_EQ(verdict.status, 101);
+    if (window_bits != nullptr) *window_bits = verdict.window_bits;
+    std::string out;
+    net::append_websocket_accept(out, asked.parser.message(), verdict);
+    constexpr std::string_view field = "Sec-WebSocket-Extensions: ";
+    const std::size_t at = out.find(field);
+    if (at == std::string::npos) return "-";
+    return out.substr(at + field.size(), out.find("\r\n", at) - at - field.size());
+}
+
+TEST(WebsocketUpgrade, AgreesOnPermessageDeflateWhereThatIsWanted) {
+    constexpr std::string_view always = "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
+    for (const offer_case& c : offer_cases) {
+        SCOPED_TRACE(c.offers);
+        const fields offers = c.offers.empty() ? fields{} : fields{{"Sec-WebSocket-Extensions", std::string(c.offers)}};
+        const bool declined = c.parameters == "-";
+        unsigned window_bits = 0;
+        EXPECT_EQ(answer_to_offers(offers, true, &window_bits),
+                  declined ? "-" : std::string(always).append(c.parameters));
+        EXPECT_EQ(window_bits, declined ? 0 : c.window_bits);
+        EXPECT_EQ(answer_to_offers(offers, false, &window_bits), "-") << "off by default";
+        EXPECT_EQ(window_bits, 0U);
+    }
+    EXPECT_EQ(answer_to_offers({{"Sec-WebSocket-Extensions", "permessage-deflate; x"},
+                                {"sec-websocket-extensions", "permessage-deflate; server_max_window_bits=13"}},
+                               true),
+              std::string(always).append("; server_max_window_bits=13"))
+        << "of several fields";
+    EXPECT_EQ(status_of(with({{"Sec-WebSocket-Extensions", "permessage-deflate, permessage-deflate; ="}})), 400);
+}
+
 TEST(WebsocketUpgrade, MalformedOutranksAllElse) {
     EXPECT_EQ(status_of(but("Sec-WebSocket-Version", "8", {{"Sec-WebSocket-Extensions", ";"}})), 400);
     EXPECT_EQ(status_of(but("Upgrade", "h2c", {{"Sec-WebSocket-Protocol", "a b"}})), 400);
@@ -347,6 +429,66 @@ TEST(WebsocketOpening, RefusesAnswersThatBreakARule) {
     for (const auto& [name, value] :
          {std::pair{"a b", "x"}, {"a ", "x"}, {" folded", "x"}, {"a", "x\ry"}, {"a", "x\ny"}, {"a", "\x01"}})
         EXPECT_EQ(refused({{name, value}}), "malformed field in the answer") << name;
+}
+
+TEST(WebsocketOpening, OffersPermessageDeflateWhereThatIsWanted) {
+    net::websocket_key_source keys;
+    net::websocket_opening opening(keys, {.host = "a", .permessage_deflate = true});
+    std::string bytes(opening.request_bytes());
+    net::request_parser parser;
+    ASSERT_EQ(parser.parse(bytes), net::parse_status::complete);
+    for (const bool spoken : {true, false}) {
+        const auto verdict = net::judge_websocket_upgrade(parser.message(), {}, spoken);
+        ASSERT_EQ(verdict.status, 101);
+        std::string answer;
+        net::append_websocket_accept(answer, parser.message(), verdict);
+        net::websocket_opening asked(opening);
+        ASSERT_EQ(asked.read(answer), status::complete) << asked.reason();
+        EXPECT_EQ(asked.permessage_deflate(), spoken);
+    }
+    net::websocket_opening without(keys, {.host = "a"});
+    EXPECT_EQ(without.request_bytes().find("Sec-WebSocket-Extensions"), std::string_view::npos);
+    ASSERT_EQ(without.read(answer_to(without)), status::complete);
+    EXPECT_FALSE(without.permessage_deflate());
+}
+
+TEST(WebsocketOpening, TakesNoAnswerThatItDidNotOffer) {
+    net::websocket_key_source keys;
+    const auto agreed = [&](const std::map<std::string, std::string>& changes) {
+        net::websocket_opening opening(keys, {.host = "a", .permessage_deflate = true});
+        const status told = opening.read(answer_to(opening, changes));
+        EXPECT_EQ(told == status::complete, opening.permessage_deflate()) << "refused, or agreed on";
+        if (told != status::complete) {
+            EXPECT_EQ(opening.reason(), "permessage-deflate was not answered as it was offered");
+        }
+        return opening.permessage_deflate();
+    };
+    const auto extension = [&](std::string_view answer) {
+        return agreed({{"Sec-WebSocket-Extensions", std::string(answer)}});
+    };
+    for (const char* answer : {"permessage-deflate; server_no_context_takeover",
+                               "permessage-deflate; client_no_context_takeover; server_no_context_takeover",
+                               "permessage-deflate; server_no_context_takeover; server_max_window_bits=8",
+                               "permessage-deflate;server_max_window_bits=\"15\" ;server_no_context_takeover",
+                               " , permessage-deflate; server_no_context_takeover ,"})
+        EXPECT_TRUE(extension(answer)) << answer;
+    for (const char* answer :
+         {"permessage-deflate",  // would have us keep a window
+          "permessage-deflate; client_no_context_takeover",
+          "permessage-deflate; server_no_context_takeover; client_max_window_bits=15",  // was not offered
+          "permessage-deflate; server_no_context_takeover; client_max_window_bits",
+          "permessage-deflate; server_no_context_takeover; server_no_context_takeover",
+          "permessage-deflate; server_no_context_takeover=1",
+          "permessage-deflate; server_no_context_takeover; server_max_window_bits",
+          "permessage-deflate; server_no_context_takeover; server_max_window_bits=7",
+          "permessage-deflate; server_no_context_takeover; server_max_window_bits=16",
+          "permessage-deflate; server_no_context_takeover; unknown",
+          "permessage-deflate; server_no_context_takeover, permessage-deflate; server_no_context_takeover",
+          "permessage-deflate; server_no_context_takeover, x", "x, permessage-deflate; server_no_context_takeover", "x",
+          "permessage-deflate; server_no_context_takeover;", ";", ","})
+        EXPECT_FALSE(extension(answer)) << answer;
+    EXPECT_FALSE(agreed({{"Sec-WebSocket-Extensions", "permessage-deflate; server_no_context_takeover"},
+                         {"sec-websocket-extensions", "permessage-deflate; server_no_context_takeover"}}));
 }
 
 TEST(WebsocketOpening, TellsTheStatusOfARefusal) {

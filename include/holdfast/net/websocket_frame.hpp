@@ -3,12 +3,13 @@
 //
 // Layout of a frame (RFC 6455 section 5.2), big-endian
 //   offset  bytes  field
-//        0      1  0x80 last of its message, 0x70 reserved and 0, 0x0F opcode
+//        0      1  0x80 last of its message, 0x40 deflated message (on its first frame, where that was agreed on),
+//                  0x30 reserved and 0, 0x0F opcode
 //        1      1  0x80 masked, 0x7F payload bytes up to 125; 126: the next 2 bytes tell, 127: the next 8
 //        2      0, 2 or 8  payload bytes, in the shortest of the three forms
 //        -      0 or 4     masking key: from clients always, from servers never
 //        -      n  payload, byte i combined with byte i mod 4 of the key
-// Source: RFC 6455; the registry of close codes at IANA (1012 to 1014).
+// Source: RFC 6455, RFC 7692; the registry of close codes at IANA (1012 to 1014).
 #pragma once
 
 #include <array>
@@ -27,8 +28,9 @@ enum class websocket_opcode : std::uint8_t { continuation = 0, text = 1, binary 
 
 /// Bounds of what a peer may send; a breach is answered with close code 1009 before a byte of it is kept.
 struct websocket_limits {
-    std::size_t frame_bytes_max = 1U << 20U;    ///< payload of one data frame
-    std::size_t message_bytes_max = 1U << 20U;  ///< payload of all frames of one message together
+    std::size_t frame_bytes_max = 1U << 20U;    ///< payload of one data frame, as it comes
+    std::size_t message_bytes_max = 1U << 20U;  ///< payload of all frames of one message together, as it comes; and of
+                                                ///< a deflated one what it says
 
     friend bool operator==(const websocket_limits&, const websocket_limits&) = default;
 };
@@ -41,7 +43,7 @@ inline constexpr std::uint16_t protocol_error = 1002;
 inline constexpr std::uint16_t unsupported_data = 1003;
 inline constexpr std::uint16_t none = 1005;      ///< never on the wire: the peer's close frame told no code
 inline constexpr std::uint16_t abnormal = 1006;  ///< never on the wire: the connection ended without a close frame
-inline constexpr std::uint16_t not_utf8 = 1007;
+inline constexpr std::uint16_t not_utf8 = 1007;  ///< or a deflated message that does not inflate
 inline constexpr std::uint16_t policy_violation = 1008;
 inline constexpr std::uint16_t message_too_big = 1009;
 inline constexpr std::uint16_t extension_missing = 1010;
@@ -66,10 +68,11 @@ void mask_websocket_bytes(std::span<char> bytes, const websocket_key& key, std::
 
 /// Appends a frame; `key`: masks it, as a client must.
 ///
-/// A server's frame is the same for every client: what goes to many is made once.
-/// Requires: a payload of at most 125 bytes and `last` for close, ping and pong. Throws: std::bad_alloc.
+/// A server's frame is the same for every client: what goes to many is made once. `deflated`: says so.
+/// Requires: a payload of at most 125 bytes and `last` for close, ping and pong; `deflated` only of the first frame of
+/// a message. Throws: std::bad_alloc.
 void append_websocket_frame(std::string& out, websocket_opcode opcode, bool last, std::string_view payload,
-                            const websocket_key* key = nullptr);
+                            const websocket_key* key = nullptr, bool deflated = false);
 
 /// Masking keys nobody can predict, from the kernel, some dozens a system call. A loop has one for all its connections.
 ///

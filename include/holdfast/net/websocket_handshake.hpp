@@ -2,10 +2,12 @@
 // websocket_handshake.hpp - the opening handshake of WebSocket, both ends, without a connection.
 //
 // Server: a parsed request is judged; 101 is written or the refusal given as a response. Client: the request is
-// written, the head of its answer is read. Extensions are checked for form and declined: none is ever agreed. Whether a
-// page of that Origin may connect is not judged here: browsers let any page open a WebSocket anywhere, with the
-// visitor's cookies, so a server that trusts those has to look at Origin itself. Source:  RFC 6455 sections 4 and 9.1,
-// and its updates of the registries; RFC 9110 sections 7.8 and 15.5.22.
+// written, the head of its answer is read. Extensions are checked for form and declined, but for permessage-deflate
+// where that is asked for: it is agreed on without context takeover both ways, so that no end keeps a window for the
+// other. Whether a page of that Origin may connect is not judged here: browsers let any page open a WebSocket anywhere,
+// with the visitor's cookies, so a server that trusts those has to look at Origin itself.
+// Source:  RFC 6455 sections 4 and 9.1, and its updates of the registries; RFC 7692 sections 5 and 7.1; RFC 9110
+// sections 7.8 and 15.5.22.
 #pragma once
 
 #include <array>
@@ -34,14 +36,19 @@ struct websocket_upgrade {
     int status = 101;           ///< 101, or the refusal's: 400, 405, 426
     std::string_view reason;    ///< of a refusal: fixed text, fit for the client
     std::string_view protocol;  ///< the subprotocol agreed on, one of ours; empty: none
+    /// Of permessage-deflate: the window of what the server sends, 9 to 15 bits; 0: it is not agreed on.
+    std::uint8_t window_bits = 0;
+    bool window_bits_asked = false;  ///< the client demanded that, and has to be told
 };
 
 /// Judges a request for WebSocket. `protocols`: those spoken here; the first of the client's list that is among them is
-/// agreed on, and none if there is none: whether to go on without is for the caller to say.
+/// agreed on, and none if there is none: whether to go on without is for the caller to say. `permessage_deflate`: the
+/// first offer of it is agreed on that has each parameter once, knows no others, and asks for a window that zlib has.
 ///
 /// Cost: linear in the fields; no allocation.
 [[nodiscard]] websocket_upgrade judge_websocket_upgrade(const request& asked,
-                                                        std::span<const std::string_view> protocols = {}) noexcept;
+                                                        std::span<const std::string_view> protocols = {},
+                                                        bool permessage_deflate = false) noexcept;
 
 /// Appends the 101 that accepts a request. Requires: judged 101. Behind its last byte the connection speaks frames.
 void append_websocket_accept(std::string& out, const request& asked, const websocket_upgrade& judged);
@@ -60,6 +67,7 @@ class websocket_opening {
         std::span<const std::string_view> protocols{};  ///< subprotocols, the most wanted first; each once
         std::span<const header_field> fields{};         ///< others to send: Origin, Cookie, Authorization
         std::size_t header_bytes_max = 16384;           ///< of the answer's head, with interim answers before it
+        bool permessage_deflate = false;                ///< offers it, without context takeover both ways
     };
 
     /// Throws: error(invalid_argument) for a host, target, protocol or field that would not be a well-formed request,
@@ -81,6 +89,8 @@ class websocket_opening {
     [[nodiscard]] std::string_view reason() const noexcept { return reason_; }
     /// The subprotocol the server chose; empty: none.
     [[nodiscard]] std::string_view protocol() const noexcept { return protocol_; }
+    /// Whether the server agreed to deflate: make the session with a deflater, and its window of 15 bits.
+    [[nodiscard]] bool permessage_deflate() const noexcept { return deflates_; }
 
  private:
     status read_head(std::string_view head);
@@ -96,6 +106,8 @@ class websocket_opening {
     std::size_t scanned_ = 0;   // no empty line ends between there and here
     std::size_t consumed_ = 0;  // not 0: complete
     int code_ = 0;
+    bool deflate_offered_;
+    bool deflates_ = false;
 };
 
 }  // namespace holdfast::net

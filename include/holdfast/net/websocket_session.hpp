@@ -16,7 +16,8 @@
 // bytes
 //      for one, for a client; less than one for one, for a server). Who stops reading while output waits is safe.
 // (I3) Whatever is sent obeys the rules that are enforced on what is received.
-// Source:  RFC 6455 sections 5.4, 5.5 and 7.
+// (I4) Where deflating was agreed on, a message that is sent whole and gets shorter by it is sent deflated.
+// Source:  RFC 6455 sections 5.4, 5.5 and 7; RFC 7692 section 7.2.1.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,7 @@
 #include <string_view>
 
 #include "holdfast/net/utf8_checker.hpp"
+#include "holdfast/net/websocket_deflater.hpp"
 #include "holdfast/net/websocket_frame.hpp"
 #include "holdfast/net/websocket_reader.hpp"
 
@@ -46,12 +48,18 @@ class websocket_session {
     /// refused: the peer broke a rule; it has been told, and code() says how.
     using event = websocket_reader::event;
 
-    /// A server's end.
-    explicit websocket_session(const websocket_limits& limits = {}) noexcept
-        : reader_(websocket_role::server, limits) {}
+    /// A server's end. `deflate`: what the handshake agreed on.
+    explicit websocket_session(const websocket_limits& limits = {}, const websocket_deflate& deflate = {}) noexcept
+        : reader_(websocket_role::server, limits, deflate.deflater),
+          window_bits_(deflate.window_bits),
+          deflate_bytes_min_(deflate.bytes_min) {}
     /// A client's end. `keys` has to outlive it.
-    websocket_session(websocket_key_source& keys, const websocket_limits& limits = {}) noexcept
-        : reader_(websocket_role::client, limits), keys_(&keys) {}
+    websocket_session(websocket_key_source& keys, const websocket_limits& limits = {},
+                      const websocket_deflate& deflate = {}) noexcept
+        : reader_(websocket_role::client, limits, deflate.deflater),
+          keys_(&keys),
+          window_bits_(deflate.window_bits),
+          deflate_bytes_min_(deflate.bytes_min) {}
 
     /// Reads on, as websocket_reader::next does, and appends the answers that the protocol owes to `out`.
     ///
@@ -64,8 +72,10 @@ class websocket_session {
     }
     [[nodiscard]] bool is_text() const noexcept { return reader_.is_text(); }
 
-    /// Appends a message, or a piece of one: the first pieces with `last` false, all with the same `text`.
-    [[nodiscard]] websocket_sent send(std::string& out, bool text, std::string_view payload, bool last = true);
+    /// Appends a message, or a piece of one: the first pieces with `last` false, all with the same `text`. Pieces are
+    /// sent as they are, and so is a message where `as_it_is` asks for it. (I4)
+    [[nodiscard]] websocket_sent send(std::string& out, bool text, std::string_view payload, bool last = true,
+                                      bool as_it_is = false);
     [[nodiscard]] websocket_sent ping(std::string& out, std::string_view payload = {});
     /// A pong nobody asked for, as a sign of life.
     [[nodiscard]] websocket_sent pong(std::string& out, std::string_view payload = {});
@@ -88,7 +98,7 @@ class websocket_session {
  private:
     enum class input : std::uint8_t { open, ended, lost };
 
-    void append(std::string& out, websocket_opcode opcode, bool last, std::string_view payload);
+    void append(std::string& out, websocket_opcode opcode, bool last, std::string_view payload, bool deflated = false);
     void append_close(std::string& out, std::uint16_t code, std::string_view reason);
     websocket_sent send_control(std::string& out, websocket_opcode opcode, std::string_view payload);
 
@@ -99,7 +109,9 @@ class websocket_session {
     websocket_opcode sending_ = websocket_opcode::continuation;  // kind of the message under way; else continuation
     input input_ = input::open;
     bool close_sent_ = false;
-    bool clean_ = false;  // the peer's close frame came
+    bool clean_ = false;        // the peer's close frame came
+    std::uint8_t window_bits_;  // where there is a deflater, as is what follows
+    std::uint32_t deflate_bytes_min_;
 };
 
 static_assert(sizeof(websocket_session) <= 128, "one a connection, most of them idle");
