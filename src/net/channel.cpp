@@ -30,12 +30,12 @@ channel_status channel::answer(response&& late) const {
 }
 
 channel_status channel::send(std::string message, message_kind kind) const {
-    return state_ ? state_->send(std::make_shared<const std::string>(std::move(message)), kind)
+    return state_ ? state_->send({.bytes = std::make_shared<const std::string>(std::move(message)), .kind = kind})
                   : channel_status::closed;
 }
 
 channel_status channel::send(shared_bytes message, message_kind kind) const {
-    return state_ ? state_->send(std::move(message), kind) : channel_status::closed;
+    return state_ ? state_->send({.bytes = std::move(message), .kind = kind, .shared = true}) : channel_status::closed;
 }
 
 channel_status channel::close() const { return state_ ? state_->close() : channel_status::closed; }
@@ -77,11 +77,11 @@ channel_status channel_state::answer(response&& late) {
     return channel_status::ok;
 }
 
-channel_status channel_state::send(shared_bytes message, message_kind message_is) {
+channel_status channel_state::send(queued_message message) {
     static const shared_bytes nothing = std::make_shared<const std::string>();
-    if (!message) message = nothing;
-    const std::size_t size = message->size(), cost = cost_of(message);
-    if (kind == channel_kind::websocket && message_is == message_kind::text && !is_utf8(*message))
+    if (!message.bytes) message.bytes = nothing;
+    const std::size_t size = message.bytes->size(), cost = cost_of(message.bytes);
+    if (kind == channel_kind::websocket && message.kind == message_kind::text && !is_utf8(*message.bytes))
         return channel_status::not_utf8;
     std::deque<queued_message> gone;  // destroyed when the lock is free
     bool posting = false;
@@ -115,7 +115,7 @@ channel_status channel_state::send(shared_bytes message, message_kind message_is
         }
         if (status == channel_status::ok) {
             queued_bytes_ += cost;
-            queue_.push_back({std::move(message), message_is});
+            queue_.push_back(std::move(message));
         }
         posting = to_be_posted();
     }

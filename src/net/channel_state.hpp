@@ -29,6 +29,7 @@ enum class channel_kind : std::uint8_t { answer, stream, websocket };
 struct queued_message {
     shared_bytes bytes;
     message_kind kind = message_kind::text;
+    bool shared = false;  // goes to others as well, perhaps: it is not deflated for this one
 };
 
 class connection_strand;
@@ -40,7 +41,7 @@ class channel_state final : public letter, public std::enable_shared_from_this<c
 
     // Any thread.
     channel_status answer(response&& late);
-    channel_status send(shared_bytes message, message_kind message_is);
+    channel_status send(queued_message message);
     channel_status close();
     channel_status close(std::uint16_t code, std::string_view reason);
     [[nodiscard]] std::uint16_t close_code() const;

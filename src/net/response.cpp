@@ -130,8 +130,8 @@ channel response::websocket(const request& asked, channel_options options, const
         problem(400, "a request to become a WebSocket has no content");
         return {};
     }
-    const websocket_upgrade judged = judge_websocket_upgrade(asked, chosen.protocols);
-    if (judged.status == 101) return loop_.core->begin_websocket(asked, judged, std::move(options), chosen.limits);
+    const websocket_upgrade judged = judge_websocket_upgrade(asked, chosen.protocols, chosen.permessage_deflate);
+    if (judged.status == 101) return loop_.core->begin_websocket(asked, judged, std::move(options), chosen);
     refuse_websocket(*this, judged);
     return {};
 }

@@ -113,7 +113,7 @@ class server_core final : public engine_sink {
     bool cancel(timer_id timer) { return timers_.erase(timer) != 0; }
     channel begin_channel(channel_kind kind, channel_options options);
     channel begin_websocket(const request& asked, const websocket_upgrade& judged, channel_options options,
-                            const websocket_limits& taken);
+                            const websocket_options& chosen);
     void channel_moved(channel_state& state);
     void strand_moved(const connection_strand& strand);
     body_reader begin_body(body_options options);
@@ -272,14 +272,16 @@ class server_core final : public engine_sink {
     std::uint64_t timers_made_ = 0;
     timer_wheel wheel_;
     response response_;
-    std::shared_ptr<channel_state> begun_;    // by the handler that runs, or has just returned
-    std::shared_ptr<body_state> begun_body_;  // likewise
-    const request* asked_ = nullptr;          // what the running handler was called with
-    index_type answering_ = 0;                // and the connection that brought it
-    std::string begun_socket_;                // where that is a WebSocket: its 101,
-    websocket_limits socket_limits_;          // and what its client may send
-    std::vector<connection_token> touched_;   // to be settled in the end of this turn,
-    std::vector<connection_token> settling_;  // which is being done
+    std::shared_ptr<channel_state> begun_;          // by the handler that runs, or has just returned
+    std::shared_ptr<body_state> begun_body_;        // likewise
+    const request* asked_ = nullptr;                // what the running handler was called with
+    index_type answering_ = 0;                      // and the connection that brought it
+    std::string begun_socket_;                      // where that is a WebSocket: its 101,
+    websocket_limits socket_limits_;                // what its client may send,
+    websocket_deflate socket_deflate_;              // and what was agreed on
+    std::unique_ptr<websocket_deflater> deflater_;  // once one may be asked for
+    std::vector<connection_token> touched_;         // to be settled in the end of this turn,
+    std::vector<connection_token> settling_;        // which is being done
     std::vector<std::shared_ptr<channel_state>> drained_;
     std::vector<std::pair<std::shared_ptr<channel_state>, channel_end>> ended_;   // on_close is due
     std::vector<std::pair<std::shared_ptr<body_state>, body_end>> bodies_ended_;  // on_end is due

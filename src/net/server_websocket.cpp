@@ -18,12 +18,17 @@ constexpr std::size_t idle_bytes_max = 4U << 10U;  // a buffer that a large mess
 }  // namespace
 
 channel server_core::begin_websocket(const request& asked, const websocket_upgrade& judged, channel_options options,
-                                     const websocket_limits& taken) {
+                                     const websocket_options& chosen) {
+    if (chosen.permessage_deflate && !deflater_) deflater_ = std::make_unique<websocket_deflater>();
     channel made = begin_channel(channel_kind::websocket, std::move(options));
     begun_->protocol = judged.protocol;
     begun_socket_.clear();
     append_websocket_accept(begun_socket_, asked, judged);
-    socket_limits_ = taken;
+    socket_limits_ = chosen.limits;
+    socket_deflate_ = {};
+    if (judged.window_bits != 0)
+        socket_deflate_ = {
+            .deflater = deflater_.get(), .bytes_min = chosen.deflate_bytes_min, .window_bits = judged.window_bits};
     return made;
 }
 
@@ -31,7 +36,7 @@ void server_core::enter_websocket(index_type index, exchange& entered, channel_s
     connection& c = connections_[index];
     entered.bytes = begun_socket_;
     c.pending->bytes += entered.bytes.size();
-    c.socket = std::make_unique<websocket_end>(socket_limits_, entered.channel);
+    c.socket = std::make_unique<websocket_end>(socket_limits_, socket_deflate_, entered.channel);
     report({.route = response_.route(),
             .status = 101,
             .method = entered.method,
@@ -125,7 +130,7 @@ void server_core::go_on_websocket(connection& c, exchange& upgraded) {
     counters_.messages_dropped += moved.dropped;
     if (moved.end == channel_end::overflow) return;  // channel_moved() follows, and cuts
     for (const queued_message& message : moved.messages)
-        (void)end.session.send(out_, message.kind == message_kind::text, *message.bytes);
+        (void)end.session.send(out_, message.kind == message_kind::text, *message.bytes, true, message.shared);
     if (moved.drained && end.channel->options.on_drain) drained_.push_back(end.channel);
     if (!moved.end) return;
     (void)end.session.close(out_, moved.code, moved.reason);

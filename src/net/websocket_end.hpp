@@ -12,8 +12,9 @@
 namespace holdfast::net {
 
 struct websocket_end {
-    websocket_end(const websocket_limits& limits, std::shared_ptr<channel_state> whose)
-        : session(limits), channel(std::move(whose)) {}
+    websocket_end(const websocket_limits& limits, const websocket_deflate& deflate,
+                  std::shared_ptr<channel_state> whose)
+        : session(limits, deflate), channel(std::move(whose)) {}
 
     /// Whether a message that is answered with as much would find room in the queue, most likely.
     [[nodiscard]] bool has_room() const { return channel->queued_bytes() <= channel->options.queue_bytes_max / 2; }

@@ -44,16 +44,18 @@ struct received_frame {
 /// A client that has asked for a WebSocket at "/"; it reads frames on its own, apart from the code under test.
 class websocket_client : public http_client {
  public:
-    explicit websocket_client(std::uint16_t port, std::string_view more = {}, options wanted = {})
+    explicit websocket_client(std::uint16_t port, std::string_view more = {}, options wanted = {},
+                              std::string_view fields = {})
         : http_client(port, wanted) {
-        send(test::get("/", upgrade_fields).append(more));
+        send(test::get("/", std::string(upgrade_fields).append(fields)).append(more));
         opened();
     }
     void opened() {
-        const auto answer = reply();
+        answer = reply();
         EXPECT_EQ(answer.status, 101) << answer.body;
         EXPECT_EQ(answer.field("Sec-WebSocket-Accept"), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
+    http_reply answer;  // of the handshake
     received_frame next() {
         received_frame got;
         std::string head = take(2);

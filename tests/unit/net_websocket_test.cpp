@@ -20,10 +20,13 @@
 #include "holdfast/error.hpp"
 #include "holdfast/net/channel.hpp"
 #include "holdfast/net/server.hpp"
+#include "holdfast/net/websocket_deflater.hpp"
 #include "holdfast/net/websocket_frame.hpp"
 #include "holdfast/net/websocket_handshake.hpp"
+#include "holdfast/net/websocket_session.hpp"
 #include "support/http_client.hpp"
 #include "support/http_server.hpp"
+#include "support/inflate_model.hpp"
 #include "support/seed.hpp"
 #include "support/websocket_client.hpp"
 
@@ -31,6 +34,7 @@ namespace {
 
 using namespace holdfast;
 using namespace std::chrono_literals;
+using namespace std::string_literals;
 using net::channel_end;
 using net::channel_status;
 using net::message_kind;
@@ -179,6 +183,184 @@ TEST(ServerWebsocket, RandomMessagesComeBackHoweverTheyAreCutAndFragmented) {
         for (const std::string& payload : payloads) client.expect(final_binary, payload);
     }
 }
+
+// --- deflated messages
+
+#ifdef HOLDFAST_TEST_WITH_DEFLATE
+
+constexpr std::string_view offer = "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n";
+constexpr unsigned deflated_text = 0xC1, deflated_binary = 0xC2;
+
+/// The library's own client half, over a socket.
+class own_client : public http_client {
+ public:
+    explicit own_client(std::uint16_t port) : http_client(port) {
+        net::websocket_opening opening(keys_, {.host = "a", .permessage_deflate = true});
+        send(opening.request_bytes());
+        std::string answer;
+        while (opening.read(answer) == net::websocket_opening::status::need_more) answer += take(1);
+        EXPECT_TRUE(opening.permessage_deflate()) << opening.reason();
+    }
+    void say(bool is_text, std::string_view payload) {
+        std::string out;
+        EXPECT_EQ(session_.send(out, is_text, payload), net::websocket_sent::ok);
+        deflated_ += (static_cast<unsigned char>(out[0]) & 0x40U) != 0 ? 1 : 0;
+        send(out);
+    }
+    std::string hear() {
+        std::string bytes = take(2), out;
+        std::size_t size = static_cast<unsigned char>(bytes[1]);
+        if (size >= 126) {
+            const std::string more = take(size == 126 ? 2 : 8);
+            size = 0;
+            for (const char c : more) size = size << 8U | static_cast<unsigned char>(c);
+            bytes += more;
+        }
+        bytes += take(size);
+        EXPECT_EQ(session_.next(bytes, out), net::websocket_session::event::message);
+        std::string says(session_.payload(bytes));
+        EXPECT_EQ(session_.next(bytes, out), net::websocket_session::event::need_more);
+        return says;
+    }
+    [[nodiscard]] int deflated() const { return deflated_; }
+
+ private:
+    net::websocket_key_source keys_;
+    net::websocket_deflater deflater_;
+    net::websocket_session session_{keys_, {}, {.deflater = &deflater_}};
+    int deflated_ = 0;
+};
+
+TEST(ServerWebsocket, EchoesDeflatedMessagesToItsOwnClient) {
+    running_server server(echoing(nullptr, {.permessage_deflate = true}));
+    server.start();
+    own_client client(server.port());
+    test::seeded_random random;
+    for (const std::size_t size : {0U, 1U, 63U, 1000U, 65536U, 1U << 20U}) {
+        std::string message;
+        while (message.size() < size) message += "words that " + std::to_string(random.below(100)) + " repeat ";
+        message.resize(size);
+        for (const bool is_text : {true, false}) {
+            client.say(is_text, message);
+            EXPECT_EQ(client.hear(), message);
+        }
+    }
+    EXPECT_EQ(client.deflated(), 6) << "those that are worth it";
+}
+
+TEST(ServerWebsocket, DeflatesForWhomItWasAgreedWithAndNotWhatGoesToMany) {
+    std::vector<net::channel> all;  // the loop's
+    const auto message = std::make_shared<const std::string>(1000, 'm');
+    running_server server([&](const net::request& asked, net::response& answer) {
+        all.push_back(answer.websocket(asked,
+                                       {.on_receive =
+                                            [&](const net::channel& from, net::received_message said) {
+                                                if (said.payload == "to all")
+                                                    for (const net::channel& each : all)
+                                                        EXPECT_EQ(each.send(message), channel_status::ok);
+                                                else
+                                                    EXPECT_EQ(from.send(std::string(said.payload), said.kind),
+                                                              channel_status::ok);
+                                            }},
+                                       {.permessage_deflate = true, .deflate_bytes_min = 200}));
+    });
+    server.start();
+    websocket_client plain(server.port());
+    websocket_client packed(server.port(), {}, {}, offer);
+    EXPECT_EQ(plain.answer.field("Sec-WebSocket-Extensions"), "");
+    EXPECT_EQ(packed.answer.field("Sec-WebSocket-Extensions"),
+              "permessage-deflate; server_no_context_takeover; client_no_context_takeover");
+    const std::string long_one(300, 'l'), short_one(150, 's');
+    for (websocket_client* const client : {&plain, &packed}) {
+        client->send(text(long_one) + text(short_one) + frame(websocket_opcode::binary, long_one));
+        const bool deflates = client == &packed;
+        const std::pair<unsigned, const std::string*> expected[] = {
+            {deflates ? deflated_text : final_text, &long_one},
+            {final_text, &short_one},
+            {deflates ? deflated_binary : final_binary, &long_one}};
+        for (const auto& [first, says] : expected) {
+            const received_frame got = client->next();
+            EXPECT_EQ(got.first, first);
+            const bool is_deflated = (got.first & 0x40U) != 0;
+            EXPECT_EQ(is_deflated ? test::inflate_model::of(got.payload).message : got.payload, *says);
+        }
+    }
+    packed.send(text("to all"));
+    plain.expect(final_text, *message);
+    packed.expect(final_text, *message);
+}
+
+TEST(ServerWebsocket, KeepsToTheWindowThatWasDemanded) {
+    running_server server(echoing(nullptr, {.permessage_deflate = true}));
+    server.start();
+    test::seeded_random random;
+    std::string once;
+    for (int i = 0; i < 1000; ++i) once.push_back(static_cast<char>('0' + random.below(64)));
+    for (const unsigned bits : {9U, 10U, 15U}) {
+        const std::string demanded = "server_max_window_bits=" + std::to_string(bits);
+        websocket_client client(server.port(), {}, {},
+                                "Sec-WebSocket-Extensions: permessage-deflate; " + demanded + "\r\n");
+        EXPECT_TRUE(client.answer.field("Sec-WebSocket-Extensions").ends_with("; " + demanded));
+        client.send(text(once + once));
+        const received_frame got = client.next();
+        EXPECT_EQ(got.first, deflated_text);
+        const test::inflated_message says = test::inflate_model::of(got.payload);
+        EXPECT_EQ(says.message, once + once);
+        EXPECT_LE(says.distance_max, 1U << bits);
+        EXPECT_EQ(says.distance_max >= once.size(), bits == 15) << says.distance_max;
+    }
+}
+
+TEST(ServerWebsocket, RefusesDeflatedMessagesThatWereNotAgreedOn) {
+    for (const bool spoken : {true, false}) {
+        SCOPED_TRACE(spoken);
+        running_server server(echoing(nullptr, {.permessage_deflate = spoken}));
+        server.start();
+        std::string deflated = text("\xF2\x48\xCD\xC9\xC9\x07\x00"s);
+        deflated[0] = static_cast<char>(deflated_text);
+        websocket_client client(server.port(), deflated, {}, spoken ? std::string_view() : offer);
+        EXPECT_EQ(client.answer.field("Sec-WebSocket-Extensions"), "");
+        EXPECT_EQ(client.next().code(), 1002);
+        EXPECT_TRUE(client.ended());
+    }
+}
+
+TEST(ServerWebsocket, RefusesABombAndWhatDoesNotInflate) {
+    running_server server(
+        echoing(nullptr, {.limits = {.frame_bytes_max = 1000, .message_bytes_max = 5000}, .permessage_deflate = true}));
+    server.start();
+    net::websocket_deflater deflater;
+    const std::string most(5000, 'x'), more(5001, 'x');
+    const auto as_frame = [](std::string_view payload) {
+        std::string bytes;
+        net::append_websocket_frame(bytes, websocket_opcode::text, true, payload, &test::client_key, true);
+        return bytes;
+    };
+    websocket_client good(server.port(), as_frame(deflater.deflate(most, 15)), {}, offer);
+    const received_frame got = good.next();
+    EXPECT_EQ(got.first, deflated_text);
+    EXPECT_EQ(test::inflate_model::of(got.payload).message, most);
+    for (const auto& [bytes, code] : {std::pair{as_frame(deflater.deflate(more, 15)), 1009},
+                                      {as_frame("\xFF"), 1007},
+                                      {as_frame("\x00\x01\x00\xFE\xFF\xFF\x00"s), 1007}}) {  // a text that is none
+        websocket_client client(server.port(), bytes, {}, offer);
+        EXPECT_EQ(client.next().code(), code);
+        EXPECT_TRUE(client.ended());
+    }
+    server.stop();
+    EXPECT_EQ(server.counters().websockets_refused, 3U);
+}
+
+#else
+
+TEST(ServerWebsocket, SaysThatItCannotDeflate) {
+    running_server server(echoing(nullptr, {.permessage_deflate = true}));
+    server.start();
+    http_client client(server.port());
+    EXPECT_EQ(client.ask(test::get("/", upgrade_fields)).status, 500);
+}
+
+#endif
 
 // --- the handshake
 

@@ -52,7 +52,8 @@ enum class channel_end : std::uint8_t {
 /// What a stream or WebSocket does with a message for which its queue has no room.
 enum class when_full : std::uint8_t { refuse, drop_oldest, drop_newest, close };
 
-/// The bytes of a message that goes to many: each channel holds a reference.
+/// The bytes of a message that goes to many: each channel holds a reference. To deflate it for each would cost as much
+/// again each time, so WebSockets send it as it is.
 using shared_bytes = std::shared_ptr<const std::string>;
 
 /// What a message of a WebSocket says it is. Text is UTF-8. A stream knows no kinds.

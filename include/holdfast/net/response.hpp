@@ -26,6 +26,11 @@ struct websocket_options {
     std::span<const std::string_view>
         protocols{};            ///< subprotocols spoken here; the client's first of them is agreed on
     websocket_limits limits{};  ///< of what the client may send
+    /// Agrees with clients that offer it (all browsers do) to deflate messages, both ways (RFC 7692), each by itself:
+    /// an idle connection takes no more memory for it, a loop 0.4 MB (websocket_deflater.hpp). The loop does the work:
+    /// what comes may inflate to 1032 times its bytes, up to limits.message_bytes_max.
+    bool permessage_deflate = false;
+    std::uint32_t deflate_bytes_min = 64;  ///< shorter messages are sent as they are
 };
 
 /// A header field that is looked at once, for what many responses have alike.
@@ -117,7 +122,7 @@ class response {
     /// and the channel is none, so look at its is_open(). Fields set before go with neither.
     ///
     /// Browsers let any page connect, with the visitor's cookies: who trusts those has to look at Origin first.
-    /// Throws, cost: as defer().
+    /// Throws, cost: as defer(); error(unsupported) for permessage_deflate in a build without zlib.
     [[nodiscard]] channel websocket(const request& asked, channel_options options = {},
                                     const websocket_options& chosen = {});
 
