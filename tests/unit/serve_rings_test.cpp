@@ -221,7 +221,7 @@ TEST_F(ServedRing, WhoDoesNotReadIsPassedOverAndToldItsExactLoss) {
 // Each turn serves some of them; those who were left are first in the next, and nothing new is read before.
 TEST_F(ServedRing, ThousandsAreServedByTurns) {
     make(1 << 18);
-    std::vector<client> clients(5000);
+    std::vector<client> clients(10'000);
     for (client& each : clients) join(each, broadcast_start::latest());
     settle();
     for (int round = 0; round < 2; ++round) {
@@ -235,7 +235,7 @@ TEST_F(ServedRing, ThousandsAreServedByTurns) {
         for (client& each : clients) each.read_all();
         for (const client& each : clients) ASSERT_EQ(each.messages, 5U * static_cast<u64>(round + 1));
     }
-    EXPECT_EQ(counts_.delivered, 50'000U);
+    EXPECT_EQ(counts_.delivered, 100'000U);
     EXPECT_EQ(counts_.lost, 0U);
 }
 
