@@ -4,6 +4,7 @@
 // (schedule_rig.hpp); and which of its memory orders they need (weak_interleaving.hpp).
 #include <utility>
 
+#include "hooks/broadcast_evict_interleaving.hpp"
 #include "hooks/broadcast_interleaving.hpp"
 #include "hooks/broadcast_subject.hpp"
 #include "hooks/broadcast_wake_interleaving.hpp"
@@ -42,6 +43,24 @@ TEST(Interleavings, BroadcastBesideARegisteredReader) {
         interleave("broadcast: message, batch | register to block, read", blocks);
         interleave("broadcast: message, batch | register to drop, read", drops);
     }
+}
+
+TEST(Interleavings, BroadcastBesideAReaderThatIsEvicted) {
+    std::uint64_t evicted = 0, came_back = 0;
+    for (const std::uint64_t before : {57U, 60U}) {
+        broadcast_evict_interleaving at_once(before, 0), patient(before, 1);
+        interleave("broadcast: message, batch | read, come back and read, evicted at once", at_once);
+        interleave("broadcast: message, batch | read, come back and read, evicted when out of patience", patient);
+        interleave_successors("broadcast: message, batch, successor | read, come back and read", at_once);
+        interleave_successors("broadcast: message, batch, successor | read, come back and read, patience", patient);
+        evicted += at_once.evicted() + patient.evicted();
+        came_back += at_once.came_back() + patient.came_back();
+    }
+    std::printf("broadcast: %llu evictions, %llu registered anew\n", static_cast<unsigned long long>(evicted),
+                static_cast<unsigned long long>(came_back));
+    if (std::getenv("HOLDFAST_TEST_SCHEDULE") != nullptr) return;
+    EXPECT_GT(evicted, 1000U);
+    EXPECT_GT(came_back, 1000U);
 }
 
 TEST(Interleavings, BroadcastVerifyBesideAWriter) {
