@@ -56,6 +56,21 @@ TEST(Interleavings, HashTableSuccessors) {
     interleave_successors("hash_table, wide: update, erase, successor | scan, find", scanned);
 }
 
+// Counters are lowered beside finds of keys that have gone past: none is missed.
+TEST(Interleavings, HashTableRecountBesideAReader) {
+    constexpr auto recount = narrow::recount_all;
+    narrow behind({{{assign, recount}, {erase, 1}}}, {1, 2}, true);
+    interleave("hash_table, crowded: recount, erase | find, find another", behind);
+    narrow before({{{insert, 0}, {assign, recount}}}, {0, 3}, true);
+    interleave("hash_table, crowded: insert, recount | find, find another", before);
+    narrow checked({{{assign, recount}, {update, 1}}}, {narrow::verify_all, 1}, true);
+    interleave("hash_table, crowded: recount, update | verify, find", checked);
+    narrow scanned({{{assign, recount}, {insert, 0}}}, {narrow::scan_all, 0}, true);
+    interleave("hash_table, crowded: recount, insert | scan, find", scanned);
+    interleave_successors("hash_table, crowded: recount, erase, successor | find, find another", behind);
+    interleave_successors("hash_table, crowded: insert, recount, successor | find, find another", before);
+}
+
 TEST(Orders, HashTable) {
     wide updates({{{update, 1}, {update, 1}}}, {1, 1}), reused({{{erase, 1}, {insert, 0}}}, {1, 0});
     narrow one({{{insert, 0}, {erase, 0}}}, {0, 0});

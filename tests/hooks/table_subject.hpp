@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// table_subject.hpp - random histories of a hash table under store_rig.hpp: inserts, assignments, updates, erases and
-// takeovers on tables of 78 and 130 slots, from empty to full, with keys that collide and keys that do not. One process
-// writes at a time. Of a table of many writers, half of them of three stripes with keys that need two, who takes over
-// has another writer slot each time, finds the dead one's lock free, and dies with it in its hands; or it was attached
-// all the time, and meets what the dead one held when it comes there.
+// table_subject.hpp - random histories of a hash table under store_rig.hpp: inserts, assignments, updates, erases,
+// takeovers, and recounts of one writer, on tables of 78 and 130 slots, from empty to full, with keys that collide and
+// keys that do not. One process writes at a time. Of a table of many writers, half of them of three stripes with keys
+// that need two, who takes over has another writer slot each time, finds the dead one's lock free, and dies with it in
+// its hands; or it was attached all the time, and meets what the dead one held when it comes there.
 #pragma once
 
 #include <algorithm>
@@ -28,6 +28,44 @@ struct short_wide_shape {
 struct short_crooked_shape {
     using key = std::array<std::uint32_t, 3>;
     using value = std::array<std::uint32_t, 5>;
+};
+
+/// What a table holds while an operation on one of its keys is under way: all else as it was, and that key as it was
+/// before, or after.
+struct table_expected {
+    enum state : unsigned { neither = 0, before_only = 1, after_only = 2, either = 3 };
+
+    std::span<const std::uint64_t> keys, stamps;  // 0: not there
+    std::size_t under_way;
+    std::uint64_t before, after;  // stamps of the key under way
+
+    /// Which of the two states a reader finds; neither, and why.
+    template <class Shape, class Finder>
+    unsigned state_in(const Finder& in, std::string& why) const {
+        unsigned found = either;
+        for (std::size_t i = 0; i < keys.size(); ++i) {
+            typename Shape::value value{};
+            const auto key = nth_key<Shape>(keys[i]);
+            const bool there = in.find(reinterpret_cast<const std::byte*>(&key),
+                                       reinterpret_cast<std::byte*>(&value)) != holdfast::detail::no_slot;
+            const std::optional<std::uint64_t> stamp =
+                there ? stamp_of<Shape>(keys[i], value) : std::optional<std::uint64_t>(0);
+            const bool is_open = i == under_way;
+            const unsigned is = !stamp    ? 0U
+                                : is_open ? (*stamp == before ? 1U : 0U) | (*stamp == after ? 2U : 0U)
+                                          : (*stamp == stamps[i] ? 3U : 0U);
+            found &= is;
+            if (found == neither) {
+                why = "key " + std::to_string(keys[i]) + (stamp ? " has stamp " + std::to_string(*stamp) : " is torn");
+                return neither;
+            }
+        }
+        if (in.fault()) {
+            why = "the reader latched a fault";
+            return neither;
+        }
+        return found;
+    }
 };
 
 /// The only writer there may be.
@@ -116,6 +154,8 @@ class table_subject {
                         [&] { return survive(rig, living_, either, true); });
             return {};
         }
+        if constexpr (!Process::many)
+            if (random_.one_in(48)) return recount(rig);
         const auto what = static_cast<table_operation>(random_.below(4));
         const std::uint64_t stamp = ++stamp_;
         if (what == table_operation::erase)
@@ -139,7 +179,7 @@ class table_subject {
  private:
     using table = typename Process::table;
     using view = holdfast::detail::table_view<const std::byte, typename table::node>;
-    enum allowed : unsigned { neither = 0, before_only = 1, after_only = 2, either = 3 };
+    using enum table_expected::state;
     static constexpr std::size_t far_keys = 4;
 
     // The first keys are those of the stage that want room at home, or in another stripe; the others fill the buckets.
@@ -152,6 +192,18 @@ class table_subject {
         live_ = stage.fillers.size();
         fresh_ = *std::max_element(keys_.begin(), keys_.end()) + 1000;
     }
+    // Of counters some of which are as deaths and years of churn leave them.
+    std::string recount(store_rig& rig) {
+        const auto whole = table_.view();
+        for (unsigned i = 0; i < 6; ++i)
+            holdfast::detail::set_counter(whole.line(random_.below(geometry_.buckets)),
+                                          static_cast<unsigned>(random_.below(16)), layout::counter_max);
+        rig.operate([&] { (void)holdfast::detail::recount(whole); },
+                    [&] { return survive(rig, living_, either, true); });
+        hash_table_verification found;
+        const std::string why = table_.damage(&found);
+        return why.empty() && found.counters_too_high != 0 ? "a recount left counters too high" : why;
+    }
     [[nodiscard]] view bytes() const { return {bytes_.bytes(), geometry_, {}}; }
     [[nodiscard]] std::uint64_t home(std::uint64_t n) const {
         const auto key = nth_key<Shape>(n);
@@ -161,29 +213,7 @@ class table_subject {
     // Which of the two states a reader finds; neither, and why.
     template <class Finder>
     unsigned state_of(const Finder& in, std::string& why) const {
-        unsigned found = either;
-        for (std::size_t i = 0; i < keys_.size(); ++i) {
-            typename Shape::value value{};
-            const auto key = nth_key<Shape>(keys_[i]);
-            const bool there = in.find(reinterpret_cast<const std::byte*>(&key),
-                                       reinterpret_cast<std::byte*>(&value)) != holdfast::detail::no_slot;
-            const std::optional<std::uint64_t> stamp =
-                there ? stamp_of<Shape>(keys_[i], value) : std::optional<std::uint64_t>(0);
-            const bool is_open = i == under_way_;
-            const unsigned is = !stamp    ? 0U
-                                : is_open ? (*stamp == before_ ? 1U : 0U) | (*stamp == after_ ? 2U : 0U)
-                                          : (*stamp == model_[i] ? 3U : 0U);
-            found &= is;
-            if (found == neither) {
-                why = "key " + std::to_string(keys_[i]) + (stamp ? " has stamp " + std::to_string(*stamp) : " is torn");
-                return neither;
-            }
-        }
-        if (in.fault()) {
-            why = "the reader latched a fault";
-            return neither;
-        }
-        return found;
+        return table_expected{keys_, model_, under_way_, before_, after_}.state_in<Shape>(in, why);
     }
 
     // `dead`: who dies here. `allow`: the states it may be in. `living`: the operation is under way, not a recovery
