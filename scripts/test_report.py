@@ -44,7 +44,7 @@ STEPS = {"array": 940_000, "block_store": 265_000, "block_store of many writers"
          "hash_map": 1_550_000, "hash_map of many writers": 2_700_000, "hash_map with a feed": 139_000, "hash_table": 930_000,
          "hash_table of many writers": 1_700_000, "latency_histogram": 5700, "queue": 98_000, "queue<T>": 13_500, "small_table": 550_000, "snapshot": 75_000, "sorted_index": 3900}
 DEATHS = {"array": 350_000, "block_store": 550_000, "block_store of many writers": 180_000, "broadcast": 600_000, "counter_set": 550_000,
-          "hash_map": 360_000, "hash_map of many writers": 90_000, "hash_table": 360_000, "hash_table of many writers": 120_000,
+          "hash_map": 360_000, "hash_map of many writers": 90_000, "hash_table": 540_000, "hash_table of many writers": 120_000,
           "latency_histogram": 90_000, "queue": 1_600_000, "queue<T>": 2_200_000, "small_table": 90_000, "snapshot": 2_000_000}
 KILLS = {"block_store of many writers": 2170, "hash_map of many writers": 2440, "hash_table of many writers": 2680, "hash_map with a feed": 435}
 GUIDED = {"array": 22_000, "block_store": 11_000, "broadcast": 36_000, "hash_map": 9000, "hash_table": 80_000, "metrics": 18_000, "queue": 54_000,

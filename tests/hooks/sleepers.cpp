@@ -4,24 +4,35 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/types.h>
 #include <time.h>
 
 #include <cerrno>
 #include <cstdarg>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
+#include <set>
 #include <stdexcept>
+#include <string_view>
 
 namespace {
 
 constinit holdfast::test::futex_listener* kernel = nullptr;
+constinit holdfast::test::name_listener* names = nullptr;
 
 constexpr std::size_t arena_bytes = std::size_t{1} << 20;
 constinit std::byte* arena = nullptr;
 std::size_t arena_used = 0;
 std::map<std::size_t, std::byte*> places;  // by length
+std::set<const void*> writable;            // of the places
+
+void tell_name(const char* path, bool changes) noexcept {
+    if (names != nullptr) names->before_name_call(path, changes);
+}
 
 [[nodiscard]] bool in_arena(const void* at) noexcept {
     return arena != nullptr &&
@@ -48,6 +59,9 @@ namespace holdfast::test {
 futex_watch::futex_watch(futex_listener& listener) noexcept { kernel = &listener; }
 futex_watch::~futex_watch() { kernel = nullptr; }
 
+name_watch::name_watch(name_listener& listener) noexcept { names = &listener; }
+name_watch::~name_watch() { names = nullptr; }
+
 one_address::one_address() {
     void* const found =
         __real_mmap(nullptr, arena_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -59,7 +73,9 @@ one_address::~one_address() {
     arena = nullptr;
     arena_used = 0;
     places.clear();
+    writable.clear();
 }
+std::span<std::byte> one_address::bytes() noexcept { return {arena, arena_used}; }
 
 }  // namespace holdfast::test
 
@@ -110,6 +126,8 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec* now) {
 }
 
 void* __wrap_mmap(void* at, std::size_t bytes, int protection, int flags, int fd, off_t offset) {
+    if (in_arena(at) && (protection & PROT_WRITE) != 0) writable.insert(at);
+    if (in_arena(at) && (protection & PROT_WRITE) == 0 && writable.contains(at)) return at;
     if (arena == nullptr || at != nullptr || protection != PROT_NONE)
         return __real_mmap(at, bytes, protection, flags, fd, offset);
     std::byte* const place = place_of(bytes);
@@ -118,6 +136,48 @@ void* __wrap_mmap(void* at, std::size_t bytes, int protection, int flags, int fd
 }
 
 int __wrap_munmap(void* at, std::size_t bytes) { return in_arena(at) ? 0 : __real_munmap(at, bytes); }
+
+int __real_lstat(const char* path, struct stat* status);
+int __real_unlink(const char* path);
+int __real_rename(const char* from, const char* to);
+int __real_linkat(int from_folder, const char* from, int to_folder, const char* to, int flags);
+int __real_openat(int folder, const char* path, int flags, ...);
+
+ssize_t __real_getrandom(void* to, std::size_t bytes, unsigned flags);
+
+ssize_t __wrap_getrandom(void* to, std::size_t bytes, unsigned flags) {
+    if (names == nullptr) return __real_getrandom(to, bytes, flags);
+    std::memset(to, static_cast<int>(names->random_byte()), bytes);
+    return static_cast<ssize_t>(bytes);
+}
+int __wrap_lstat(const char* path, struct stat* status) {
+    tell_name(path, false);
+    return __real_lstat(path, status);
+}
+int __wrap_unlink(const char* path) {
+    tell_name(path, true);
+    return __real_unlink(path);
+}
+int __wrap_rename(const char* from, const char* to) {
+    tell_name(to, true);
+    return __real_rename(from, to);
+}
+int __wrap_linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) {
+    tell_name(to, true);
+    return __real_linkat(from_folder, from, to_folder, to, flags);
+}
+int __wrap_openat(int folder, const char* path, int flags, ...) {
+    va_list arguments;
+    va_start(arguments, flags);
+    const mode_t mode = va_arg(arguments, mode_t);
+    va_end(arguments);
+    if (names != nullptr && std::string_view(path).starts_with("/proc/")) {
+        errno = ENOENT;
+        return -1;
+    }
+    tell_name(path, false);
+    return __real_openat(folder, path, flags, mode);
+}
 
 }  // extern "C"
 // NOLINTEND

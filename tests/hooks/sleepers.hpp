@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // sleepers.hpp - stands in for the kernel where logical processes of one thread sleep on a futex word, ask for a lock
-// or the time, or map one file twice: the linker's --wrap leads the headers' calls here.
+// or the time, or map one file twice, and tells of their calls about names of files: the linker's --wrap leads the
+// headers' calls here.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 namespace holdfast::test {
 
@@ -30,8 +34,32 @@ class futex_watch {
     ~futex_watch();
 };
 
+/// Hears of calls about names of files while a name_watch of it lives: the kernel does each behind it, at once. Must
+/// not throw.
+class name_listener {
+ public:
+    /// `changes`: the name will lead elsewhere, or nowhere; else somebody asks where it leads.
+    virtual void before_name_call(std::string_view path, bool changes) noexcept = 0;
+    /// What the kernel's random bytes are, each time.
+    virtual std::byte random_byte() noexcept = 0;
+
+ protected:
+    ~name_listener() = default;
+};
+
+/// Meanwhile nobody learns from /proc of limits, or who he is, which would take longer than all else.
+/// Requires: no other is alive.
+class name_watch {
+ public:
+    explicit name_watch(name_listener& listener) noexcept;
+    name_watch(const name_watch&) = delete;
+    name_watch& operator=(const name_watch&) = delete;
+    ~name_watch();
+};
+
 /// Until its end mappings of the same length that handles ask for lie at one address, and the first of one length right
-/// behind those of another: logical processes that open one file each share its words, and all lie in one span.
+/// behind those of another: logical processes that open one file each share its words, and all lie in one span. Where
+/// one may write, another's read-only mapping is the same.
 /// Requires: no other is alive; no mapping made meanwhile outlives it.
 class one_address {
  public:
@@ -39,6 +67,8 @@ class one_address {
     one_address(const one_address&) = delete;
     one_address& operator=(const one_address&) = delete;
     ~one_address();
+    /// From the first of these mappings to the end of the last.
+    [[nodiscard]] static std::span<std::byte> bytes() noexcept;
 };
 
 }  // namespace holdfast::test
