@@ -6,6 +6,7 @@
 #include "hooks/hash_map_feed_interleaving.hpp"
 #include "hooks/hash_map_history_interleaving.hpp"
 #include "hooks/hash_map_interleaving.hpp"
+#include "hooks/hash_map_registered_interleaving.hpp"
 #include "hooks/hash_map_subject.hpp"
 #include "hooks/small_map.hpp"
 #include "hooks/volume.hpp"
@@ -99,6 +100,24 @@ TEST(Interleavings, HashMapScans) {
     if (std::getenv("HOLDFAST_TEST_SCHEDULE") == nullptr) {
         EXPECT_GT(evicted.evicted(), 1000U);
     }
+}
+
+void evict_beside_a_registered_reader(const char* name, hash_map_registered_interleaving::then last) {
+    hash_map_registered_interleaving subject(last);
+    interleave(name, subject);
+    std::printf("hash_map: what a reader read was there in %llu ends, and was not in %llu\n",
+                static_cast<unsigned long long>(subject.kept()), static_cast<unsigned long long>(subject.went()));
+    if (std::getenv("HOLDFAST_TEST_SCHEDULE") != nullptr) return;
+    EXPECT_GT(subject.kept(), 100U);
+    EXPECT_GT(subject.went(), 100U);
+}
+TEST(Interleavings, HashMapBesideARegisteredReaderThatGoes) {
+    evict_beside_a_registered_reader("hash_map, full: set, erase another | register and find, go",
+                                     hash_map_registered_interleaving::then::goes);
+}
+TEST(Interleavings, HashMapBesideAReaderThatRegistersAnew) {
+    evict_beside_a_registered_reader("hash_map, full: set, erase another | go, register anew",
+                                     hash_map_registered_interleaving::then::registers_anew);
 }
 
 // An entry that lives for a second is given another life while a reader that found the old one asks for the time.
