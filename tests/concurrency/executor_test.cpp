@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -94,6 +95,44 @@ TEST_P(ExecutorConcurrency, KeysWithLimitsKeepItAndLoseNothing) {
     pool.drain();
     EXPECT_EQ(pool.stats().executed, producer_count * each);
     EXPECT_EQ(keys.keys(), 0U);
+}
+
+// Calls never overlap nor repeat each other, and the last one tells the truth: who stops while there is pressure, as
+// all here do, is not left so.
+TEST_P(ExecutorConcurrency, PressureIsToldInTurn) {
+    const std::uint64_t each = scaled(50'000);
+    std::atomic<int> inside{0};
+    std::atomic<bool> stop{false};
+    std::atomic<std::uint64_t> left_stopped{0};
+    std::uint64_t came = 0, went = 0;  // of whoever tells alone
+    pool_options options = workers(GetParam());
+    options.high_water = 3;
+    options.low_water = 1;
+    options.on_pressure = [&](bool pressed) {
+        EXPECT_EQ(inside.fetch_add(1), 0) << "two at a time";
+        EXPECT_EQ(came - went, pressed ? 0U : 1U) << "told twice";
+        ++(pressed ? came : went);
+        stop = pressed;
+        inside.fetch_sub(1);
+    };
+    {
+        thread_pool pool(options);
+        keyed_executor<std::size_t> keys(pool);
+        produce(each, [&](std::size_t key, std::uint64_t, std::uint64_t) {
+            const auto until = std::chrono::steady_clock::now() + 20s;
+            while (stop && left_stopped == 0) {
+                std::this_thread::yield();
+                if (std::chrono::steady_clock::now() > until) ++left_stopped;
+            }
+            keys.post(key, [] {});
+        });
+        pool.drain();
+        EXPECT_EQ(pool.stats().executed, producer_count * each);
+    }
+    EXPECT_EQ(left_stopped, 0U) << "it was not told that few wait";
+    EXPECT_EQ(came, went) << "it was not told that nothing waits";
+    EXPECT_GT(came, each / 100);
+    std::printf("pressure came and went %llu times\n", static_cast<unsigned long long>(came));
 }
 
 TEST_P(ExecutorConcurrency, DroppedOnesAreToldAndNothingElseIsMissing) {

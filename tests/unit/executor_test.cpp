@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -133,6 +134,128 @@ TEST(ExecutorTask, OneThatCannotBeMadeIsNotPosted) {
     EXPECT_EQ(keys.keys(), 0U);
     EXPECT_EQ(pool.run(), 0U);
     EXPECT_EQ(order.try_post([] {}), post_status::posted);
+}
+
+// --- pressure
+
+/// A pool that writes down what it tells: '+' and '-'.
+struct pressed_pool {
+    explicit pressed_pool(std::uint64_t high, std::uint64_t low, std::uint64_t waiting_max = 0) {
+        pool_options options = without_workers();
+        options.high_water = high;
+        options.low_water = low;
+        options.waiting_max = waiting_max;
+        options.on_pressure = [this](bool pressed) {
+            told += pressed ? '+' : '-';
+            if (then) then(pressed);
+        };
+        pool.emplace(options);
+    }
+    std::string told;
+    std::function<void(bool)> then;
+    std::optional<thread_pool> pool;
+};
+
+TEST(ExecutorPressure, IsToldAtEachMarkOnce) {
+    pressed_pool under(3, 1);
+    thread_pool& pool = *under.pool;
+    for (int round = 0; round < 3; ++round) {
+        under.told.clear();
+        while (pool.run_one()) continue;
+        under.told.clear();
+        pool.post([] {});
+        pool.post([] {});
+        EXPECT_EQ(under.told, "");
+        pool.post([] {});
+        EXPECT_EQ(under.told, "+");
+        pool.post([] {});
+        pool.run_one();
+        pool.run_one();
+        EXPECT_EQ(under.told, "+");
+        pool.post([] {});  // up and down between the marks is not told
+        pool.run_one();
+        EXPECT_EQ(under.told, "+");
+        pool.run_one();
+        EXPECT_EQ(under.told, "+-");
+        pool.post([] {});
+        EXPECT_EQ(under.told, "+-");
+        pool.post([] {});
+        EXPECT_EQ(under.told, "+-+");
+    }
+}
+
+TEST(ExecutorPressure, CountsWhatStrandsAndKeysWaitFor) {
+    pressed_pool under(3, 0, 4);
+    thread_pool& pool = *under.pool;
+    strand free_order(pool), order(pool, limit_of(1, overflow::drop_oldest));
+    keyed_executor<int> keys(pool, {.waiting_max = 1});
+    free_order.post([] {});
+    EXPECT_EQ(keys.try_post(1, [] {}), post_status::posted);
+    EXPECT_EQ(keys.try_post(1, [] {}), post_status::full);  // one that is refused does not wait
+    EXPECT_EQ(under.told, "");
+    order.post([] {});
+    EXPECT_EQ(under.told, "+");
+    order.post([] {});  // in place of the other
+    EXPECT_EQ(pool.try_post([] {}), post_status::posted);
+    EXPECT_EQ(pool.try_post([] {}), post_status::full);
+    pool.stop_now();
+    pool.drain();
+    EXPECT_EQ(under.told, "+-");
+}
+
+TEST(ExecutorPressure, WhoIsToldMayPostAndThrow) {
+    pressed_pool under(2, 0);
+    int ran = 0;
+    under.then = [&](bool pressed) {
+        if (pressed && ran == 0) under.pool->post([&] { ++ran; });
+        throw std::runtime_error("dropped");
+    };
+    under.pool->post([&] { ++ran; });
+    under.pool->post([&] { ++ran; });
+    EXPECT_EQ(under.told, "+");
+    under.pool->run();
+    EXPECT_EQ(ran, 3);
+    EXPECT_EQ(under.told, "+-");
+    EXPECT_EQ(under.pool->stats().failed, 0U);
+}
+
+// What is told makes the other mark pass: it is told behind it, not within it.
+TEST(ExecutorPressure, WhatPassesWhileOneIsToldIsToldBehindIt) {
+    pressed_pool under(2, 1);
+    int depth = 0, deepest = 0;
+    under.then = [&](bool pressed) {
+        deepest = std::max(deepest, ++depth);
+        if (!pressed && under.told.size() < 5) under.pool->post([] {});
+        --depth;
+    };
+    under.pool->post([] {});
+    under.pool->post([] {});
+    under.pool->run_one();
+    EXPECT_EQ(under.told, "+-+");
+    under.pool->run();
+    EXPECT_EQ(under.told, "+-+-+-");
+    EXPECT_EQ(deepest, 1);
+}
+
+TEST(ExecutorPressure, NeedsAllOfIt) {
+    const auto refused = [](std::uint64_t high, std::uint64_t low, bool told) {
+        pool_options options = without_workers();
+        options.high_water = high;
+        options.low_water = low;
+        if (told) options.on_pressure = [](bool) {};
+        try {
+            const thread_pool pool(options);
+        } catch (const holdfast::error& e) {
+            return e.reason() == errc::invalid_argument;
+        }
+        return false;
+    };
+    EXPECT_FALSE(refused(0, 0, false));
+    EXPECT_FALSE(refused(2, 1, true));
+    EXPECT_TRUE(refused(2, 2, true));
+    EXPECT_TRUE(refused(2, 1, false));
+    EXPECT_TRUE(refused(0, 0, true));
+    EXPECT_TRUE(refused(0, 1, false));
 }
 
 TEST(ExecutorTask, AKeyThatCannotBeCopiedPostsNothing) {

@@ -6,6 +6,9 @@
 // (I1) active_ = tasks and strands in the queue or in a worker's hands; nothing runs nor waits while it is 0.
 // (I2) While the queue has something and a worker sleeps, a worker is awake that will look: one that was woken and has
 //      not looked yet (waking_), one that has just taken something and wakes the next, or one that has not slept yet.
+// (I3) Where nobody posts, begins a task or calls on_pressure, its last call told whether the marks hold: who changes
+//      waiting_ looks at pressed_ behind that, who changes pressed_ looks at waiting_ again, and whoever finds another
+//      at it has that one look again.
 // Lock order: a strand's lock, then shelves and magazines of task_store; mutex_ is taken with none of them held. A
 // callable is made, run and destroyed with no lock held.
 // Memory orders: flags and counts that stand alone are relaxed; what they announce is guarded by locks.
@@ -44,6 +47,13 @@ struct pool_options {
     std::uint32_t turn_tasks_max = 64;  ///< tasks of a strand before others have their turn; at least 1
     std::chrono::nanoseconds turn_time_max = std::chrono::microseconds(200);  ///< likewise; 0: no limit of time
     std::uint64_t waiting_max = 0;  ///< tasks of all strands that have not begun; 0: no limit
+    /// From so many waiting tasks on the pool is under pressure, whatever they were posted by; 0: never.
+    std::uint64_t high_water = 0;
+    std::uint64_t low_water = 0;  ///< down to so many, until it is not; less than high_water
+    /// Called with true when pressure comes and with false when it goes, in turn, one call at a time, by a thread that
+    /// posts or a worker between tasks, with no lock held: to stop reading from whoever makes the work, and to go on.
+    /// It may post; what it throws is dropped.
+    std::function<void(bool)> on_pressure = {};
     std::function<void(std::exception_ptr)> on_error =
         {};  ///< of tasks whose strand has none; several threads may call it
     /// Without workers: the order of turns, and their lengths, are drawn from this. Nothing: first in, first out.
@@ -78,6 +88,10 @@ class thread_pool {
         if (options_.seed && options_.workers != 0)
             throw error(errc::invalid_argument, "thread_pool",
                         "threads do not follow a seed: set workers to 0 and call run(), or leave the seed out");
+        if (options_.high_water != 0 ? options_.low_water >= options_.high_water || !options_.on_pressure
+                                     : options_.low_water != 0 || options_.on_pressure)
+            throw error(errc::invalid_argument, "thread_pool",
+                        "pressure needs all of it: a high_water, a low_water below it, and on_pressure to be told");
         random_ = options_.seed.value_or(0);
         workers_ = std::vector<worker>(std::max(1U, options_.workers));
         try {
@@ -207,19 +221,45 @@ class thread_pool {
     /// Whether the pool as a whole takes one task more.
     [[nodiscard]] post_status admit(detail::admission how) noexcept {
         if (closed_.load(std::memory_order_relaxed)) return post_status::closed;
-        if (options_.waiting_max == 0) return post_status::posted;
+        if (!counts()) return post_status::posted;
+        const std::uint64_t most = options_.waiting_max != 0 ? options_.waiting_max : UINT64_MAX;
         std::uint64_t waiting = waiting_.load(std::memory_order_relaxed);
         do {
-            if (waiting >= options_.waiting_max && how == detail::admission::within_limits) return post_status::full;
+            if (waiting >= most && how == detail::admission::within_limits) return post_status::full;
             // Sequentially consistent, with the load in room_made(): either this sees the room, or that sees who waits.
         } while (!waiting_.compare_exchange_weak(waiting, waiting + 1, std::memory_order_seq_cst));
         return post_status::posted;
     }
     /// A task has begun, was cancelled, or was admitted and not posted.
     void leave_waiting() noexcept {
-        if (options_.waiting_max == 0) return;
+        if (!counts()) return;
         waiting_.fetch_sub(1, std::memory_order_seq_cst);  // as in admit()
         room_made();
+        look_at_marks();
+    }
+    [[nodiscard]] bool counts() const noexcept { return options_.waiting_max != 0 || options_.high_water != 0; }
+    /// Behind a change of waiting_, with no lock held: tells on_pressure if a mark was passed.
+    void look_at_marks() noexcept {
+        if (options_.high_water == 0 || !mark_passed()) return;
+        // Acquire and release: pressed_ and what on_pressure did go from one who tells to the next.
+        if (tellers_.fetch_add(1, std::memory_order_acq_rel) != 0) return;
+        for (std::uint32_t asked = 1; asked != 0;) {
+            while (mark_passed()) {
+                const bool pressed = !pressed_.load(std::memory_order_relaxed);  // stored by who tells alone
+                pressed_.store(pressed, std::memory_order_seq_cst);
+                try {
+                    options_.on_pressure(pressed);
+                } catch (...) {  // nobody could be told of it
+                }
+            }
+            asked = tellers_.fetch_sub(asked, std::memory_order_acq_rel) - asked;
+        }
+    }
+    /// Sequentially consistent, with the changes of either word: of two threads that change one each, one sees both.
+    [[nodiscard]] bool mark_passed() const noexcept {
+        const bool pressed = pressed_.load(std::memory_order_seq_cst);
+        const std::uint64_t waiting = waiting_.load(std::memory_order_seq_cst);
+        return pressed ? waiting <= options_.low_water : waiting >= options_.high_water;
     }
     /// A limit is not reached any more.
     void room_made() noexcept {
@@ -255,9 +295,10 @@ class thread_pool {
         ready(make_task(std::forward<Run>(run), std::forward<Cancel>(cancel)));
         return post_status::posted;
     }
-    /// A node with the task, which was admitted; if it cannot be made, the admission is given back.
+    /// A node with the task, which was admitted; if it cannot be made, the admission is given back. No lock is held.
     template <class Run, class Cancel>
     [[nodiscard]] detail::task_node& make_task(Run&& run, Cancel&& cancel) {
+        look_at_marks();
         detail::task_node* node = nullptr;
         try {
             node = &store_.take();
@@ -536,7 +577,9 @@ class thread_pool {
     std::atomic<std::uint64_t> cancelled_elsewhere_{0};
     std::mutex quiet_mutex_;
     std::condition_variable quiet_;                      // nothing is active, room was made, or the pool is closed
-    alignas(64) std::atomic<std::uint64_t> waiting_{0};  // tasks that have not begun; only with waiting_max
+    alignas(64) std::atomic<std::uint64_t> waiting_{0};  // tasks that have not begun; only if counts()
+    std::atomic<bool> pressed_{false};                   // what on_pressure was told last; in the line of waiting_
+    std::atomic<std::uint32_t> tellers_{0};              // who tells, and how often others have asked it to look again
 };
 
 }  // namespace holdfast::executor
