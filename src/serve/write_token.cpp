@@ -8,20 +8,11 @@
 #include <array>
 #include <cerrno>
 
+#include "holdfast/detail/same_secret.hpp"
 #include "holdfast/error.hpp"
 #include "holdfast/memory/descriptor.hpp"
 
 namespace holdfast::serve {
-
-bool is_same_secret(std::string_view a, std::string_view b) noexcept {
-    if (a.size() != b.size()) return false;
-    unsigned differences = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) {
-        differences |= static_cast<unsigned>(static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]));
-        asm volatile("" : "+r"(differences));  // else a compiler may end the loop at the first difference
-    }
-    return differences == 0;
-}
 
 write_token::write_token(std::string path) : path_(std::move(path)) { read(); }
 
@@ -67,7 +58,7 @@ bool write_token::is_in(const net::request& from) const noexcept {
     const std::string_view given = from.header("Authorization").value_or("");
     return !token_.empty() && from.header_count("Authorization") == 1 && given.size() > scheme.size() &&
            net::equal_ignoring_case(given.substr(0, scheme.size()), scheme) &&
-           is_same_secret(given.substr(scheme.size()), token_);
+           detail::is_same_secret(given.substr(scheme.size()), token_);
 }
 
 }  // namespace holdfast::serve

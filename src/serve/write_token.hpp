@@ -36,7 +36,4 @@ class write_token {
     struct stat seen_{};
 };
 
-/// (I1) Requires: nothing. The lengths may become known.
-[[nodiscard]] bool is_same_secret(std::string_view a, std::string_view b) noexcept;
-
 }  // namespace holdfast::serve
