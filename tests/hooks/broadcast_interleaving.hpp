@@ -112,15 +112,6 @@ class broadcast_interleaving final : public interleaving {
  private:
     static constexpr std::size_t bytes_max = 120;
 
-    struct slot_table {
-        layout::broadcast_slot* only;
-        bool dead;
-        [[nodiscard]] static std::uint32_t size() noexcept { return 1; }
-        [[nodiscard]] layout::broadcast_slot& slot(std::uint32_t) const noexcept { return *only; }
-        [[nodiscard]] bool seize(std::uint32_t) const noexcept { return dead; }
-        void give_back(std::uint32_t) const noexcept { only->held.store(0); }
-    };
-
     static std::vector<std::byte> message(std::uint64_t n) { return nth_message(n, bytes_max); }
     [[nodiscard]] std::span<std::byte> body() {
         return image().first(static_cast<std::size_t>(geometry_.body_bytes()));
@@ -225,7 +216,7 @@ class broadcast_interleaving final : public interleaving {
     reads how_;
     layout::broadcast_geometry geometry_;
     aligned_bytes bytes_;
-    slot_table slots_;
+    one_slot_table slots_;
     layout::broadcast_write_core writer_, successor_;
     layout::broadcast_read_core reader_;
     layout::broadcast_hold_core hold_;

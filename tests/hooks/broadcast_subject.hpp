@@ -26,7 +26,7 @@ class broadcast_subject {
         : random_(seed),
           geometry_(layout::broadcast_geometry::make(2048, random_.one_in(2) ? 1 : 0, "bench")),
           bytes_(static_cast<std::size_t>(geometry_.body_bytes()) + sizeof(layout::broadcast_slot)),
-          slots_{slot_of(bytes_.bytes()), geometry_.readers, false} {
+          slots_{slot_of(bytes_.bytes()), false, geometry_.readers} {
         bench_clock::unix_time = 1'000;
         bench_clock::monotonic_time = 5'000;
         layout::broadcast_write_core::format(body(), geometry_, bench_clock::unix_ns());
@@ -57,17 +57,6 @@ class broadcast_subject {
 
  private:
     static constexpr std::size_t bytes_max = 120;
-
-    // The one slot, and whether its holder died.
-    struct slot_table {
-        layout::broadcast_slot* only;
-        std::uint32_t count;
-        bool dead;
-        [[nodiscard]] std::uint32_t size() const noexcept { return count; }
-        [[nodiscard]] layout::broadcast_slot& slot(std::uint32_t) const noexcept { return *only; }
-        [[nodiscard]] bool seize(std::uint32_t) const noexcept { return dead; }
-        void give_back(std::uint32_t) const noexcept { only->held.store(0); }
-    };
 
     [[nodiscard]] layout::broadcast_slot* slot_of(std::span<std::byte> all) const noexcept {
         return reinterpret_cast<layout::broadcast_slot*>(all.data() + geometry_.body_bytes());
@@ -169,7 +158,7 @@ class broadcast_subject {
     }
     // The reader is taken for dead: nothing holds the writer up, whatever the slot's word says.
     std::string go_on(layout::broadcast_write_core& writer, std::uint64_t last) {
-        slot_table now = slots_;
+        one_slot_table now = slots_;
         now.dead = true;
         layout::broadcast_read_core reader = make_reader(broadcast_start::sequence(last + 1));
         std::uint64_t next = reader.sequence();
@@ -187,7 +176,7 @@ class broadcast_subject {
     draws random_;
     layout::broadcast_geometry geometry_;
     aligned_bytes bytes_;
-    slot_table slots_;
+    one_slot_table slots_;
     layout::broadcast_write_core writer_;
     layout::broadcast_read_core onlooker_;
     layout::broadcast_hold_core hold_;

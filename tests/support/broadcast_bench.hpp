@@ -103,6 +103,17 @@ inline void fill_message(std::span<std::byte> out, std::uint64_t sequence) noexc
     fill_message(message, sequence);
     return message;
 }
+/// The table of readers that a writer asks, of one slot in a rig's memory: who holds it lives until `dead`.
+struct one_slot_table {
+    layout::broadcast_slot* only;
+    bool dead;
+    std::uint32_t count = 1;  // 0: nobody is looked for
+    [[nodiscard]] std::uint32_t size() const noexcept { return count; }
+    [[nodiscard]] layout::broadcast_slot& slot(std::uint32_t) const noexcept { return *only; }
+    [[nodiscard]] bool seize(std::uint32_t) const noexcept { return dead; }
+    void give_back(std::uint32_t) const noexcept { only->held.store(0); }
+};
+
 /// Whether the bytes are nth_message(sequence, bytes_max).
 [[nodiscard]] inline bool is_message(std::span<const std::byte> bytes, std::uint64_t sequence, std::size_t bytes_max) {
     if (bytes.size() != message_length(sequence, bytes_max)) return false;
