@@ -80,7 +80,7 @@ class BroadcastHostile : public ::testing::Test {
     void use(std::span<std::byte> image) {
         const broadcast_geometry& geometry = bench_.geometry();
         findings found;
-        holdfast::layout::verify_broadcast(image, geometry, found);
+        ASSERT_TRUE(holdfast::layout::verify_broadcast(image, geometry, found).quiet) << "nothing is at work here";
         found_ = found.count();
         for (const broadcast_start& start : starts) {
             broadcast_read_core reader(image, geometry);
@@ -158,6 +158,22 @@ TEST_F(BroadcastHostile, DamagedWordsAreHarmless) {
             SCOPED_TRACE(d.text());
             use(image);
         });
+}
+
+// Two contradicting parts: what an entry names lies above a horizon that went back, or just below it.
+TEST_F(BroadcastHostile, AnEntryAboveTheHorizonIsFound) {
+    const std::uint64_t stride = bench_.geometry().stride;
+    for (const std::uint64_t horizon : {std::uint64_t{0}, stride, 4 * stride, std::uint64_t{capacity}})
+        for (std::uint64_t above = 8; above <= capacity / 4; above += 8) {
+            SCOPED_TRACE(std::to_string(above) + " above " + std::to_string(horizon));
+            std::ranges::copy(sound_, bench_.body().begin());
+            const std::uint64_t oldest = broadcast_view(bench_.body(), bench_.geometry()).oldest_stride(horizon, 0);
+            const std::uint64_t entry[]{oldest + 1, horizon + above, 1};
+            std::memcpy(bench_.body().data(), &horizon, sizeof horizon);
+            std::memcpy(bench_.body().data() + bench_.geometry().entry_offset(oldest), entry, sizeof entry);
+            use(bench_.body());
+            EXPECT_GT(found_, 0U);
+        }
 }
 
 TEST_F(BroadcastHostile, FlippedBitsOfTheRingAreHarmless) {

@@ -42,6 +42,13 @@ class broadcast_inspection {
             found.add(geometry.entry_offset(low), "the index has no entry for the oldest or the newest stride");
             return true;
         }
+        // Loaded anew, behind the entry: no writer makes one before the horizon is above it (I3). To overrun() below it
+        // would look like a writer at work, for ever.
+        if (const std::uint64_t now = view_.horizon(); oldest->position > now) {
+            found.add(geometry.entry_offset(low), concat("the oldest entry names position ", oldest->position,
+                                                         ", the horizon is ", now));
+            return true;
+        }
         newest_ = *newest;
         const auto last = view_.boundary(newest_);
         const findings before = found;
