@@ -1,49 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every container in a named segment, its writer killed for real at every distinct image of an operation: the operation
-// is stepped once to learn what it leaves in the segment and its peers file after each store, in a feed's ring and in
-// the next generation of a table that grows, and then once more for each of these images, in a process of its own that
-// dies there by SIGKILL. Lock, lease and names are as that death leaves them. Then, by name:
-//   a reader      finds all that was there before the operation, or all that it does; verify() finds nothing
-//   a writer      takes over and recovers, one of many also where it was there before and meets what the dead one held;
-//                 never back from what a reader saw
-//   the next one  of its operations works
-// The *_step_tests look at the same images in copies, in every state of the containers' cores.
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
+// Every container's writer, killed at every image of its operations (image_kill_bench.hpp): in the states that each can
+// be in, while it waits, and beside a feed.
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <system_error>
-#include <utility>
-#include <vector>
 
-#include "golden/image_file.hpp"
-#include "golden/subjects.hpp"
+#include <gtest/gtest.h>
+
+#include "image_kill_bench.hpp"
 #include "image_kill_feed.hpp"
 #include "image_kill_fills.hpp"
-#include "image_kill_growth.hpp"
-#include "image_kill_many.hpp"
-#include "image_kill_maps.hpp"
 #include "image_kill_metrics.hpp"
 #include "image_kill_objects.hpp"
 #include "image_kill_queues.hpp"
 #include "image_kill_rings.hpp"
 #include "image_kill_subjects.hpp"
 #include "image_kill_waits.hpp"
-#include "support/capability.hpp"
-#include "support/scale.hpp"
-#include "support/single_step.hpp"
 
 namespace {
 
@@ -51,277 +22,7 @@ using namespace holdfast;
 using namespace holdfast::test;
 using namespace holdfast::test::image_kill;
 
-/// A file that others write, as it is now.
-class watched_file {
- public:
-    explicit watched_file(const std::string& path) {
-        const rig::descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-        struct stat about{};
-        if (file.get() < 0 || ::fstat(file.get(), &about) != 0) return;
-        size_ = static_cast<std::size_t>(about.st_size);
-        if (size_ == 0) return;
-        void* const at = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.get(), 0);
-        if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category(), path);
-        data_ = static_cast<const std::byte*>(at);
-    }
-    watched_file(const watched_file&) = delete;
-    watched_file& operator=(const watched_file&) = delete;
-    ~watched_file() {
-        if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
-    }
-    void add_to(std::vector<std::byte>& image) const { image.insert(image.end(), data_, data_ + size_); }
-    [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data_, size_}; }
-
- private:
-    const std::byte* data_ = nullptr;
-    std::size_t size_ = 0;
-};
-
-/// Zeroes how long registered readers held a ring's writer up: nobody goes by it, and it is never the same twice.
-void forget_time_blocked(std::span<std::byte> image) {
-    layout::segment_header header;
-    std::memcpy(&header, image.data(), sizeof header);
-    if (static_cast<container_kind>(header.kind) != container_kind::broadcast) return;
-    const auto geometry = layout::broadcast_geometry::parse(header.geometry, header.body_bytes, "the image");
-    for (std::uint32_t reader = 0; reader < geometry.readers; ++reader) {
-        const std::size_t at =
-            layout::broadcast_geometry::report_offset(reader) + offsetof(layout::broadcast_report, blocked_ns);
-        std::memset(image.data() + header_bytes + at, 0, 8);
-    }
-}
-
-/// All that an operation stores in and all that it renames, as it is now.
-class watched_place {
- public:
-    watched_place(const subject& of, std::string uri) : of_(of), uri_(std::move(uri)) {}
-
-    /// The first time once the operation is about to begin: before, not all of its files need be there.
-    [[nodiscard]] std::vector<std::byte> image() {
-        find_files();
-        std::vector<std::byte> bytes;
-        for (const auto& file : files_) {
-            const std::size_t begin = bytes.size();
-            file->add_to(bytes);
-            if (file == files_[peers]) continue;
-            forget_owner(std::span(bytes).subspan(begin));
-            forget_time_blocked(std::span(bytes).subspan(begin));
-        }
-        for (const char c : names()) bytes.push_back(static_cast<std::byte>(c));
-        return bytes;
-    }
-    /// Whether anything differs from when this was asked last.
-    [[nodiscard]] bool touched() {
-        find_files();
-        std::string now = names();
-        bool same = now == names_;
-        std::size_t at = 0;
-        for (const auto& file : files_) {
-            const auto bytes = file->bytes();
-            same = same && bytes.size() <= last_.size() - at &&
-                   (bytes.empty() || std::memcmp(last_.data() + at, bytes.data(), bytes.size()) == 0);
-            if (same) at += bytes.size();
-        }
-        if (same && at == last_.size()) return false;
-        names_ = std::move(now);
-        last_.clear();
-        for (const auto& file : files_) file->add_to(last_);
-        return true;
-    }
-
- private:
-    static constexpr std::size_t peers = 1;  // no segment itself
-
-    void find_files() {
-        if (!files_.empty()) return;
-        const std::string path = uri_.substr(uri_.find(':') + 1);
-        std::vector<std::string> paths = {path, path + ".peers"};
-        if (of_.stores_also)
-            for (std::string& more : of_.stores_also(uri_)) paths.push_back(std::move(more));
-        for (const std::string& one : paths) files_.push_back(std::make_unique<watched_file>(one));
-        for (std::size_t i = 0; i < files_.size(); ++i)
-            if (i != peers && files_[i]->bytes().size() < header_bytes)
-                throw std::runtime_error(paths[i] + " is no segment");
-    }
-    [[nodiscard]] std::string names() const { return of_.names ? of_.names(uri_) : std::string(); }
-
-    const subject& of_;
-    std::string uri_, names_;
-    std::vector<std::unique_ptr<watched_file>> files_;
-    std::vector<std::byte> last_;
-};
-
-/// An image is made where a byte has changed: most instructions change none.
-struct look {
-    watched_place& at;
-
-    [[nodiscard]] std::vector<std::byte> operator()() const {
-        (void)at.touched();
-        return at.image();
-    }
-    [[nodiscard]] bool touched() const { return at.touched(); }
-};
-
-/// The subject as its writer left it when it was killed at that image of an operation. What is stepped is `start`'s:
-/// the next writer recovers, or dies of it.
-subject killed_before(const subject& of, std::size_t which, u64 at, decltype(operation::start) start) {
-    const operation was = of.operations[which];
-    subject recovering = of;
-    struct way {  // to the death, once it is known
-        rig::place_of_change to;
-        std::vector<std::byte> before;
-    };
-    recovering.make = [of, was, at, known = std::make_shared<way>()](const std::string& uri) {
-        const auto begin = [&] { return was.start(uri); };
-        contents before = of.make(uri);
-        watched_place place(of, uri);
-        const look shared{place};
-        rig::image_walk walk(begin, shared, known->to);
-        if (known->to.times != 0) {
-            require(walk.image() == known->before, "the same way as before");
-            require(walk.next(), "so long an operation");
-        }
-        for (u64 i = 0; known->to.times == 0 && i < at; ++i) {
-            known->before = walk.image();
-            rig::place_of_change next;
-            require(walk.next(next), "so long an operation");
-            if (i + 1 == at) known->to = next;
-        }
-        require(walk.kill(), "a death");
-        return before;
-    };
-    recovering.operations.assign(1,
-                                 operation{"attach", std::move(start), was.apply, was.both_between, was.evicted_max});
-    return recovering;
-}
-
-// A container in a segment of files, made anew for each death, byte by byte the same.
-class death_bench {
- public:
-    explicit death_bench(const subject& of) : subject_(of) {}
-
-    image_kill_report kill_at_every_image_of(const operation& what) {
-        return kill_at_every_image([&] { prepare(); }, [&] { return what.start(uri_); }, look_now{*this},
-                                   [&](u64) { return survives(what); }, on_the_way::runs);
-    }
-
- private:
-    // At what is watched then.
-    struct look_now {
-        const death_bench& of;
-        [[nodiscard]] std::vector<std::byte> operator()() const { return look{*of.watched_}(); }
-        [[nodiscard]] bool touched() const { return of.watched_->touched(); }
-    };
-    void prepare() {
-        watched_.reset();
-        then_.emplace(golden_moment_ns, golden_seed);
-        uri_ = place_.file_uri("s" + std::to_string(++made_));
-        before_ = subject_.make(uri_);
-        watched_ = std::make_unique<watched_place>(subject_, uri_);
-    }
-
-    std::string survives(const operation& what) {
-        const std::vector<contents> states = states_of(what);
-        const contents seen = subject_.read(uri_);
-        if (what.evicted_max != 0) return goes_on_after_evicting(what, seen, states.back());
-        contents both = before_;
-        both.insert(states.back().begin(), states.back().end());
-        const bool between = what.both_between && seen == both;
-        const std::size_t seen_at = place_in(states, seen);
-        if (seen_at == states.size() && !between) return "a reader finds " + text_of_contents(seen);
-        if (subject_.reading_takes) return goes_on_after_taking();
-        const auto next = subject_.next.start(uri_);  // recovers
-        contents now = subject_.read(uri_);
-        // What was under way may be finished; what a reader saw is never taken back.
-        const std::size_t now_at = place_in(states, now);
-        const bool right = between ? now == states.back() : now_at < states.size() && now_at - seen_at <= 1;
-        if (!right) return "recovered: " + text_of_contents(now);
-        next();
-        subject_.next.apply(now);
-        const contents found = subject_.read(uri_);
-        return found == now ? "" : "after the next operation: " + text_of_contents(found);
-    }
-    /// Before the operation, and behind each part of it.
-    [[nodiscard]] std::vector<contents> states_of(const operation& what) const {
-        std::vector<contents> states{before_, before_};
-        what.apply(states.back());
-        for (const auto& more : what.then) {
-            states.push_back(states.back());
-            more(states.back());
-        }
-        return states;
-    }
-    [[nodiscard]] static std::size_t place_in(const std::vector<contents>& states, const contents& of) {
-        return static_cast<std::size_t>(std::find(states.begin(), states.end(), of) - states.begin());
-    }
-    // Others went for the new one, each whole or not at all, and not again where a reader had missed it.
-    std::string goes_on_after_evicting(const operation& what, const contents& seen, const contents& after) {
-        const auto fault = [&](const contents& found, const contents& from, const contents& or_from) -> std::string {
-            const auto has = [](const contents& of, const auto& entry) {
-                const auto at = of.find(entry.first);
-                return at != of.end() && at->second == entry.second;
-            };
-            for (const auto& entry : found)
-                if (!has(from, entry) && !has(or_from, entry)) return "finds " + text_of_contents(found);
-            u64 left = 1;  // the new one may be still to come
-            for (const auto& entry : after) left += found.contains(entry.first) ? 1 : 0;
-            return left + what.evicted_max >= after.size() ? "" : "misses too many: " + text_of_contents(found);
-        };
-        if (std::string wrong = fault(seen, before_, after); !wrong.empty()) return "a reader " + wrong;
-        contents brought = after;
-        for (const auto& entry : before_)
-            if (brought[entry.first] == entry.second) brought.erase(entry.first);
-        const auto next = subject_.next.start(uri_);  // recovers
-        contents now = subject_.read(uri_);
-        if (std::string wrong = fault(now, seen, brought); !wrong.empty()) return "recovered, a reader " + wrong;
-        next();
-        subject_.next.apply(now);
-        const contents found = subject_.read(uri_);
-        return found == now ? "" : "after the next operation: " + text_of_contents(found);
-    }
-    // All messages were taken by the reader before; the next one comes with the next number.
-    std::string goes_on_after_taking() {
-        subject_.next.start(uri_)();
-        const contents found = subject_.read(uri_);
-        if (found.size() != 1 || found.contains("damage")) return "the next message: " + text_of_contents(found);
-        const auto& [number, text] = *found.begin();
-        return text == number || text == "number " + number ? "" : "the next message: " + text_of_contents(found);
-    }
-    static std::string text_of_contents(const contents& of) {
-        std::string text;
-        for (const auto& [key, value] : of) text.append(key).append(": ").append(value).append("; ");
-        return text;
-    }
-
-    const subject& subject_;
-    unique_directory place_{"image-kill"};
-    scoped_environment registry_{"HOLDFAST_REGISTRY", place_.file("registry")};
-    std::optional<still_world> then_;
-    u64 made_ = 0;
-    std::string uri_;
-    contents before_;
-    std::unique_ptr<watched_place> watched_;
-};
-
-class ImageKill : public ::testing::TestWithParam<subject> {};
-
-TEST_P(ImageKill, AtEveryImageTheSegmentIsBeforeOrAfterAndGoesOn) {
-    if (!can_trace() || sanitized) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
-    u64 kills = 0, steps = 0;
-    for (const operation& what : GetParam().operations) {
-        const u64 repaired = GetParam().repairs ? *GetParam().repairs : 0;
-        const image_kill_report report = death_bench(GetParam()).kill_at_every_image_of(what);
-        EXPECT_TRUE(report.passed()) << what.name << ": " << report.failure;
-        EXPECT_GT(report.images, 1U) << what.name << ": its stores were not seen";
-        if (GetParam().repairs) {
-            EXPECT_GT(*GetParam().repairs, repaired) << what.name << ": nobody had to finish it";
-        }
-        kills += report.kills, steps += report.steps;
-        std::printf("%s, %s: %llu images and kills, %.2f s\n", GetParam().name, what.name,
-                    static_cast<unsigned long long>(report.kills), report.seconds);
-    }
-    RecordProperty("kills", std::to_string(kills));
-    RecordProperty("steps", std::to_string(steps));
-}
+TEST_P(ImageKill, AtEveryImageTheSegmentIsBeforeOrAfterAndGoesOn) { kill_in_every_operation(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Containers, ImageKill,
                          ::testing::Values(array_subject(), small_table_subject(), table_subject(),
@@ -332,7 +33,7 @@ INSTANTIATE_TEST_SUITE_P(Containers, ImageKill,
                                            record_queue_subject(), broadcast_subject(), registered_broadcast_subject(),
                                            snapshot_subject(), pinned_snapshot_subject(), index_subject(),
                                            counters_subject(), latencies_subject()),
-                         [](const auto& s) { return std::string(s.param.name); });
+                         ImageKill::name_of);
 
 INSTANTIATE_TEST_SUITE_P(
     Fills, ImageKill,
@@ -341,8 +42,6 @@ INSTANTIATE_TEST_SUITE_P(
                       table_subject_when("hash_table_full", fill::full),
                       table_subject_when("hash_table_of_colliding_keys", fill::colliding),
                       overflowed_table_subject<session_table>("hash_table_overflowed"),
-                      overflowed_table_subject<many_sessions>("hash_table_many_overflowed"),
-                      overflowed_table_subject<growing_sessions>("hash_table_growing_overflowed"),
                       overflowed_table_subject<dynamic_hash_table, session_table>("hash_table_by_bytes_overflowed"),
                       queue_subject_when("queue_empty", ring::empty), queue_subject_when("queue_full", ring::full),
                       queue_subject_mid_batch(), record_queue_subject_when("queue_of_records_empty", ring::empty),
@@ -358,25 +57,7 @@ INSTANTIATE_TEST_SUITE_P(
                       array_subject_of<page_of_words>("array_of_pages", 4),
                       broadcast_subject_after("broadcast_empty", 0),
                       broadcast_subject_after("broadcast_round_its_end", 130)),
-    [](const auto& s) { return std::string(s.param.name); });
-
-// As the *_step_tests fill them, with every operation.
-template <class Map>
-std::vector<subject> maps_in_every_state(const std::vector<const char*>& names) {
-    return {map_subject_when<Map>(names[0], fill::empty), map_subject_when<Map>(names[1], fill::nearly_full),
-            map_subject_when<Map>(names[2], fill::full), map_subject_when<Map>(names[3], fill::colliding),
-            overflowed_map_subject<Map>(names[4])};
-}
-INSTANTIATE_TEST_SUITE_P(Maps, ImageKill,
-                         ::testing::ValuesIn(maps_in_every_state<text_map>(
-                             {"hash_map_empty", "hash_map_nearly_full", "hash_map_full_of_short_ones",
-                              "hash_map_of_colliding_keys", "hash_map_overflowed"})),
-                         [](const auto& s) { return std::string(s.param.name); });
-INSTANTIATE_TEST_SUITE_P(MapsOfMany, ImageKill,
-                         ::testing::ValuesIn(maps_in_every_state<many_texts>(
-                             {"hash_map_many_empty", "hash_map_many_nearly_full", "hash_map_many_full",
-                              "hash_map_many_of_colliding_keys", "hash_map_many_overflowed"})),
-                         [](const auto& s) { return std::string(s.param.name); });
+    ImageKill::name_of);
 
 // Who goes to sleep is killed, who gives up and who wakes: see image_kill_waits.hpp.
 INSTANTIATE_TEST_SUITE_P(
@@ -388,80 +69,9 @@ INSTANTIATE_TEST_SUITE_P(
                       waiting_broadcast_subject(),
                       obstructed_broadcast_subject("broadcast_waited_on_for_room", broadcast_policy::block),
                       obstructed_broadcast_subject("broadcast_that_evicts", broadcast_policy::evict)),
-    [](const auto& s) { return std::string(s.param.name); });
+    ImageKill::name_of);
 
-// One of many writers is killed, and another one is there: see image_kill_many.hpp.
-INSTANTIATE_TEST_SUITE_P(ManyWriters, ImageKill,
-                         ::testing::Values(many_table_subject("hash_table_many", goes_first::who_lives),
-                                           many_table_subject("hash_table_many_and_a_newcomer", goes_first::newcomer),
-                                           many_blocks_subject("block_store_many", goes_first::who_lives),
-                                           many_blocks_subject("block_store_many_and_a_newcomer", goes_first::newcomer),
-                                           many_map_subject("hash_map_many", goes_first::who_lives),
-                                           many_map_subject("hash_map_many_and_a_newcomer", goes_first::newcomer)),
-                         [](const auto& s) { return std::string(s.param.name); });
-
-INSTANTIATE_TEST_SUITE_P(
-    Growth, ImageKill,
-    ::testing::Values(growing_table_subject(), growing_many_subject("hash_table_many_growing", goes_first::who_lives),
-                      growing_many_subject("hash_table_many_growing_and_a_newcomer", goes_first::newcomer)),
-    [](const auto& s) { return std::string(s.param.name); });
-
-INSTANTIATE_TEST_SUITE_P(Feed, ImageKill, ::testing::Values(told_map_subject()),
-                         [](const auto& s) { return std::string(s.param.name); });
-
-// The successor of a killed writer is itself killed, at every image of its attach. By name, from its first instruction:
-template <class Writer>
-std::function<void()> attach_to(const std::string& uri) {
-    return [uri] { (void)Writer::attach(uri); };
-}
-// Where the lease is taken, and the rest is to come:
-template <class Writer, class... More>
-auto take_over_with(const More&... more) {
-    return [=](const std::string& uri) -> std::function<void()> {
-        auto memory = std::make_shared<segment>(segment::attach(uri, access::read_write));
-        return [=] { (void)Writer(std::move(*memory), more...); };
-    };
-}
-// Those whose next writer has something to put right there: killed at that image of an operation.
-subject array_killed() { return killed_before(array_subject(), 1, 13, attach_to<wide_array>); }
-subject lines_killed() { return killed_before(small_table_subject(), 0, 25, attach_to<session_lines>); }
-subject table_killed() { return killed_before(table_subject(), 1, 9, attach_to<session_table>); }
-subject blocks_killed() { return killed_before(block_subject(), 2, 25, attach_to<block_store>); }
-subject map_killed() {
-    return killed_before(map_subject(), 1, 21, take_over_with<text_map>(golden::services_at(golden::gone_on_at)));
-}
-INSTANTIATE_TEST_SUITE_P(
-    Recovery, ImageKill,
-    ::testing::Values(array_killed(), lines_killed(), table_killed(), blocks_killed(), map_killed(),
-                      killed_before(broadcast_subject(), 1, 5, take_over_with<broadcast_writer>())),
-    [](const auto& s) { return std::string(s.param.name); });
-
-// Of many writers: a newcomer recovers what the dead one left, and dies of it.
-subject many_table_killed(goes_first who) {
-    return killed_before(many_table_subject("hash_table_many", who), 1, 12, attach_to<many_sessions>);
-}
-subject many_blocks_killed(goes_first who) {
-    return killed_before(many_blocks_subject("block_store_many", who), 2, 25, attach_to<many_blocks>);
-}
-subject many_map_killed(goes_first who) {
-    return killed_before(many_map_subject("hash_map_many", who), 1, 30, attach_to<many_texts>);
-}
-INSTANTIATE_TEST_SUITE_P(RecoveryOfMany, ImageKill,
-                         ::testing::Values(many_table_killed(goes_first::who_lives),
-                                           many_blocks_killed(goes_first::who_lives),
-                                           many_map_killed(goes_first::who_lives)),
-                         [](const auto& s) { return std::string(s.param.name); });
-
-// Killed in its recovery, too: who recovers then is the third, and the fourth goes on.
-subject killed_again(const subject& killed, u64 at, decltype(operation::start) start) {
-    return killed_before(killed, 0, at, std::move(start));
-}
-INSTANTIATE_TEST_SUITE_P(
-    TwiceOver, ImageKill,
-    ::testing::Values(killed_again(table_killed(), 4, attach_to<session_table>),
-                      killed_again(map_killed(), 4, take_over_with<text_map>(golden::services_at(golden::gone_on_at))),
-                      killed_again(many_table_killed(goes_first::newcomer), 4, attach_to<many_sessions>)),
-    [](const auto& s) { return std::string(s.param.name); });
+INSTANTIATE_TEST_SUITE_P(Feed, ImageKill, ::testing::Values(told_map_subject()), ImageKill::name_of);
 
 // The test's own teeth: a writer that stores into the array past the library is found at the first image.
 TEST(ImageKillTeeth, AStoreThatBypassesTheContainerIsFound) {

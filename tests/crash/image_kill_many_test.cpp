@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// One of many writers, one whose table grows, and the successors of killed writers, killed at every image of what they
+// do (image_kill_bench.hpp).
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "image_kill_bench.hpp"
+#include "image_kill_fills.hpp"
+#include "image_kill_growth.hpp"
+#include "image_kill_many.hpp"
+#include "image_kill_rings.hpp"
+#include "image_kill_subjects.hpp"
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace holdfast::test::image_kill;
+
+TEST_P(ImageKill, AtEveryImageTheSegmentIsBeforeOrAfterAndGoesOn) { kill_in_every_operation(GetParam()); }
+
+// One of many writers is killed, and another one is there: see image_kill_many.hpp.
+INSTANTIATE_TEST_SUITE_P(ManyWriters, ImageKill,
+                         ::testing::Values(many_table_subject("hash_table_many", goes_first::who_lives),
+                                           many_table_subject("hash_table_many_and_a_newcomer", goes_first::newcomer),
+                                           many_blocks_subject("block_store_many", goes_first::who_lives),
+                                           many_blocks_subject("block_store_many_and_a_newcomer", goes_first::newcomer),
+                                           many_map_subject("hash_map_many", goes_first::who_lives),
+                                           many_map_subject("hash_map_many_and_a_newcomer", goes_first::newcomer)),
+                         ImageKill::name_of);
+
+INSTANTIATE_TEST_SUITE_P(Overflowed, ImageKill,
+                         ::testing::Values(overflowed_table_subject<many_sessions>("hash_table_many_overflowed"),
+                                           overflowed_table_subject<growing_sessions>("hash_table_growing_overflowed")),
+                         ImageKill::name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Growth, ImageKill,
+    ::testing::Values(growing_table_subject(), growing_many_subject("hash_table_many_growing", goes_first::who_lives),
+                      growing_many_subject("hash_table_many_growing_and_a_newcomer", goes_first::newcomer)),
+    ImageKill::name_of);
+
+/// The subject as its writer left it when it was killed at that image of an operation. What is stepped is `start`'s:
+/// the next writer recovers, or dies of it.
+subject killed_before(const subject& of, std::size_t which, u64 at, decltype(operation::start) start) {
+    const operation was = of.operations[which];
+    subject recovering = of;
+    struct way {  // to the death, once it is known
+        rig::place_of_change to;
+        std::vector<std::byte> before;
+    };
+    recovering.make = [of, was, at, known = std::make_shared<way>()](const std::string& uri) {
+        const auto begin = [&] { return was.start(uri); };
+        contents before = of.make(uri);
+        watched_place place(of, uri);
+        const look shared{place};
+        rig::image_walk walk(begin, shared, known->to);
+        if (known->to.times != 0) {
+            require(walk.image() == known->before, "the same way as before");
+            require(walk.next(), "so long an operation");
+        }
+        for (u64 i = 0; known->to.times == 0 && i < at; ++i) {
+            known->before = walk.image();
+            rig::place_of_change next;
+            require(walk.next(next), "so long an operation");
+            if (i + 1 == at) known->to = next;
+        }
+        require(walk.kill(), "a death");
+        return before;
+    };
+    recovering.operations.assign(1,
+                                 operation{"attach", std::move(start), was.apply, was.both_between, was.evicted_max});
+    return recovering;
+}
+
+// The successor of a killed writer is itself killed, at every image of its attach. By name, from its first instruction:
+template <class Writer>
+std::function<void()> attach_to(const std::string& uri) {
+    return [uri] { (void)Writer::attach(uri); };
+}
+// Where the lease is taken, and the rest is to come:
+template <class Writer, class... More>
+auto take_over_with(const More&... more) {
+    return [=](const std::string& uri) -> std::function<void()> {
+        auto memory = std::make_shared<segment>(segment::attach(uri, access::read_write));
+        return [=] { (void)Writer(std::move(*memory), more...); };
+    };
+}
+// Those whose next writer has something to put right there: killed at that image of an operation.
+subject array_killed() { return killed_before(array_subject(), 1, 13, attach_to<wide_array>); }
+subject lines_killed() { return killed_before(small_table_subject(), 0, 25, attach_to<session_lines>); }
+subject table_killed() { return killed_before(table_subject(), 1, 9, attach_to<session_table>); }
+subject blocks_killed() { return killed_before(block_subject(), 2, 25, attach_to<block_store>); }
+subject map_killed() {
+    return killed_before(map_subject(), 1, 21, take_over_with<text_map>(golden::services_at(golden::gone_on_at)));
+}
+INSTANTIATE_TEST_SUITE_P(
+    Recovery, ImageKill,
+    ::testing::Values(array_killed(), lines_killed(), table_killed(), blocks_killed(), map_killed(),
+                      killed_before(broadcast_subject(), 1, 5, take_over_with<broadcast_writer>())),
+    ImageKill::name_of);
+
+// Of many writers: a newcomer recovers what the dead one left, and dies of it.
+subject many_table_killed(goes_first who) {
+    return killed_before(many_table_subject("hash_table_many", who), 1, 12, attach_to<many_sessions>);
+}
+subject many_blocks_killed(goes_first who) {
+    return killed_before(many_blocks_subject("block_store_many", who), 2, 25, attach_to<many_blocks>);
+}
+subject many_map_killed(goes_first who) {
+    return killed_before(many_map_subject("hash_map_many", who), 1, 30, attach_to<many_texts>);
+}
+INSTANTIATE_TEST_SUITE_P(RecoveryOfMany, ImageKill,
+                         ::testing::Values(many_table_killed(goes_first::who_lives),
+                                           many_blocks_killed(goes_first::who_lives),
+                                           many_map_killed(goes_first::who_lives)),
+                         ImageKill::name_of);
+
+// Killed in its recovery, too: who recovers then is the third, and the fourth goes on.
+subject killed_again(const subject& killed, u64 at, decltype(operation::start) start) {
+    return killed_before(killed, 0, at, std::move(start));
+}
+INSTANTIATE_TEST_SUITE_P(
+    TwiceOver, ImageKill,
+    ::testing::Values(killed_again(table_killed(), 4, attach_to<session_table>),
+                      killed_again(map_killed(), 4, take_over_with<text_map>(golden::services_at(golden::gone_on_at))),
+                      killed_again(many_table_killed(goes_first::newcomer), 4, attach_to<many_sessions>)),
+    ImageKill::name_of);
+
+}  // namespace
