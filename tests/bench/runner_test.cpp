@@ -102,6 +102,21 @@ TEST(BenchRunner, OnlyKeepsOtherFormsOfOursAndOfThePeersNamed) {
     EXPECT_THAT(names, ElementsAre("ours", "ours, one at a time", "peer", "peer + lock"));
 }
 
+// No form of ours need be the plain one.
+TEST(BenchRunner, OnlyKeepsFormsOfOursBesideAForm) {
+    suite one;
+    one.name = "forms";
+    one.run = [](recorder& to) {
+        to.add("size", "bytes", {"ours, epoll", "ours, io_uring", "peer", "oursy"}, {{1}, {2}, {3}, {4}}, false);
+    };
+    run_options options;
+    options.only = {"none"};
+    std::vector<std::string> names;
+    const report all = run(one, options);
+    for (const subject_report& subject : all.experiments.front().subjects) names.push_back(subject.name);
+    EXPECT_THAT(names, ElementsAre("ours, epoll", "ours, io_uring"));
+}
+
 // Ratios to it are targets, which say nothing without it.
 TEST(BenchRunner, OnlyKeepsTheFloor) {
     std::vector<std::vector<double>> samples;
