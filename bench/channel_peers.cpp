@@ -31,6 +31,12 @@
 #ifdef HOLDFAST_BENCH_ATOMIC_QUEUE
 #include "bench/peers/atomic_queue.hpp"
 #endif
+#ifdef HOLDFAST_BENCH_CK
+#include "bench/peers/ck_ring.hpp"
+#endif
+#ifdef HOLDFAST_BENCH_JACK
+#include "bench/peers/jack_ring_buffer.hpp"
+#endif
 
 namespace holdfast::bench {
 
@@ -144,6 +150,16 @@ std::vector<channel_kind> queue_kinds(std::vector<absent_peer>& absent) {
     kinds.push_back(workload::channel_kind_of<atomic_queue_channel>(true));
 #else
     absent.push_back({"atomic_queue", "not compiled in: install libatomic-queue-dev"});
+#endif
+#ifdef HOLDFAST_BENCH_CK
+    kinds.push_back(workload::channel_kind_of<ck_ring_queue>(true));
+#else
+    absent.push_back({"ck_ring", "not compiled in: install libck-dev"});
+#endif
+#ifdef HOLDFAST_BENCH_JACK
+    kinds.push_back(workload::channel_kind_of<jack_ring_buffer>(true));
+#else
+    absent.push_back({"jack_ringbuffer", "not compiled in: install libjack-jackd2-dev"});
 #endif
     add_registry_kinds(false, kinds, absent);
     return kinds;
