@@ -45,8 +45,8 @@ class broadcast_inspection {
         // Loaded anew, behind the entry: no writer makes one before the horizon is above it (I3). To overrun() below it
         // would look like a writer at work, for ever.
         if (const std::uint64_t now = view_.horizon(); oldest->position > now) {
-            found.add(geometry.entry_offset(low), concat("the oldest entry names position ", oldest->position,
-                                                         ", the horizon is ", now));
+            found.add(geometry.entry_offset(low),
+                      concat("the oldest entry names position ", oldest->position, ", the horizon is ", now));
             return true;
         }
         newest_ = *newest;
