@@ -117,16 +117,6 @@ INSTANTIATE_TEST_SUITE_P(V1, Golden, ::testing::ValuesIn(cases()), [](const auto
 
 class GoldenSubject : public segment_test, public ::testing::WithParamInterface<golden_subject> {};
 
-// The first byte in which two images differ, or nothing.
-std::string difference(const image_bytes& a, const image_bytes& b) {
-    if (a.size() != b.size()) return std::to_string(a.size()) + " bytes for " + std::to_string(b.size());
-    const auto [left, right] = std::mismatch(a.begin(), a.end(), b.begin());
-    if (left == a.end()) return {};
-    const auto at = static_cast<std::size_t>(left - a.begin());
-    return at < header_bytes ? "byte " + std::to_string(at) + " of the header"
-                             : "byte " + std::to_string(at - header_bytes) + " of the body";
-}
-
 TEST_P(GoldenSubject, IsWrittenTodayAsItWasThen) {
     const still_world then(golden_moment_ns, golden_seed);
     const unique_directory place("golden");

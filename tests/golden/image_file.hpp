@@ -218,4 +218,14 @@ class placed_image {
     std::vector<rig::descriptor> files_;
 };
 
+/// The first byte in which two images differ, or nothing.
+[[nodiscard]] inline std::string difference(const image_bytes& a, const image_bytes& b) {
+    if (a.size() != b.size()) return std::to_string(a.size()) + " bytes for " + std::to_string(b.size());
+    const auto [left, right] = std::mismatch(a.begin(), a.end(), b.begin());
+    if (left == a.end()) return {};
+    const auto at = static_cast<std::size_t>(left - a.begin());
+    return at < header_bytes ? "byte " + std::to_string(at) + " of the header"
+                             : "byte " + std::to_string(at - header_bytes) + " of the body";
+}
+
 }  // namespace holdfast::test
