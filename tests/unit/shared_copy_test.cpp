@@ -41,9 +41,26 @@ TEST(SharedCopy, CopiesEverySizeAtEveryAlignment) {
             holdfast::detail::copy_from_shared(to.data() + shift, source, bytes);
             ASSERT_EQ(to, expected) << bytes << " bytes, shifted by " << shift;
             std::memset(to.data() + shift, 0, bytes);
+            holdfast::detail::copy_from_shared_here(to.data() + shift, source, bytes);
+            ASSERT_EQ(to, expected) << bytes << " bytes in place, shifted by " << shift;
+            std::memset(to.data() + shift, 0, bytes);
             holdfast::detail::copy_to_shared(to.data() + shift, source, bytes);
             ASSERT_EQ(to, expected) << bytes << " bytes into shared memory, shifted by " << shift;
         }
+}
+
+TEST(SharedCopy, CopiesByTheWidestRegistersWhereThereAreAny) {
+    const guarded_page from;
+    for (std::size_t bytes = 64; bytes <= 128; ++bytes) {
+        std::vector<std::byte> to(bytes + 32, std::byte{0xAA}), expected = to;
+        const std::byte* source = from.end() - bytes;
+        if (!holdfast::detail::copy_from_shared_by_32(to.data() + 7, source, bytes)) {
+            ASSERT_EQ(to, expected) << "it says that nothing was copied";
+            continue;
+        }
+        std::memcpy(expected.data() + 7, source, bytes);
+        ASSERT_EQ(to, expected) << bytes << " bytes";
+    }
 }
 
 TEST(SharedCopy, CopiesLongOnes) {

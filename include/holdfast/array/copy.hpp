@@ -18,7 +18,7 @@ namespace holdfast::detail {
 inline constexpr std::size_t straight_bytes_max = 128;
 
 /// Copies `bytes` bytes from 8-aligned cells.
-inline void copy_by_vectors(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+[[gnu::always_inline]] inline void copy_by_vectors(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     if (bytes > straight_bytes_max) {
         copy_from_shared(to, from, bytes);
         // Acquire, pairs with U2 in write.hpp: on x86-64 no instruction; it keeps the compiler from loading the version
@@ -26,6 +26,8 @@ inline void copy_by_vectors(std::byte* to, const std::byte* from, std::size_t by
         std::atomic_thread_fence(std::memory_order_acquire);
         return;
     }
+    // Of 64 bytes two stores instead of four: an eighth of the time of a load.
+    if (bytes >= 64 && copy_from_shared_by_32(to, from, bytes)) return;
     const std::size_t at = copy_by_registers(to, from, bytes);
     if (at < bytes) copy_from_words(to + at, from + at, 0, bytes - at);
 }

@@ -10,7 +10,7 @@
 // bytes go through vector registers by instructions that the compiler does not look into: a race with a writer is no
 // matter of the language, as it is none of the processor. Vector loads are ordered among each other and before the
 // later load of the version like all loads, and vector stores among each other and before the later store of the commit
-// like all stores. Few instructions and no loop below 129 bytes: first and last part overlap, so some bytes may be
+// like all stores. Few instructions and no loop from 8 to 128 bytes: first and last part overlap, so some bytes may be
 // copied twice. Elsewhere, and under sanitizers, which cannot look into the instructions either, atomic words do it.
 #pragma once
 
@@ -34,12 +34,7 @@
 namespace holdfast::detail {
 
 #if defined(__x86_64__) && !defined(HOLDFAST_WORDS_ONLY)
-/// One unaligned word of that type.
-template <class T>
-inline void copy_opaque_word(std::byte* to, const std::byte* from) noexcept {
-    T word;
-    asm volatile("mov (%1), %0\n\tmov %0, (%2)" : "=&r"(word) : "r"(from), "r"(to) : "memory");
-}
+using opaque_register [[gnu::vector_size(16)]] = unsigned char;
 
 // The form without VEX would cost a dependency on the upper halves where the surrounding code uses AVX.
 #if defined(__AVX__)
@@ -47,28 +42,53 @@ inline void copy_opaque_word(std::byte* to, const std::byte* from) noexcept {
 #else
 #define HOLDFAST_MOVE "movups "
 #endif
-inline void copy_opaque_16(std::byte* to, const std::byte* from) noexcept {
-    asm volatile(HOLDFAST_MOVE "(%0), %%xmm0\n\t" HOLDFAST_MOVE "%%xmm0, (%1)"
-                 :
-                 : "r"(from), "r"(to)
-                 : "xmm0", "memory");
+/// So many bytes in memory, as an operand of an instruction: the compiler then folds their address into it.
+template <std::size_t Bytes>
+struct opaque_bytes {
+    std::byte at[Bytes];
+};
+
+/// One word or register of that type, loaded or stored by an instruction that moves it.
+template <class T>
+[[nodiscard, gnu::always_inline]] inline T load_opaque(const std::byte* from) noexcept {
+    const auto& shared = *reinterpret_cast<const opaque_bytes<sizeof(T)>*>(from);
+    T word;
+    if constexpr (sizeof(T) == 16)
+        asm volatile(HOLDFAST_MOVE "%1, %0" : "=x"(word) : "m"(shared) : "memory");
+    else if constexpr (sizeof(T) == 1)
+        asm volatile("mov %1, %0" : "=q"(word) : "m"(shared) : "memory");
+    else
+        asm volatile("mov %1, %0" : "=r"(word) : "m"(shared) : "memory");
+    return word;
 }
-inline void copy_opaque_32(std::byte* to, const std::byte* from) noexcept {
-    asm volatile(HOLDFAST_MOVE "(%0), %%xmm0\n\t" HOLDFAST_MOVE "16(%0), %%xmm1\n\t" HOLDFAST_MOVE
-                               "%%xmm0, (%1)\n\t" HOLDFAST_MOVE "%%xmm1, 16(%1)"
-                 :
-                 : "r"(from), "r"(to)
-                 : "xmm0", "xmm1", "memory");
+template <class T>
+[[gnu::always_inline]] inline void store_opaque(std::byte* to, T word) noexcept {
+    auto& shared = *reinterpret_cast<opaque_bytes<sizeof(T)>*>(to);
+    if constexpr (sizeof(T) == 16)
+        asm volatile(HOLDFAST_MOVE "%1, %0" : "=m"(shared) : "x"(word) : "memory");
+    else if constexpr (sizeof(T) == 1)
+        asm volatile("mov %1, %0" : "=m"(shared) : "q"(word) : "memory");
+    else
+        asm volatile("mov %1, %0" : "=m"(shared) : "r"(word) : "memory");
 }
-inline void copy_opaque_64(std::byte* to, const std::byte* from) noexcept {
-    asm volatile(HOLDFAST_MOVE "(%0), %%xmm0\n\t" HOLDFAST_MOVE "16(%0), %%xmm1\n\t" HOLDFAST_MOVE
-                               "32(%0), %%xmm2\n\t" HOLDFAST_MOVE "48(%0), %%xmm3\n\t" HOLDFAST_MOVE
-                               "%%xmm0, (%1)\n\t" HOLDFAST_MOVE "%%xmm1, 16(%1)\n\t" HOLDFAST_MOVE
-                               "%%xmm2, 32(%1)\n\t" HOLDFAST_MOVE "%%xmm3, 48(%1)"
-                 :
-                 : "r"(from), "r"(to)
-                 : "xmm0", "xmm1", "xmm2", "xmm3", "memory");
+
+/// Count words side by side: all are loaded before the first is stored.
+template <class T, std::size_t Count>
+[[gnu::always_inline]] inline void copy_opaque_words(std::byte* to, const std::byte* from) noexcept {
+    T words[Count];
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < Count; ++i) words[i] = load_opaque<T>(from + i * sizeof(T));
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < Count; ++i) store_opaque<T>(to + i * sizeof(T), words[i]);
 }
+/// The first and the last Count words of so many bytes, which may overlap.
+template <class T, std::size_t Count>
+[[gnu::always_inline]] inline void copy_opaque_ends(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    constexpr std::size_t end_bytes = Count * sizeof(T);
+    copy_opaque_words<T, Count>(to, from);
+    copy_opaque_words<T, Count>(to + bytes - end_bytes, from + bytes - end_bytes);
+}
+
 #undef HOLDFAST_MOVE
 
 /// Requires: AVX; bytes >= 128. Registers of 32 bytes, whatever the rest of the program is compiled for; the upper
@@ -92,39 +112,96 @@ inline void copy_opaque_by_32(std::byte* to, const std::byte* from, std::size_t 
           "xmm13", "xmm14", "xmm15", "memory", "cc");
 }
 
+/// Whether registers of 32 bytes may be used. Where the program is compiled for them nothing is asked.
+[[nodiscard, gnu::always_inline]] inline bool has_opaque_by_32() noexcept {
+#if defined(__AVX__)
+    return true;
+#else
+    return __builtin_cpu_supports("avx");
+#endif
+}
+
+/// Requires: AVX. 64 bytes, as copy_opaque_by_32() does them.
+[[gnu::always_inline]] inline void copy_opaque_64_by_32(std::byte* to, const std::byte* from) noexcept {
+    asm volatile(
+        "vmovups (%0), %%ymm0\n\tvmovups 32(%0), %%ymm1\n\t"
+        "vmovups %%ymm0, (%1)\n\tvmovups %%ymm1, 32(%1)\n\t"
+        "vzeroupper"
+        :
+        : "r"(from), "r"(to)
+        : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",
+          "xmm13", "xmm14", "xmm15", "memory");
+}
+/// Requires: AVX; 64 <= bytes <= 128. The first and the last 64 of them, which may overlap.
+[[gnu::always_inline]] inline void copy_opaque_ends_by_32(std::byte* to, const std::byte* from,
+                                                          std::size_t bytes) noexcept {
+    asm volatile(
+        "vmovups (%0), %%ymm0\n\tvmovups 32(%0), %%ymm1\n\t"
+        "vmovups -64(%0,%2), %%ymm2\n\tvmovups -32(%0,%2), %%ymm3\n\t"
+        "vmovups %%ymm0, (%1)\n\tvmovups %%ymm1, 32(%1)\n\t"
+        "vmovups %%ymm2, -64(%1,%2)\n\tvmovups %%ymm3, -32(%1,%2)\n\t"
+        "vzeroupper"
+        :
+        : "r"(from), "r"(to), "r"(bytes)
+        : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",
+          "xmm13", "xmm14", "xmm15", "memory");
+}
+
+/// Requires: bytes >= 64.
 [[gnu::noinline]] inline void copy_opaque_long(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-    if (bytes >= 256 && __builtin_cpu_supports("avx")) return copy_opaque_by_32(to, from, bytes);
-    for (; bytes > 64; bytes -= 64, to += 64, from += 64) copy_opaque_64(to, from);
-    copy_opaque_64(to + bytes - 64, from + bytes - 64);  // overlaps: at least 64 bytes were there
+    if (bytes >= 256 && has_opaque_by_32()) return copy_opaque_by_32(to, from, bytes);
+    for (; bytes > 64; bytes -= 64, to += 64, from += 64) copy_opaque_words<opaque_register, 4>(to, from);
+    to += bytes, from += bytes;  // the last ones overlap: at least 64 bytes were there
+    copy_opaque_words<opaque_register, 4>(to - 64, from - 64);
+}
+/// Requires: bytes < 8.
+[[gnu::noinline]] inline void copy_opaque_few(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    if (bytes >= 4) return copy_opaque_ends<std::uint32_t, 1>(to, from, bytes);
+    for (; bytes != 0; --bytes) copy_opaque_words<std::uint8_t, 1>(to + bytes - 1, from + bytes - 1);
 }
 
 // Always in place: as a call, which g++ 12 makes of it where there are many, 16 bytes take 54 instead of 41
-// instructions (a snapshot's read).
+// instructions (a snapshot's read). Two or three comparisons from 16 bytes on.
 [[gnu::always_inline]] inline void copy_opaque(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-    if (bytes > 128) return copy_opaque_long(to, from, bytes);
     if (bytes > 64) {
-        copy_opaque_64(to, from);
-        copy_opaque_64(to + bytes - 64, from + bytes - 64);
+        // Half as many stores, of which many cores do one at a time, of either width.
+        if (bytes <= 128 && has_opaque_by_32()) return copy_opaque_ends_by_32(to, from, bytes);
+        copy_opaque_long(to, from, bytes);
     } else if (bytes > 32) {
-        copy_opaque_32(to, from);
-        copy_opaque_32(to + bytes - 32, from + bytes - 32);
-    } else if (bytes > 16) {
-        copy_opaque_16(to, from);
-        copy_opaque_16(to + bytes - 16, from + bytes - 16);
+        copy_opaque_ends<opaque_register, 2>(to, from, bytes);
+    } else if (bytes >= 16) {
+        copy_opaque_ends<opaque_register, 1>(to, from, bytes);
     } else if (bytes >= 8) {
-        copy_opaque_word<std::uint64_t>(to, from);
-        copy_opaque_word<std::uint64_t>(to + bytes - 8, from + bytes - 8);
-    } else if (bytes >= 4) {
-        copy_opaque_word<std::uint32_t>(to, from);
-        copy_opaque_word<std::uint32_t>(to + bytes - 4, from + bytes - 4);
+        copy_opaque_ends<std::uint64_t, 1>(to, from, bytes);
     } else {
-        for (; bytes != 0; --bytes) copy_opaque_word<std::uint8_t>(to + bytes - 1, from + bytes - 1);
+        copy_opaque_few(to, from, bytes);
     }
 }
 
 /// memcpy from shared to private memory. The result may be any mix of what was there meanwhile.
 inline void copy_from_shared(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     copy_opaque(to, from, bytes);
+}
+/// The same, always in place: for reads of which a call would be a fifth.
+[[gnu::always_inline]] inline void copy_from_shared_here(std::byte* to, const std::byte* from,
+                                                         std::size_t bytes) noexcept {
+    copy_opaque(to, from, bytes);
+}
+/// The same of 64 to 128 bytes by registers of 32 bytes, for who has another way where the processor has none, or the
+/// program is compiled for them. Returns: whether it was done.
+[[nodiscard, gnu::always_inline]] inline bool copy_from_shared_by_32(std::byte* to, const std::byte* from,
+                                                                     std::size_t bytes) noexcept {
+#if defined(__AVX__)
+    (void)to, (void)from, (void)bytes;
+    return false;
+#else
+    if (!has_opaque_by_32()) return false;
+    if (bytes == 64)
+        copy_opaque_64_by_32(to, from);
+    else
+        copy_opaque_ends_by_32(to, from, bytes);
+    return true;
+#endif
 }
 /// memcpy from private to shared memory. Who looks meanwhile may see any mix of before and after, and bytes of `to` may
 /// be stored twice.
@@ -148,6 +225,10 @@ inline void copy_from_shared(std::byte* to, const std::byte* from, std::size_t b
     }
     for (; i < bytes; ++i) to[i] = static_cast<std::byte>(shared_load<unsigned char>(from + i));
 }
+inline void copy_from_shared_here(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    copy_from_shared(to, from, bytes);
+}
+[[nodiscard]] inline bool copy_from_shared_by_32(std::byte*, const std::byte*, std::size_t) noexcept { return false; }
 /// memcpy from private to shared memory. Who looks meanwhile may see any mix of before and after.
 inline void copy_to_shared(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     std::size_t i = 0;
