@@ -38,7 +38,7 @@ class own_block_store {
     void open_reader() { reader_.emplace(block_store_reader::attach(name_.uri())); }
     std::uint64_t allocate(std::span<const std::byte> value) { return store_->allocate(value).handle; }
     bool free(std::uint64_t handle) { return store_->free(handle) == outcome::ok; }
-    std::size_t read(std::uint64_t handle, std::span<std::byte> out) const {
+    [[gnu::always_inline]] std::size_t read(std::uint64_t handle, std::span<std::byte> out) const {
         const result got = reader_->read(handle, out);
         return got ? static_cast<std::size_t>(got.count) : 0;
     }

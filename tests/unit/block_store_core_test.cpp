@@ -61,6 +61,34 @@ TEST(BlockStore, LargeValuesComeBack) {
     }
 }
 
+// What reads look at instead of walking, for sizes and words that a writer stores and for such as none does.
+TEST(BlockStore, OneRunIsToldAsTheWalkTellsIt) {
+    for (const std::uint64_t unit_bytes : {64U, 4096U, 65536U}) {
+        block_bench bench(50, unit_bytes);
+        const auto view = bench.view().as_const();
+        std::vector<std::uint64_t> sizes = {0, 1, unit_bytes << 32, (unit_bytes << 32) - 24, ~std::uint64_t{0}};
+        for (const unsigned bit : {46U, 61U, 62U, 63U})
+            for (const std::uint64_t less : {0U, 1U, 24U, 25U}) sizes.push_back((std::uint64_t{1} << bit) - less);
+        for (std::uint64_t units = 1; units < 53; ++units)
+            for (const std::uint64_t more : {0U, 1U, 2U}) sizes.push_back(units * unit_bytes - 25 + more);
+        std::size_t told = 0;
+        for (const std::uint64_t bytes : sizes)
+            for (std::uint64_t head = 0; head < 50; ++head)
+                for (const std::uint64_t off : {0U, 1U, 2U})
+                    for (const std::uint64_t upper : {layout::block_no_run, std::uint64_t{0}, std::uint64_t{3}}) {
+                        // Also what comes out where the sum of the upper half carries.
+                        const std::uint64_t word = ((bytes + 23 + unit_bytes) / unit_bytes + off - 1) + (upper << 32);
+                        unsigned runs = 0;
+                        const bool whole =
+                            view.for_each_run(head, bytes, word, [&](const auto&) { return ++runs < 2; });
+                        const bool one = view.is_one_run(head, bytes, word);
+                        ASSERT_EQ(one, whole && runs == 1) << bytes << " bytes at " << head << ", run word " << word;
+                        told += one ? 1U : 0U;
+                    }
+        EXPECT_GT(told, 1000U);
+    }
+}
+
 TEST(BlockStore, OneValueCanFillTheStore) {
     block_bench bench(64);
     block_writer writer = bench.writer();

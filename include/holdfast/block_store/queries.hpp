@@ -92,7 +92,7 @@ class block_store_queries {
     /// Returns: ok with its size; stale, too_small with the size needed, corrupt. What `out` holds counts only with ok.
     /// Threads: any number, beside the writer. After a crash of the writer: as before.
     /// Cost: two cache lines fetched together, and the copy at the speed of memcpy; a line more for each further run.
-    [[nodiscard]] result read(std::uint64_t handle, std::span<std::byte> out) const noexcept {
+    [[nodiscard, gnu::always_inline]] result read(std::uint64_t handle, std::span<std::byte> out) const noexcept {
         return core().read(handle, out);
     }
     /// Copies a value into `out`, whose size becomes the value's. Allocates never more than the store has, and nothing

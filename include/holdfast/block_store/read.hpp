@@ -51,21 +51,23 @@ class block_reader_core {
     }
 
     /// Copies a value to the front of `out`.
-    [[nodiscard]] result read(std::uint64_t handle, std::span<std::byte> out) const noexcept {
-        if (!view_.is_handle(handle)) return {outcome::stale, 0};
-        const std::uint64_t head = view_.index_of(handle);
-        view_.prefetch(head);
-        if (view_.word(head) != handle) return {outcome::stale, 0};
-        // The usual case, a value of one run that fits, in few instructions: so that reads out of memory that is far
-        // away overlap (74 against 119 ns at a million values of 100 bytes).
+    [[nodiscard, gnu::always_inline]] result read(std::uint64_t handle, std::span<std::byte> out) const noexcept {
+        // The usual case, a value of one run that fits, in few instructions, so that reads out of memory that is far
+        // away overlap, and in place: a call is a tenth of what a small value costs.
+        const std::uint64_t head = view_.place_of(handle);
+        if (head >= view_.units()) [[unlikely]]
+            return {outcome::stale, 0};
+        const std::byte* const word = view_.word_at(head);
         const std::byte* const unit = view_.unit(head);
+        if (view_.word(head) != handle) [[unlikely]]
+            return {outcome::stale, 0};
         const auto bytes = shared_load<std::uint64_t>(unit);
         const auto run = shared_load<std::uint64_t>(unit + layout::block_head_run_offset);
-        if (bytes <= out.size() && view_.is_one_run(head, bytes, run)) {
-            copy_from_shared(out.data(), unit + layout::block_head_bytes, static_cast<std::size_t>(bytes));
-            return view_.still(handle) ? result{outcome::ok, bytes} : result{outcome::stale, 0};
-        }
-        return read_runs(handle, out);
+        // The caller's room is less than 2^62, as any object is.
+        if (bytes > out.size() || !view_.is_one_short_run(head, bytes, run)) [[unlikely]]
+            return read_runs(handle, out);
+        copy_from_shared_here(out.data(), unit + layout::block_head_bytes, static_cast<std::size_t>(bytes));
+        return view::still(word, handle) ? result{outcome::ok, bytes} : result{outcome::stale, 0};
     }
 
     /// The size of a value that stands, checked against its first run: nobody allocates by a number of a value that

@@ -101,11 +101,16 @@ class block_view {
     /// Requires: `geometry` validated against body.size(); body aligned to 64 bytes.
     block_view(std::span<Byte> body, const layout::block_store_geometry& geometry) noexcept
         : base_(body.data()),
+          words_at_(body.empty() ? nullptr : body.data() + layout::block_words_offset),
           units_at_(body.empty() ? nullptr : body.data() + geometry.units_offset()),
           geometry_(geometry),
           shift_(geometry.unit_shift()),
+          bytes_round_up_(static_cast<std::int64_t>(layout::block_head_bytes + geometry.unit_bytes - 1) -
+                          two_to_32 * static_cast<std::int64_t>(geometry.unit_bytes)),
+          units_bound_(static_cast<std::int64_t>(geometry.units) - two_to_32),
           index_bits_(geometry.index_bits()),
           index_mask_(geometry.units == 0 ? 1 : (std::uint64_t{1} << index_bits_) - 1),
+          place_mask_(index_mask_ | layout::block_live_bit | layout::block_claim_bit),
           handle_min_(layout::block_live_bit | (index_mask_ + 1)),
           handle_span_(layout::block_claim_bit - (index_mask_ + 1)) {}
 
@@ -131,6 +136,12 @@ class block_view {
         // time.
         return word - handle_min_ < handle_span_ && index_of(word) < geometry_.units;
     }
+    /// The unit that a handle names; of a word with bit 63 clear or bit 62 set a number above units(). Half of
+    /// is_handle(), for reads: a handle of serial 0, which that refuses, is never the word of its unit, which they
+    /// compare.
+    [[nodiscard]] std::uint64_t place_of(std::uint64_t word) const noexcept {
+        return (word & place_mask_) ^ layout::block_live_bit;
+    }
 
     // ---- words. Requires: index < units()
     /// R1: acquire, pairs with W1. Weaker would let us see a value's handle before its bytes.
@@ -139,9 +150,10 @@ class block_view {
     }
     /// R2: whether `handle`, found before, still stands, hence everything read of its value meanwhile was whole. The
     /// fence keeps the reads above from sinking below the check; it pairs with the one behind W2.
-    [[nodiscard, gnu::always_inline]] bool still(std::uint64_t handle) const noexcept {
+    [[nodiscard]] bool still(std::uint64_t handle) const noexcept { return still(word_at(index_of(handle)), handle); }
+    [[nodiscard, gnu::always_inline]] static bool still(const std::byte* word, std::uint64_t handle) noexcept {
         std::atomic_thread_fence(std::memory_order_acquire);
-        return load_relaxed<std::uint64_t>(word_at(index_of(handle))) == handle;  // relaxed: the fence orders it
+        return load_relaxed<std::uint64_t>(word) == handle;  // relaxed: the fence orders it
     }
     /// Whether a value uses the unit (I2).
     [[nodiscard]] bool in_use(std::uint64_t index) const noexcept {
@@ -150,9 +162,7 @@ class block_view {
         const std::uint64_t owner = index_of(w);
         return owner == index || word(owner) == w;
     }
-    [[nodiscard]] Byte* word_at(std::uint64_t index) const noexcept {
-        return base_ + layout::block_words_offset + index * 8;
-    }
+    [[nodiscard]] Byte* word_at(std::uint64_t index) const noexcept { return words_at_ + index * 8; }
     [[nodiscard]] Byte* unit(std::uint64_t index) const noexcept { return units_at_ + bytes_of(index); }
     void prefetch(std::uint64_t index) const noexcept { detail::prefetch(unit(index)); }
 
@@ -188,10 +198,18 @@ class block_view {
     }
     /// Whether they describe a value of one run; for_each_run then shows just that. Requires: head < units().
     [[nodiscard]] bool is_one_run(std::uint64_t head, std::uint64_t bytes, std::uint64_t run_word) const noexcept {
-        // The one word that says so: all units that the bytes need, and none behind them.
-        if (bytes >> 62 != 0) return false;  // no value has so many, and the sum below could wrap
-        const std::uint64_t units = (bytes + layout::block_head_bytes + geometry_.unit_bytes - 1) >> shift_;
-        return units <= geometry_.units - head && run_word == layout::block_run_word(units, layout::block_no_run);
+        // No value has so many, and the sum below could wrap.
+        return bytes >> 62 == 0 && is_one_short_run(head, bytes, run_word);
+    }
+    /// The same of fewer than 2^62 bytes.
+    [[nodiscard, gnu::always_inline]] bool is_one_short_run(std::uint64_t head, std::uint64_t bytes,
+                                                            std::uint64_t run_word) const noexcept {
+        // The one word that says so: all units that the bytes need, and none behind them. As a signed number that word
+        // is the number of its units less 2^32, so it comes out of one shift, and is compared with a bound less 2^32.
+        static_assert(static_cast<std::int64_t>(layout::block_run_word(5, layout::block_no_run)) == 5 - two_to_32);
+        const std::int64_t wanted = (static_cast<std::int64_t>(bytes) + bytes_round_up_) >> shift_;
+        return run_word == static_cast<std::uint64_t>(wanted) &&
+               static_cast<std::int64_t>(head) + wanted <= units_bound_;
     }
     /// for_each_run with size and run word loaded from the head.
     template <class Run>
@@ -263,13 +281,18 @@ class block_view {
 
  private:
     static constexpr unsigned looks_max = 64;
+    static constexpr std::int64_t two_to_32 = std::int64_t{1} << 32;
 
     Byte* base_ = nullptr;
+    Byte* words_at_ = nullptr;
     Byte* units_at_ = nullptr;
     layout::block_store_geometry geometry_{};
     unsigned shift_ = 0;
+    std::int64_t bytes_round_up_ = 0;  // added to a value's bytes: they are then, shifted, its units less 2^32
+    std::int64_t units_bound_ = 0;     // units less 2^32
     unsigned index_bits_ = 1;
     std::uint64_t index_mask_ = 1;
+    std::uint64_t place_mask_ = 1;   // the same, with bits 62 and 63
     std::uint64_t handle_min_ = 0;   // of serial 1 and unit 0
     std::uint64_t handle_span_ = 0;  // handles lie within so much from there on
 };
