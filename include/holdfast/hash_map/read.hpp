@@ -112,24 +112,26 @@ class map_reader_core {
     /// Runs look(piece, offset, bytes) over the pieces of the key's value, from offset 0 on.
     template <class Look>
     [[nodiscard]] hash_map_found find(std::span<const std::byte> key, Look&& look) const {
-        const hash_map_found got = find_at_home(key, look);
-        return got.status != outcome::stale ? got : find_everywhere(key, look);
+        entry_seen seen;
+        const outcome told = find_at_home(key, look, value_bytes_max, seen);
+        if (told == outcome::ok) return answer(seen);
+        if (told == outcome::stale) [[unlikely]]
+            return find_everywhere(key, look);
+        return {told};
     }
 
     /// Copies the key's value to the front of `out`.
-    [[nodiscard]] hash_map_found find(std::span<const std::byte> key, std::span<std::byte> out) const noexcept {
-        const auto copy = [out](std::span<const std::byte> piece, std::uint64_t from, std::uint64_t bytes) noexcept {
-            if (bytes <= out.size()) [[likely]]
-                copy_from_shared(out.data() + from, piece.data(), piece.size());
+    [[nodiscard, gnu::always_inline]] hash_map_found find(std::span<const std::byte> key,
+                                                          std::span<std::byte> out) const noexcept {
+        const auto copy = [out](std::span<const std::byte> piece, std::uint64_t, std::uint64_t) noexcept {
+            copy_from_shared_here(out.data(), piece.data(), piece.size());
         };
-        hash_map_found got = find_at_home(key, copy);
-        if (got.status == outcome::stale) [[unlikely]] {
-            auto again = copy;  // one whose address is taken lies in memory all the while
-            got = find_everywhere(key, again);
-        }
-        if (got && got.count > out.size()) [[unlikely]]
-            got.status = outcome::too_small;
-        return got;
+        entry_seen seen;
+        const outcome told = find_at_home(key, copy, out.size(), seen);
+        if (told == outcome::ok) [[likely]]
+            return answer(seen);
+        if (told == outcome::stale || told == outcome::too_small) return find_again(key, out, told);
+        return {told};
     }
 
     /// Runs on_head(head, entry bytes), then on_key(piece, offset) and on_value(piece, offset, bytes) over the pieces
@@ -255,7 +257,8 @@ class map_reader_core {
 
  private:
     static constexpr unsigned attempts_max = 16;
-    static constexpr unsigned copies_max = 4096;  // a scan may not leave out what is there
+    static constexpr std::uint64_t value_bytes_max = std::uint64_t{1} << 61;  // no value has so many
+    static constexpr unsigned copies_max = 4096;                              // a scan may not leave out what is there
 
     [[nodiscard]] static std::byte* bytes_of_word(std::uint64_t& word) noexcept {
         return reinterpret_cast<std::byte*>(&word);
@@ -270,7 +273,7 @@ class map_reader_core {
     }
 
     /// What a miss in the table means.
-    [[nodiscard]] outcome miss() const noexcept {
+    [[nodiscard, gnu::always_inline]] outcome miss() const noexcept {
         const auto fault = finder_.fault();
         if (!fault) [[likely]]
             return outcome::not_found;
@@ -278,21 +281,52 @@ class map_reader_core {
         return finder_.clear_contended() ? outcome::contended : outcome::corrupt;
     }
 
-    [[nodiscard]] static hash_map_found answer(std::uint64_t handle, const map_entry_head& head,
-                                               std::uint64_t value_bytes, std::uint64_t now) noexcept {
-        return {outcome::ok, value_bytes, handle, left_to(head, now), head.flags};
+    /// An entry that stood. Kept in registers on the way to the answer, which is made in one go where the caller wants
+    /// it: one that is copied there waits until its parts have left for the cache.
+    struct entry_seen {
+        std::uint64_t handle;
+        map_entry_head head;
+        std::uint64_t value_bytes;
+        std::uint64_t now;
+    };
+    [[nodiscard, gnu::always_inline]] static hash_map_found answer(const entry_seen& seen) noexcept {
+        return {outcome::ok, seen.value_bytes, seen.handle, left_to(seen.head, seen.now), seen.head.flags};
+    }
+
+    /// The rest of a find that copies: of an entry that is not where nearly all are, or is too large.
+    [[nodiscard, gnu::noinline]] hash_map_found find_again(std::span<const std::byte> key, std::span<std::byte> out,
+                                                           outcome told) const noexcept {
+        hash_map_found got;
+        if (told == outcome::too_small) {
+            const auto nothing = [](std::span<const std::byte>, std::uint64_t, std::uint64_t) noexcept {};
+            entry_seen seen;
+            if (find_at_home(key, nothing, value_bytes_max, seen) == outcome::ok) got = answer(seen);
+        }
+        // It may have become another meanwhile, which fits.
+        if (!got || got.count <= out.size()) {
+            const auto copy = [out](std::span<const std::byte> piece, std::uint64_t from,
+                                    std::uint64_t bytes) noexcept {
+                if (bytes <= out.size()) copy_from_shared(out.data() + from, piece.data(), piece.size());
+            };
+            got = find_everywhere(key, copy);
+        }
+        if (got && got.count > out.size()) got.status = outcome::too_small;
+        return got;
     }
 
     /// Finds what nearly always is: the first tag in the home bucket is the key's, or there is none, and the entry is
-    /// one run. Returns: ok, not_found or what else a miss means; stale: find_everywhere() tells.
+    /// one run. Returns: ok, not_found or what else a miss means; stale: find_everywhere() tells; too_small: it may
+    /// have more than `room` bytes.
     template <class Look>
-    [[nodiscard, gnu::always_inline]] hash_map_found find_at_home(std::span<const std::byte> key, Look& look) const {
+    [[nodiscard, gnu::always_inline]] outcome find_at_home(std::span<const std::byte> key, Look& look,
+                                                           std::uint64_t room, entry_seen& seen) const {
         const hash_parts h = view_.hash(key);
         view_.table.prefetch_preferred(h);
-        const std::uint64_t handle = finder_.guess(h);
-        if (view_.store.is_handle(handle)) [[likely]]
-            return read_one_run(handle, key, look);
-        return {handle == 0 ? miss() : outcome::stale};
+        seen.handle = finder_.guess(h);
+        const std::uint64_t head = view_.store.place_of(seen.handle);
+        if (head < view_.store.units()) [[likely]]
+            return read_one_run(head, key, look, room, seen);
+        return seen.handle == 0 ? miss() : outcome::stale;
     }
 
     /// Finds the key wherever it is.
@@ -324,20 +358,22 @@ class map_reader_core {
     template <class Look>
     [[nodiscard]] hash_map_found read(std::uint64_t handle, std::span<const std::byte> key, Look& look) const {
         if (!view_.store.is_handle(handle)) return {broken()};
-        const hash_map_found got = read_one_run(handle, key, look);
-        return got.status != outcome::stale ? got : read_runs(handle, key, look);
+        entry_seen seen{handle, {}, 0, 0};
+        const outcome told = read_one_run(view_.store.index_of(handle), key, look, value_bytes_max, seen);
+        return told == outcome::ok ? answer(seen) : read_runs(handle, key, look);
     }
 
-    /// The usual case, an entry of one run, in few instructions. Returns: ok, or stale: read_runs() tells why not.
+    /// The usual case, an entry of one run under seen.handle, in few instructions. Returns: ok; stale: read_runs()
+    /// tells why not; too_small: its value seems to have more than `room` bytes, and none was shown. Requires: head is
+    /// the handle's unit, below units(); room <= value_bytes_max.
     ///
     /// One look at the handle's word, at the end, is enough: the table led to the handle, so it stood; what stands no
     /// more never comes back. If it stands at the end it stood all the while.
     template <class Look>
-    [[nodiscard, gnu::always_inline]] hash_map_found read_one_run(std::uint64_t handle, std::span<const std::byte> key,
-                                                                  Look& look) const {
+    [[nodiscard, gnu::always_inline]] outcome read_one_run(std::uint64_t head, std::span<const std::byte> key,
+                                                           Look& look, std::uint64_t room, entry_seen& seen) const {
         const auto& store = view_.store;
-        const std::uint64_t index = store.index_of(handle);
-        const std::byte* const unit = store.unit(index);
+        const std::byte* const unit = store.unit(head);
         // What lies behind the first line is then on its way with it.
         if (view_.table.prefetches) {
             prefetch(unit + 64);
@@ -347,18 +383,19 @@ class map_reader_core {
         const auto run = shared_load<std::uint64_t>(unit + layout::block_head_run_offset);
         // The head lies in the first unit, whatever size and run say.
         const std::byte* const entry = unit + layout::block_head_bytes;
-        const map_entry_head head = map_entry_head::load(entry);
+        seen.head = map_entry_head::load(entry);
         const std::uint64_t value_at = layout::map_value_offset(key.size());
-        if (!store.is_one_run(index, bytes, run) || head.key_bytes != key.size() || value_at > bytes ||
+        seen.value_bytes = bytes - value_at;  // of an entry too short for its key more than any room
+        if (seen.value_bytes > room) [[unlikely]]
+            return seen.value_bytes > value_bytes_max ? outcome::stale : outcome::too_small;
+        if (!store.is_one_short_run(head, bytes, run) || seen.head.key_bytes != key.size() ||
             !is_key(entry + layout::map_entry_head_bytes, key)) [[unlikely]]
-            return {outcome::stale};
-        const std::uint64_t now = head.expires == 0 ? 0 : time_.now(view_);
-        if (is_over(head.expires, now)) return {outcome::stale};
-        const std::uint64_t value_bytes = bytes - value_at;
-        look(std::span(entry + value_at, static_cast<std::size_t>(value_bytes)), std::uint64_t{0}, value_bytes);
-        if (!store.still(handle)) [[unlikely]]
-            return {outcome::stale};
-        return answer(handle, head, value_bytes, now);
+            return outcome::stale;
+        seen.now = seen.head.expires == 0 ? 0 : time_.now(view_);
+        if (is_over(seen.head.expires, seen.now)) return outcome::stale;
+        look(std::span(entry + value_at, static_cast<std::size_t>(seen.value_bytes)), std::uint64_t{0},
+             seen.value_bytes);
+        return store.still(store.word_at(head), seen.handle) ? outcome::ok : outcome::stale;
     }
 
     /// Whether `key` lies at the words at `stored`. Requires: so many do.
@@ -393,7 +430,7 @@ class map_reader_core {
                 return true;
             });
         if (got != outcome::ok) return {got};
-        return there ? answer(handle, head, bytes - head.value_at(), now) : hash_map_found{};
+        return there ? answer({handle, head, bytes - head.value_at(), now}) : hash_map_found{};
     }
 
     /// Copies the entry of a slot, which had this digest and handle. Returns: ok, not_found when it went, contended,

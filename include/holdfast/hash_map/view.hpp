@@ -94,7 +94,7 @@ class map_view {
     [[nodiscard]] const map_secrets& secrets() const noexcept { return secrets_; }
     [[nodiscard]] map_digest digest(std::span<const std::byte> key) const noexcept { return digest_of(key, secrets_); }
     /// What the table makes of the key's digest. Cost: of a long key, half of a digest.
-    [[nodiscard]] hash_parts hash(std::span<const std::byte> key) const noexcept {
+    [[nodiscard, gnu::always_inline]] hash_parts hash(std::span<const std::byte> key) const noexcept {
         if (key.size() > short_key_bytes_max) return {map_hash(key, secrets_.hash[0])};
         return {hash_of_digest(digest_of(key, secrets_), table.hash_state)};
     }
