@@ -12,6 +12,7 @@ namespace holdfast::net {
 
 namespace {
 
+constexpr std::size_t piece_bytes_max = 64U << 10U;  // as body_options::on_piece says
 constexpr std::uint64_t read_over_max = 64U << 10U;  // of a body that nobody wants; a longer one costs its connection
 
 body_end body_end_of(channel_end why) noexcept {
@@ -191,6 +192,8 @@ bool server_core::body_waits(index_type index) {
 std::size_t server_core::read_body(index_type index, std::span<char> bytes) {
     connection& c = connections_[index];
     if (body_waits(index)) return 0;
+    const std::size_t all = bytes.size();
+    bytes = bytes.first(std::min(all, piece_bytes_max));
     inbound_body& body = *c.body;
     std::size_t read = 0, size = 0;
     bool complete = false;
@@ -201,7 +204,7 @@ std::size_t server_core::read_body(index_type index, std::span<char> bytes) {
             const int code = body.chunks.refusal_status();
             break_body(index, code, body.chunks.refusal_reason(),
                        code == 400 ? body_end::malformed : body_end::too_long);
-            return bytes.size();
+            return all;
         }
         complete = status == chunked_decoder::status::complete;
     } else {
@@ -215,7 +218,7 @@ std::size_t server_core::read_body(index_type index, std::span<char> bytes) {
     if (body.answer) c.pending->waiting.back().request_bytes += read;
     if (body.reader && size != 0 && !hand_over(*body.reader, bytes.first(size))) {
         break_body(index, 500, "the server failed to take the body", body_end::cut);
-        return bytes.size();
+        return all;
     }
     if (complete)
         finish_body(index);

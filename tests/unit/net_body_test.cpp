@@ -447,6 +447,8 @@ TEST(ServerBody, GoesBackAsAStreamWithBackPressureBothWays) {
                                        .on_piece =
                                            [one](const net::body_reader&, std::string_view piece) {
                                                EXPECT_TRUE(one->kept.empty());
+                                               EXPECT_LE(piece.size(), 64U << 10U)
+                                                   << "a larger one could not be sent on";
                                                one->kept = piece;
                                                one->go_on();
                                            },

@@ -52,8 +52,8 @@ struct body_result {
 struct body_options {
     std::uint64_t bytes_max = 0;  ///< 0: message_limits::body_bytes_max. Beyond it: 413
     bool paused = false;          ///< it begins paused
-    /// A piece came. On the loop, which serves nobody else meanwhile; the bytes are gone when it returns. What it
-    /// throws is counted, and ends the exchange with 500.
+    /// A piece came, of 64 KiB at most. On the loop, which serves nobody else meanwhile; the bytes are gone when it
+    /// returns. What it throws is counted, and ends the exchange with 500.
     std::function<void(const body_reader&, std::string_view)> on_piece{};
     std::function<void(const body_result&)> on_end{};  ///< on the loop; what it throws is counted
 };
