@@ -24,13 +24,15 @@
 #include "file_descriptor.hpp"
 #include "holdfast/error.hpp"
 #include "place_table.hpp"
+#include "send_now.hpp"
+#include "spare_buffers.hpp"
 #include "wake_event.hpp"
 
 namespace holdfast::net {
 
 namespace {
 
-constexpr std::size_t receive_bytes = 64U << 10U;
+constexpr std::size_t receive_bytes = 128U << 10U;  // a large message in one piece; untouched pages cost nothing
 constexpr int rounds_max = 4;
 constexpr std::size_t few_max = 8;  // connections that may each take so many
 constexpr int events_max = 256;
@@ -47,7 +49,7 @@ constexpr std::uint32_t base_events = EPOLLIN | EPOLLRDHUP | EPOLLET;
 class epoll_engine final : public engine {
  public:
     explicit epoll_engine(engine_sink& sink)
-        : sink_(sink), acceptor_(sink, SOCK_NONBLOCK), scratch_(std::make_unique<scratch>()) {
+        : sink_(sink), acceptor_(sink, SOCK_NONBLOCK), scratch_(std::make_unique_for_overwrite<scratch>()) {
         if (!*wake_ || !acceptor_.open_reserve())
             throw error(errc::io, "server", std::string("no descriptor to spare: ") + std::strerror(errno));
         epoll_ = file_descriptor(::epoll_create1(EPOLL_CLOEXEC));
@@ -144,13 +146,14 @@ class epoll_engine final : public engine {
             const std::size_t unsent = p->output->unsent();
             return {unsent, unsent, 0};
         }
-        const pushed now = push(p->fd, bytes);
+        const sent_now now = send_now(p->fd, bytes);
         sent result{bytes.size() - now.taken, bytes.size() - now.taken, now.code};
         if (result.error == 0 && result.unsent != 0) result.error = ask_for_output(*p, connection, true);
         if (result.error != 0) {
             p->broken = true;
         } else if (result.unsent != 0) {
             p->output = std::make_unique<waiting_output>();
+            p->output->bytes = spare_.take(result.unsent, 2 * result.unsent);  // (I6)
             p->output->bytes.assign(bytes, now.taken);
         }
         bytes.clear();
@@ -197,11 +200,6 @@ class epoll_engine final : public engine {
         bool broken = false;                     // nothing more is to be reported (I1)
         bool peer_closed = false;                // the kernel said that input ends: a short read is not the last one
         std::unique_ptr<waiting_output> output;  // what the socket did not take; EPOLLOUT is asked for
-    };
-
-    struct pushed {
-        std::size_t taken = 0;
-        int code = 0;
     };
 
     place* find(connection_token connection) noexcept {
@@ -284,31 +282,15 @@ class epoll_engine final : public engine {
         sink_.on_end(connection, code);
     }
 
-    // Sends until the socket takes no more.
-    static pushed push(int fd, std::string_view bytes) noexcept {
-        pushed result;
-        while (result.taken < bytes.size()) {
-            const ssize_t n = ::send(fd, bytes.data() + result.taken, bytes.size() - result.taken, MSG_NOSIGNAL);
-            if (n >= 0) {
-                result.taken += static_cast<std::size_t>(n);
-            } else if (errno == EAGAIN) {
-                break;
-            } else if (errno != EINTR) {
-                result.code = errno;
-                break;
-            }
-        }
-        return result;
-    }
-
     void continue_output(connection_token connection, place& p) {
         waiting_output& rest = *p.output;
-        const pushed now = push(p.fd, std::string_view(rest.bytes).substr(rest.begin));
+        const sent_now now = send_now(p.fd, std::string_view(rest.bytes).substr(rest.begin));
         if (now.code != 0) return end(connection, p, now.code);
         if (now.taken == 0) return;
         rest.begin += now.taken;
         const std::size_t unsent = rest.unsent();
         if (unsent == 0) {
+            spare_.give_back(rest.bytes);
             p.output.reset();
             (void)ask_for_output(p, connection, false);  // asked in vain it only wakes us once more
         } else if (rest.begin > rest.bytes.size() / 2) {
@@ -374,6 +356,7 @@ class epoll_engine final : public engine {
     acceptor acceptor_;
     file_descriptor epoll_;
     std::unique_ptr<scratch> scratch_;
+    spare_buffers spare_;  // of waiting output
     std::vector<int> listeners_;
     std::vector<int> draining_;
     std::vector<int> left_;  // their on_drained is due

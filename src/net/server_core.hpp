@@ -47,6 +47,7 @@
 #include "holdfast/net/websocket_handshake.hpp"
 #include "mailbox.hpp"
 #include "place_table.hpp"
+#include "spare_buffers.hpp"
 #include "timer_wheel.hpp"
 #include "websocket_end.hpp"
 
@@ -214,6 +215,8 @@ class server_core final : public engine_sink {
 
     // server_websocket.cpp
     void enter_websocket(index_type index, exchange& entered, channel_state& state);
+    void make_room(std::string& buffer, std::size_t needed, std::size_t whole);
+    void keep_in_place(std::string& buffer, std::span<const char> kept);
     void read_socket(index_type index, std::span<char> bytes);
     [[nodiscard]] bool socket_is_full(index_type index);
     void hand_over(channel_state& state, const websocket_session& session, std::span<const char> bytes);
@@ -266,6 +269,7 @@ class server_core final : public engine_sink {
     place_table<connection> connections_;
     std::vector<index_type> free_;
     std::vector<std::unique_ptr<inbound_request>> spare_inbound_;
+    spare_buffers spare_;  // of messages under way
     std::map<int, std::function<void()>> watches_;
     std::shared_ptr<mailbox> mail_;
     std::map<timer_id, std::function<void()>> timers_;

@@ -4,6 +4,7 @@
 // The application's side closes by its channel: behind the messages queued goes a close frame, and the client's ends
 // it, or websocket_close_ms. The client's side closes by its frame, or by breaking a rule: it is answered, and that
 // ends it. What was told so may be on its way still, so the connection lingers as behind a last response.
+#include <algorithm>
 #include <utility>
 
 #include "holdfast/net/websocket_handshake.hpp"
@@ -14,8 +15,33 @@ namespace holdfast::net {
 namespace {
 
 constexpr std::size_t idle_bytes_max = 4U << 10U;  // a buffer that a large message left is not kept for the next
+constexpr std::size_t room_factor = 4;             // a buffer may be so many times as large as what is in it
 
 }  // namespace
+
+// Room for `needed` bytes, and at once for the `whole` frame that they belong to, as far as the factor goes: who only
+// announces much gets no memory.
+void server_core::make_room(std::string& buffer, std::size_t needed, std::size_t whole) {
+    if (needed <= buffer.capacity()) return;
+    const std::size_t most = room_factor * needed;
+    const std::size_t wanted = std::max(std::clamp(whole, needed, most), 2 * buffer.capacity());
+    std::string larger = spare_.take(wanted, most);
+    larger.reserve(wanted);
+    larger.append(buffer);
+    buffer.swap(larger);
+    spare_.give_back(larger);
+}
+
+// What is left of `buffer` is `kept`, a part of it.
+void server_core::keep_in_place(std::string& buffer, std::span<const char> kept) {
+    if (buffer.capacity() > room_factor * std::max(kept.size(), idle_bytes_max)) {
+        std::string smaller(kept.data(), kept.size());
+        buffer.swap(smaller);
+        return spare_.give_back(smaller);
+    }
+    buffer.erase(0, static_cast<std::size_t>(kept.data() - buffer.data()));
+    buffer.resize(kept.size());
+}
 
 channel server_core::begin_websocket(const request& asked, const websocket_upgrade& judged, channel_options options,
                                      const websocket_options& chosen) {
@@ -56,6 +82,7 @@ void server_core::read_socket(index_type index, std::span<char> bytes) {
     }
     const bool from_buffer = !end.buffer.empty();
     if (from_buffer) {
+        make_room(end.buffer, end.buffer.size() + bytes.size(), end.buffer.size() + end.session.awaited());
         end.buffer.append(bytes.data(), bytes.size());
         bytes = end.buffer;
     }
@@ -66,11 +93,11 @@ void server_core::read_socket(index_type index, std::span<char> bytes) {
                 const std::span<char> kept = end.session.kept(bytes);
                 if (kept.empty()) {
                     end.buffer.clear();
-                    if (end.buffer.capacity() > idle_bytes_max) std::string().swap(end.buffer);
+                    if (end.buffer.capacity() > idle_bytes_max) spare_.give_back(end.buffer);
                 } else if (from_buffer) {
-                    end.buffer.erase(0, static_cast<std::size_t>(kept.data() - bytes.data()));
-                    end.buffer.resize(kept.size());
+                    keep_in_place(end.buffer, kept);
                 } else {
+                    make_room(end.buffer, kept.size(), kept.size() + end.session.awaited());
                     end.buffer.assign(kept.data(), kept.size());
                 }
                 return;

@@ -2,6 +2,7 @@
 // A server's connections that become WebSockets, over real sockets. What a frame may be is tested apart from
 // connections (websocket_frames_test.cpp); here each family of cases of the Autobahn suite is asked of the server once.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <array>
@@ -130,6 +131,98 @@ TEST(ServerWebsocket, AnswersTheSameHoweverItsInputIsCut) {
         EXPECT_EQ(raw.take(wanted.size()), wanted);
         EXPECT_TRUE(raw.ended());
     }
+}
+
+// What came of a large message has been looked at before more of it comes.
+TEST(ServerWebsocket, LargeMessagesComeBackHoweverTheyAreCut) {
+    running_server server(echoing());
+    server.start();
+    websocket_client client(server.port()), witness(server.port());
+    std::string payload(70'000, ' ');
+    for (std::size_t i = 0; i < payload.size(); ++i) payload[i] = static_cast<char>(i * 7 + i / 251);
+    const std::string one = frame(websocket_opcode::binary, payload), little = text("little");
+    const std::string stream = one + little + one + one;
+    const std::size_t end = one.size();
+    for (const std::vector<std::size_t>& cuts :
+         std::vector<std::vector<std::size_t>>{{1},
+                                               {9, 10, 13, 14},
+                                               {15, 4096, 65'535, 65'536, 65'537},
+                                               {end - 1, end, end + 1},
+                                               {30'000, end + 3},
+                                               {end + little.size() + 13},
+                                               {end - 60'000, 2 * end + 100},
+                                               {stream.size() - 1}}) {
+        std::size_t from = 0;
+        for (std::size_t to : cuts) {
+            client.send(std::string_view(stream).substr(from, to - from));
+            from = to;
+            witness.send(text("so far"));
+            witness.expect(final_text, "so far");
+        }
+        client.send(std::string_view(stream).substr(from));
+        client.expect(final_binary, payload);
+        client.expect(final_text, "little");
+        client.expect(final_binary, payload);
+        client.expect(final_binary, payload);
+    }
+}
+
+// Half of a message is none.
+TEST(ServerWebsocket, ALargeMessageThatIsCutShortIsNotHandedOver) {
+    ending end;
+    std::atomic<int> messages{0};
+    running_server server(
+        accepting({.on_receive = [&](const net::channel&, net::received_message) { ++messages; }}, &end));
+    server.start();
+    websocket_client client(server.port());
+    client.send(std::string_view(frame(websocket_opcode::binary, std::string(70'000, 'c'))).substr(0, 69'000));
+    client.shutdown_send();
+    EXPECT_EQ(end.wait(), channel_end::client_away);
+    EXPECT_EQ(messages, 0);
+}
+
+/// What clients have allocated for them by the server, each having sent all of `pieces`, one when the one before was
+/// looked at.
+std::size_t allocated_for(std::size_t clients, const std::vector<std::string>& pieces) {
+    std::atomic<std::size_t> bytes{0};
+    running_server server(accepting({.on_receive = [&](const net::channel& to, net::received_message message) {
+        if (message.payload == "measure") bytes = ::mallinfo2().uordblks + ::mallinfo2().hblkhd;
+        if (message.kind == message_kind::text) (void)to.send("so far", message_kind::text);
+    }}));
+    server.start();
+    websocket_client witness(server.port());
+    const auto ask = [&](std::string_view what) {
+        witness.send(text(what));
+        witness.expect(final_text, "so far");
+    };
+    std::vector<std::unique_ptr<websocket_client>> all;
+    for (std::size_t i = 0; i < clients; ++i) all.push_back(std::make_unique<websocket_client>(server.port()));
+    for (int warm = 0; warm < 2; ++warm) ask("measure");
+    const std::size_t before = bytes;
+    for (const std::string& piece : pieces)
+        for (const auto& client : all) {
+            client->send(piece);
+            ask("go on");
+        }
+    ask("measure");
+    return bytes - std::min<std::size_t>(before, bytes);
+}
+
+// Attacks the bound on what is held: it counts what came, so no more may be taken for it than some times as much.
+TEST(ServerWebsocket, MuchThatIsOnlyAnnouncedTakesNoMemory) {
+    if (::mallinfo2().uordblks == 0) GTEST_SKIP() << "needs: an allocator that counts";  // sanitizers bring their own
+    const std::string large = frame(websocket_opcode::binary, std::string(1U << 20U, 'a'));
+    EXPECT_LT(allocated_for(200, {large.substr(0, 100)}), 200U * 1024);
+    EXPECT_LT(allocated_for(200, {large.substr(0, 30), large.substr(30, 5000)}), 200U * 24 * 1024);
+}
+
+TEST(ServerWebsocket, ALargeMessageLeavesNothingWithItsConnection) {
+    if (::mallinfo2().uordblks == 0) GTEST_SKIP() << "needs: an allocator that counts";
+    const std::string large = frame(websocket_opcode::binary, std::string(64U << 10U, 'l'));
+    const std::size_t spare = 5U << 20U;  // the loop's, however many the connections
+    EXPECT_LT(allocated_for(200, {large.substr(0, 40'000), large.substr(40'000)}), spare);
+    const std::string next = large + large.substr(0, 20);  // what has come of the next one is small
+    EXPECT_LT(allocated_for(200, {next.substr(0, 40'000), next.substr(40'000)}), spare);
 }
 
 TEST(ServerWebsocket, ComesInItsOrderBehindALateAnswer) {

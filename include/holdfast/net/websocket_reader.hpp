@@ -45,6 +45,12 @@ class websocket_reader {
     /// Behind need_more: the payload so far of what is under way, a part of the bytes that were read.
     [[nodiscard]] std::span<char> kept(std::span<char> bytes) const noexcept { return bytes.subspan(kept_at_, held()); }
 
+    /// Behind need_more: how much payload the frame under way still has to bring, as its header says; 0 before that is
+    /// read.
+    [[nodiscard]] std::size_t awaited() const noexcept {
+        return state_ == state::payload ? static_cast<std::size_t>(left_) : 0;
+    }
+
     /// Behind an event with a payload: what it says (a close's reason, without its code), until the next call; of a
     /// deflated message until the next call to any reader with the same deflater.
     [[nodiscard]] std::string_view payload(std::span<const char> bytes) const noexcept;

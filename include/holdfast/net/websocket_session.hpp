@@ -67,6 +67,8 @@ class websocket_session {
     /// and bytes are dropped. Throws: std::bad_alloc, and what key sources throw.
     [[nodiscard]] event next(std::span<char> bytes, std::string& out);
     [[nodiscard]] std::span<char> kept(std::span<char> bytes) const noexcept;
+    /// As websocket_reader::awaited() has it.
+    [[nodiscard]] std::size_t awaited() const noexcept { return input_ == input::open ? reader_.awaited() : 0; }
     [[nodiscard]] std::string_view payload(std::span<const char> bytes) const noexcept {
         return reader_.payload(bytes);
     }
