@@ -56,6 +56,8 @@ class uring_buffers {
         return {base_ + entries_bytes_ + std::size_t{buffer} * bytes_, received};
     }
 
+    [[nodiscard]] std::uint32_t buffer_bytes() const noexcept { return bytes_; }
+
     void give_back(std::uint16_t buffer) noexcept {
         if (buffer > mask_) return;
         char* const at = base_ + std::size_t{static_cast<std::uint16_t>(tail_ & mask_)} * sizeof(entry);

@@ -14,6 +14,11 @@
 // (R7) A slot's socket is a descriptor, or a place of the ring's table (uring_files.hpp). What would be a system call
 // on
 //      a descriptor is an operation there, which nobody waits for but (R1).
+// (R8) What is large goes by calls of its own: it is sent at once, and of a connection that fills buffer after buffer
+// the
+//      ring only tells that there is something. So each message is received, looked at and answered while it is in the
+//      cache; by operations all of a turn are received first and sent last. The saving of an operation is not seen
+//      beside 64 KiB that are copied. Not of a place of the ring's table, which has no calls.
 // Accepted sockets block: of others, what the kernel hands to a thread of its own answers EAGAIN. Nobody calls them.
 // Source: io_uring_enter(2), io_uring_multishot(7).
 #include <fcntl.h>
@@ -35,6 +40,7 @@
 #include "holdfast/error.hpp"
 #include "holdfast/net/server.hpp"
 #include "place_table.hpp"
+#include "send_now.hpp"
 #include "uring_buffers.hpp"
 #include "uring_files.hpp"
 #include "uring_listeners.hpp"
@@ -162,6 +168,8 @@ class uring_engine final : public engine {
         slot& s = slots_[number];
         if (s.out) {
             s.out->append(bytes);
+        } else if (bytes.size() >= at_once_bytes && !s.direct) {
+            return send_at_once(number, bytes);
         } else if (!bytes.empty()) {
             s.out = outputs_.take();
             s.out->begin(bytes);
@@ -210,6 +218,10 @@ class uring_engine final : public engine {
     static constexpr std::uint16_t group = 0;
     static constexpr int turn_max = 1024;  // completions; the timers and the rest wait for no more
     static constexpr std::size_t send_bytes_max = 1U << 30U;
+    static constexpr std::size_t at_once_bytes = 16U << 10U;  // (R8)
+    static constexpr std::size_t much_bytes = 128U << 10U;
+    static constexpr std::uint8_t much_after = 4;     // full buffers
+    static constexpr std::uint8_t little_after = 16;  // receives that would not have filled one
 
     struct input {
         std::string bytes;
@@ -223,7 +235,10 @@ class uring_engine final : public engine {
         bool taken = false;          // the server knows it
         bool direct = false;         // (R7)
         bool multishot = false;      // (R6)
+        bool much = false;           // (R8) to be read by calls
+        std::uint8_t streak = 0;     // receives in a row that speak for the other way
         bool receiving = false;
+        bool polling = false;   // the receive under way only tells that there is something
         bool stopping = false;  // a cancel of the receive is under way
         bool paused = false;
         bool ended = false;                 // end of input has been reported
@@ -271,11 +286,16 @@ class uring_engine final : public engine {
 
     void receive(std::uint32_t number) noexcept {
         slot& s = slots_[number];
+        s.receiving = true;
+        s.polling = s.much;
+        if (s.polling) {
+            operate(IORING_OP_POLL_ADD, number, uring_operation::receive).poll32_events = POLLIN | POLLRDHUP;
+            return;
+        }
         io_uring_sqe& e = operate(IORING_OP_RECV, number, uring_operation::receive);
         if (s.multishot) e.ioprio = IORING_RECV_MULTISHOT;
         e.flags |= IOSQE_BUFFER_SELECT;
         e.buf_group = group;
-        s.receiving = true;
     }
 
     void stop_receive(std::uint32_t number) noexcept {
@@ -319,6 +339,23 @@ class uring_engine final : public engine {
         if (place < 0) return;
         s.fd = place;
         s.direct = true;
+    }
+
+    // (R8)
+    sent send_at_once(std::uint32_t number, std::string& bytes) {
+        slot& s = slots_[number];
+        const sent_now now = send_now(s.fd, bytes);
+        const std::size_t unsent = bytes.size() - now.taken;
+        s.broken = now.code != 0;
+        if (!s.broken && unsent != 0) {
+            std::string rest(bytes, now.taken);
+            s.out = outputs_.take();
+            s.out->begin(rest);
+            s.out->wait();
+            push(number);
+        }
+        bytes.clear();
+        return {unsent, unsent, now.code};
     }
 
     void push(std::uint32_t number) {
@@ -420,20 +457,13 @@ class uring_engine final : public engine {
         }
         if (!s.taken) return free(about.place);
         if (s.broken) return;
+        if (s.polling) return on_readable(which, one.result);
         if (one.result > 0 && buffer.there) {
             const std::span<char> bytes = buffers_->of(buffer.number, static_cast<std::size_t>(one.result));
-            if (s.paused || s.held) {
-                hold(s).bytes.append(bytes.data(), bytes.size());
-                if (s.paused) sink_.on_held(s.token);
-            } else {
-                sink_.on_bytes(s.token, bytes);
-            }
+            look_for_much(s, about.place, bytes.size());
+            report(s, bytes);
         } else if (one.result == 0) {
-            if (s.paused || s.held)
-                hold(s).ended = true;
-            else
-                end(s, 0);
-            return;
+            return report_end(s);
         } else if (one.result == -ENOBUFS) {
             ++shortages_.buffers;
             starved_.push_back(which);
@@ -442,6 +472,46 @@ class uring_engine final : public engine {
             return end(s, one.result < 0 ? -one.result : EIO);
         }
         if (over) receive_again(which);
+    }
+
+    void report(slot& s, std::span<char> bytes) {
+        if (!s.paused && !s.held) return sink_.on_bytes(s.token, bytes);
+        hold(s).bytes.append(bytes.data(), bytes.size());
+        if (s.paused) sink_.on_held(s.token);
+    }
+
+    void report_end(slot& s) {
+        if (s.paused || s.held)
+            hold(s).ended = true;
+        else
+            end(s, 0);
+    }
+
+    // (R8) After some full buffers in a row more is taken at a time; after some small receives it is as before.
+    void look_for_much(slot& s, std::uint32_t number, std::size_t came) noexcept {
+        const bool full = came >= buffers_->buffer_bytes();
+        s.streak = full == s.much || s.direct ? std::uint8_t{0} : static_cast<std::uint8_t>(s.streak + 1);
+        if (s.streak < (s.much ? little_after : much_after)) return;
+        s.much = !s.much;
+        s.streak = 0;
+        if (s.much) stop_receive(number);
+    }
+
+    // Something is there, or the end, or a break.
+    void on_readable(slot_use which, std::int32_t result) {
+        slot& s = slots_[which.number];
+        if (result >= 0 && !s.paused) {
+            const ssize_t n = ::recv(s.fd, much_.get(), much_bytes, MSG_DONTWAIT);
+            if (n == 0) return report_end(s);
+            if (n < 0 && errno != EAGAIN && errno != EINTR) return end(s, errno);
+            if (n > 0) {
+                look_for_much(s, which.number, static_cast<std::size_t>(n));
+                report(s, {much_.get(), static_cast<std::size_t>(n)});
+            }
+        } else if (result < 0 && result != -ECANCELED && result != -EINTR) {
+            return end(s, -result);
+        }
+        receive_again(which);
     }
 
     static input& hold(slot& s) {
@@ -496,7 +566,7 @@ class uring_engine final : public engine {
         }
         if (one.result >= 0) return;
         s.stopping = false;
-        if (s.paused) stop_receive(about.place);
+        if (s.paused || (s.much && !s.polling)) stop_receive(about.place);
     }
 
     void on_aside(uring_subject about) noexcept {
@@ -544,6 +614,7 @@ class uring_engine final : public engine {
     engine_sink& sink_;
     const std::shared_ptr<const wake_event> wake_ = std::make_shared<wake_event>();
     std::optional<uring_buffers> buffers_;
+    const std::unique_ptr<char[]> much_ = std::make_unique_for_overwrite<char[]>(much_bytes);  // (R8)
     place_table<slot> slots_;  // their sends point into memory of `out`
     uring_queue queue_;        // its ring is closed before what it points to
     uring_listeners listeners_;

@@ -475,6 +475,90 @@ TEST_P(NetEngine, WhatThereIsRoomForNeverWaits) {
     EXPECT_TRUE(there.received() == stream(9, 0, sent));
 }
 
+// What is large takes another way than what is small; neither overtakes the other.
+TEST_P(NetEngine, SmallAndLargeSendsLeaveInTheirOrder) {
+    auto [there, here] = rig.connect(64 << 10);
+    std::size_t sent = 0, heard = 0;
+    for (int round = 0; round < 30; ++round) {
+        for (const std::size_t bytes : {10U, 300U << 10U, 20U, 16U << 10U, (16U << 10U) - 1}) {
+            EXPECT_EQ(rig.send(here, stream(6, sent, bytes)), 0);
+            sent += bytes;
+            if (round % 3 == 0) rig.turn(0);
+        }
+        EXPECT_TRUE(rig.until([&] { return there.receive(), there.received().size() > heard; }));
+        heard = there.received().size();
+    }
+    EXPECT_TRUE(rig.until([&] { return there.receive(), there.received().size() >= sent; }));
+    EXPECT_TRUE(there.received() == stream(6, 0, sent));
+    EXPECT_TRUE(rig.until([&] { return rig.of(here).unsent == 0; }));
+}
+
+// Nor does it matter how a peer sends, and changes the way in which it does.
+TEST_P(NetEngine, WhoSendsMuchThenLittleThenMuchIsHeardWhole) {
+    auto [there, here] = rig.connect();
+    std::size_t sent = 0;
+    const auto all_of = [&](std::size_t bytes) {
+        for (const std::size_t end = sent + bytes; sent < end; rig.turn(0))
+            sent += there.send(stream(7, sent, end - sent));
+        return rig.until([&] { return rig.of(here).received.size() == sent; });
+    };
+    for (int round = 0; round < 3; ++round) {
+        for (int i = 0; i < 8; ++i) EXPECT_TRUE(all_of(100'000));
+        for (int i = 0; i < 40; ++i) EXPECT_TRUE(all_of(1));
+    }
+    EXPECT_TRUE(all_of(1U << 20U));
+    rig.pause(here);
+    rig.round_trip();
+    const std::string held = stream(7, sent, 30'000);
+    sent += there.send(held);
+    there.shutdown_send();
+    rig.round_trip();
+    EXPECT_LT(rig.of(here).received.size(), sent);
+    rig.resume(here);
+    EXPECT_TRUE(rig.until([&] { return rig.of(here).ended; }));
+    EXPECT_TRUE(rig.of(here).received == stream(7, 0, sent));
+}
+
+// (I4) Also when what there is to be heard of it was known before the pause.
+TEST_P(NetEngine, WhoSendsMuchIsNotHeardFromWithinAReportThatPausesIt) {
+    std::vector<engine_rig::link> links;
+    for (int i = 0; i < 2; ++i) links.push_back(rig.connect());
+    std::size_t sent = 0;
+    const auto both_send = [&](std::size_t bytes) {
+        for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(links[i].there.send(stream(i, sent, bytes)), bytes);
+        sent += bytes;
+    };
+    const auto heard = [&](std::size_t i) { return rig.of(links[i].here).received.size(); };
+    for (int i = 0; i < 10; ++i) {
+        both_send(20'000);
+        EXPECT_TRUE(rig.until([&] { return heard(0) == sent && heard(1) == sent; }));
+    }
+    rig.when_bytes = [&](connection_token token) {
+        const connection_token other = links[token.index == links[0].here.index ? 1 : 0].here;
+        if (!rig.of(other).paused) rig.pause(other);
+    };
+    both_send(20'000);
+    EXPECT_TRUE(rig.until([&] { return heard(0) == sent || heard(1) == sent; }));
+    rig.when_bytes = nullptr;
+    rig.round_trip();
+    const std::size_t quiet = heard(0) == sent ? 1 : 0;
+    EXPECT_EQ(heard(quiet), sent - 20'000);
+    rig.resume(links[quiet].here);
+    EXPECT_TRUE(rig.until([&] { return heard(quiet) == sent; }));
+    for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(rig.of(links[i].here).received == stream(i, 0, sent));
+}
+
+// Its end is met where its bytes are.
+TEST_P(NetEngine, WhoSendsMuchAndBreaksIsReported) {
+    auto [there, here] = rig.connect();
+    const std::string much = stream(8, 0, 1U << 20U);
+    for (std::size_t sent = 0; sent < much.size(); rig.turn(0)) sent += there.send(std::string_view(much).substr(sent));
+    EXPECT_TRUE(rig.until([&] { return rig.of(here).received.size() == much.size(); }));
+    there.reset();
+    EXPECT_TRUE(rig.until([&] { return rig.of(here).error != 0; }));
+    EXPECT_FALSE(rig.of(here).ended);
+}
+
 // A reader that stands still holds up nobody else, and gets everything once it reads.
 TEST_P(NetEngine, ASlowReaderGetsAllInOrderAndDelaysNobody) {
     auto [there, here] = rig.connect(64 << 10);
