@@ -4,9 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <random>
+#include <ranges>
 
 #include "support/seed.hpp"
 
@@ -98,6 +103,23 @@ TEST(ExponentialBuckets, NothingIsLostAndQuantilesAgree) {
         const double middle = std::exp2((at->first - 0.5) / 32);
         const double ours = counts.quantile(q)->estimate * 1e-9;
         EXPECT_NEAR(middle, ours, ours * 0.02) << q;
+    }
+}
+
+// Whoever may write a histogram may count whatever a word holds.
+TEST(ExponentialBuckets, CountsBeyondASignedWordAreTheGreatestOne) {
+    constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
+    const std::size_t here = holdfast::log_linear::bucket_of(1'000'000);
+    for (const std::uint64_t count : {most, most + 1, ~std::uint64_t{0}}) {
+        histogram_counts counts;
+        counts.add(here, count);
+        counts.add(here + 1, count);  // of the same exponential bucket or of the next
+        counts.add(here + 200, 1);    // far below, then as far above
+        counts.add(here + 400, count);
+        const auto told = read_back(to_exponential(counts));
+        EXPECT_EQ(told.begin()->second, most) << count;
+        EXPECT_EQ(told.rbegin()->second, most) << count;
+        EXPECT_EQ(std::ranges::count(told | std::views::values, 1U), 1) << count;
     }
 }
 

@@ -10,9 +10,11 @@
 // Source: Prometheus, "Native histograms" specification, sections on schemas, spans and deltas.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "holdfast/metrics/histogram_counts.hpp"
@@ -39,6 +41,8 @@ struct exponential_buckets {
     exponential_buckets made;
     made.schema = schema;
     made.zero_count = histogram.counts()[0];
+    // Differences are signed words there: what damage or a hostile peer counted beyond them is told as the greatest.
+    constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
     std::uint64_t count = 0;  // of the bucket that is being filled
     std::int64_t written = 0;
     std::int32_t index = 0;
@@ -65,7 +69,7 @@ struct exponential_buckets {
                 made.spans.push_back({at - index - 1, 0});
             index = at;
         }
-        count += more;
+        count += std::min(more, most - count);
     }
     finish();
     return made;
