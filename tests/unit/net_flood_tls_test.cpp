@@ -82,6 +82,7 @@ void handshakes_for_nothing(const flooded& at) {
         if (!client.shake()) throw std::runtime_error("no handshake: " + client.end().reason());
         if (i % 3 == 0) client.send_raw(std::string("\x17\x03\x03\x00\x20", 5) + std::string(32, 'x'));
         if (i % 3 == 1) client.send(get("/"));
+        if (i == 0) (void)client.gone();  // the record was read; of the others the reset may come first
     }
 }
 
@@ -96,7 +97,7 @@ TEST(ServerFloodTls, WhatIsNoHandshake) {
 TEST(ServerFloodTls, HandshakesForNothing) {
     const auto counters = withstand_by_tls(handshakes_for_nothing);
     EXPECT_GE(counters.tls_handshakes, 60U);
-    EXPECT_GE(counters.tls_failures, 1U);  // of the others the client's reset came first
+    EXPECT_GE(counters.tls_failures, 1U);
 }
 
 }  // namespace
