@@ -55,10 +55,6 @@ class comparison {
         of.make(place.file_uri("s"));
         return golden_image::of_file_segment(place.file("s")).data;
     }
-    [[nodiscard]] static std::string text_of_file(const std::string& path) {
-        const image_bytes bytes = read_file(path);
-        return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-    }
 
     std::string folder_;
     int compared_ = 0, wrong_ = 0;

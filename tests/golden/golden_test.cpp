@@ -54,11 +54,6 @@ std::vector<golden_case> cases() {
     return all;
 }
 
-std::string text_of_file(const std::string& path) {
-    const image_bytes bytes = read_file(path);
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 class Golden : public segment_test, public ::testing::WithParamInterface<golden_case> {
  protected:
     [[nodiscard]] std::string stem() const { return folder + "/" + GetParam().name; }

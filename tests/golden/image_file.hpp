@@ -47,6 +47,10 @@ inline constexpr std::size_t golden_magic_bytes = sizeof golden_magic - 1;
     const auto bytes = std::as_bytes(std::span(text));
     return {bytes.begin(), bytes.end()};
 }
+[[nodiscard]] inline std::string text_of_file(const std::string& path) {
+    const image_bytes bytes = read_file(path);
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 inline void write_file(const std::string& path, std::span<const std::byte> bytes) {
     std::ofstream out(path, std::ios::binary | std::ios::trunc);
