@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every container's writer, killed at every image of its operations (image_kill_bench.hpp): in the states that each can
 // be in, while it waits, and beside a feed.
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstring>
-
-#include <gtest/gtest.h>
 
 #include "image_kill_bench.hpp"
 #include "image_kill_feed.hpp"
