@@ -91,6 +91,11 @@ template <class T, std::size_t Count>
 
 #undef HOLDFAST_MOVE
 
+// Of those that vzeroupper and registers of 32 bytes change, the names that a compiler knows in any program.
+#define HOLDFAST_VECTOR_REGISTERS                                                                              \
+    "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", \
+        "xmm13", "xmm14", "xmm15"
+
 /// Requires: AVX; bytes >= 128. Registers of 32 bytes, whatever the rest of the program is compiled for; the upper
 /// halves of all are cleaned at the end, so all are said to change: the optimiser may know of a caller that uses them.
 inline void copy_opaque_by_32(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
@@ -108,8 +113,7 @@ inline void copy_opaque_by_32(std::byte* to, const std::byte* from, std::size_t 
         "vzeroupper"
         : "+&r"(from), "+&r"(to)
         : "r"(last_from), "r"(last_to)
-        : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",
-          "xmm13", "xmm14", "xmm15", "memory", "cc");
+        : HOLDFAST_VECTOR_REGISTERS, "memory", "cc");
 }
 
 /// Whether registers of 32 bytes may be used. Where the program is compiled for them nothing is asked.
@@ -129,8 +133,7 @@ inline void copy_opaque_by_32(std::byte* to, const std::byte* from, std::size_t 
         "vzeroupper"
         :
         : "r"(from), "r"(to)
-        : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",
-          "xmm13", "xmm14", "xmm15", "memory");
+        : HOLDFAST_VECTOR_REGISTERS, "memory");
 }
 /// Requires: AVX; 64 <= bytes <= 128. The first and the last 64 of them, which may overlap.
 [[gnu::always_inline]] inline void copy_opaque_ends_by_32(std::byte* to, const std::byte* from,
@@ -143,9 +146,10 @@ inline void copy_opaque_by_32(std::byte* to, const std::byte* from, std::size_t 
         "vzeroupper"
         :
         : "r"(from), "r"(to), "r"(bytes)
-        : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",
-          "xmm13", "xmm14", "xmm15", "memory");
+        : HOLDFAST_VECTOR_REGISTERS, "memory");
 }
+
+#undef HOLDFAST_VECTOR_REGISTERS
 
 /// Requires: bytes >= 64.
 [[gnu::noinline]] inline void copy_opaque_long(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
