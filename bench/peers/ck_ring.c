@@ -48,25 +48,23 @@ void holdfast_bench_ck_free(struct holdfast_bench_ck_ring* of) {
 
 #define MOVE_ALL(operation, type, array) \
     while (done < count && operation(&of->ring, (struct type*)of->messages, (struct type*)array + done)) ++done
+// In the form of the message's size.
+#define MOVE_ALL_BY_SIZE(operation, array)                                                                  \
+    switch (of->message_bytes) {                                                                            \
+        case sizeof(struct word_message): MOVE_ALL(ck_ring_##operation##_word, word_message, array); break; \
+        case sizeof(struct line_message): MOVE_ALL(ck_ring_##operation##_line, line_message, array); break; \
+        case sizeof(struct kib_message): MOVE_ALL(ck_ring_##operation##_kib, kib_message, array); break;    \
+        default: break;                                                                                     \
+    }
 
 size_t holdfast_bench_ck_send(struct holdfast_bench_ck_ring* of, const void* messages, size_t count) {
     size_t done = 0;
-    switch (of->message_bytes) {
-        case sizeof(struct word_message): MOVE_ALL(ck_ring_enqueue_spsc_word, word_message, messages); break;
-        case sizeof(struct line_message): MOVE_ALL(ck_ring_enqueue_spsc_line, line_message, messages); break;
-        case sizeof(struct kib_message): MOVE_ALL(ck_ring_enqueue_spsc_kib, kib_message, messages); break;
-        default: break;
-    }
+    MOVE_ALL_BY_SIZE(enqueue_spsc, messages)
     return done;
 }
 
 size_t holdfast_bench_ck_receive(struct holdfast_bench_ck_ring* of, void* messages, size_t count) {
     size_t done = 0;
-    switch (of->message_bytes) {
-        case sizeof(struct word_message): MOVE_ALL(ck_ring_dequeue_spsc_word, word_message, messages); break;
-        case sizeof(struct line_message): MOVE_ALL(ck_ring_dequeue_spsc_line, line_message, messages); break;
-        case sizeof(struct kib_message): MOVE_ALL(ck_ring_dequeue_spsc_kib, kib_message, messages); break;
-        default: break;
-    }
+    MOVE_ALL_BY_SIZE(dequeue_spsc, messages)
     return done;
 }
