@@ -12,12 +12,10 @@
 // (R6) Of a unix socket each receive is its own: Linux from 6.17 on can forget the end of input in a multishot receive
 //      that finds bytes before it. The next receive finds the end by itself.
 // (R7) A slot's socket is a descriptor, or a place of the ring's table (uring_files.hpp). What would be a system call
-// on
-//      a descriptor is an operation there, which nobody waits for but (R1).
+//      on a descriptor is an operation there, which nobody waits for but (R1).
 // (R8) What is large goes by calls of its own: it is sent at once, and of a connection that fills buffer after buffer
-// the
-//      ring only tells that there is something. So each message is received, looked at and answered while it is in the
-//      cache; by operations all of a turn are received first and sent last. The saving of an operation is not seen
+//      the ring only tells that there is something. So each message is received, looked at and answered while it is in
+//      the cache; by operations all of a turn are received first and sent last. The saving of an operation is not seen
 //      beside 64 KiB that are copied. Not of a place of the ring's table, which has no calls.
 // Accepted sockets block: of others, what the kernel hands to a thread of its own answers EAGAIN. Nobody calls them.
 // Source: io_uring_enter(2), io_uring_multishot(7).
