@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "holdfast/detail/hash.hpp"
+#include "holdfast/detail/value_tag.hpp"
 #include "serve/failure.hpp"
 
 namespace holdfast::serve {
@@ -31,10 +31,7 @@ entity_tag::entity_tag(std::uint64_t number) noexcept {
     }
 }
 
-entity_tag tag_of(std::span<const std::byte> value) noexcept {
-    constexpr std::uint64_t seed = 0x686f6c6466617374;
-    return entity_tag(detail::hash_key(value.data(), value.size(), detail::hash_start(seed, value.size())));
-}
+entity_tag tag_of(std::span<const std::byte> value) noexcept { return entity_tag(detail::value_tag(value)); }
 
 bool names_tag(std::string_view list, std::string_view tag, comparison how) noexcept {
     while (!list.empty()) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "holdfast/error.hpp"
+#include "holdfast/record/add_to.hpp"
 #include "serve/failure.hpp"
 #include "serve/write_lease.hpp"
 
@@ -20,30 +21,6 @@ constexpr auto stripe_patience = 20ms;  // of a writer that is stopped
 const record_schema& value_schema(const dynamic_hash_table& table) {
     if (!table.schema().value) throw failure{404, table.segment().uri() + " has keys without values"};
     return *table.schema().value;
-}
-
-/// Adds to the integer at `at`. Returns: false, with nothing changed, where the sum leaves the type's range.
-template <class Integer>
-bool add_to(std::byte* at, std::int64_t by) {
-    Integer now, sum;
-    std::memcpy(&now, at, sizeof now);
-    if (__builtin_add_overflow(now, by, &sum)) return false;
-    std::memcpy(at, &sum, sizeof sum);
-    return true;
-}
-
-bool add_to(const field& counted, std::byte* at, std::int64_t by) {
-    switch (counted.type) {
-        case field_type::u8: return add_to<std::uint8_t>(at, by);
-        case field_type::u16: return add_to<std::uint16_t>(at, by);
-        case field_type::u32: return add_to<std::uint32_t>(at, by);
-        case field_type::u64: return add_to<std::uint64_t>(at, by);
-        case field_type::i8: return add_to<std::int8_t>(at, by);
-        case field_type::i16: return add_to<std::int16_t>(at, by);
-        case field_type::i32: return add_to<std::int32_t>(at, by);
-        case field_type::i64: return add_to<std::int64_t>(at, by);
-        default: return false;  // counted_field lets integers through alone
-    }
 }
 
 }  // namespace
@@ -86,8 +63,7 @@ const field& table_writer::counted_field(std::string_view body, std::int64_t& by
     const std::string name(asked.field, ::strnlen(asked.field, sizeof asked.field));
     const field* const found = value_schema(table_).find(name);
     if (found == nullptr) throw failure{400, "the table's values have no field " + name};
-    if (!detail::is_integer(found->type) || found->count != 1 || !found->enumerators.empty())
-        throw failure{400, "field " + name + " is no integer to count in"};
+    if (!detail::is_countable(*found)) throw failure{400, "field " + name + " is no integer to count in"};
     by = asked.by;
     return *found;
 }
@@ -157,7 +133,7 @@ table_writer::written table_writer::increment(std::string_view key, std::string_
     const field& counted = counted_field(body, by);
     bool fits = true;
     const hash_table_result result = table_.modify(key_, value_, [&] {
-        return asked.allow(value_) && (fits = add_to(counted, value_.data() + counted.offset, by));
+        return asked.allow(value_) && (fits = detail::add_to(counted.type, value_.data() + counted.offset, by));
     });
     require(result, fits ? 412 : 409);
     return {result.what, key_, value_};
