@@ -33,7 +33,7 @@ PLACES = [
     (r"include/holdfast/(layout|memory|metrics|executor|perf_test|net|record|segment)/.*", None),
     (r"include/holdfast/(?:segment|lease|peers|registry)\.hpp", "segment"),
     (r"include/holdfast/record\.hpp", "record"),
-    (r"include/holdfast/(?:array|queue|broadcast|snapshot|hash_table|hash_map|block_store|small_table|sorted_index)(?:/.*|\.hpp)", "containers"),
+    (r"include/holdfast/(?:array|queue|broadcast|snapshot|hash_table|hash_map|block_store|small_table|sorted_index|inbox)(?:/.*|\.hpp)", "containers"),
     (r"include/holdfast/net\.hpp", "net"),
     (r"include/holdfast/holdfast\.hpp", "umbrella"),
     (r"include/(?:holdfast/perf_test\.hpp|gtestx/gtestx\.h)", "perf_test"),

@@ -30,8 +30,8 @@ HANDLES = {
 
 # Classes that attach and have operations that are not const, but store nothing that others see, or hand all of it to one of those above.
 OTHERS = {"small_table_reader", "growing_hash_table_reader", "broadcast_reader", "snapshot_reader", "snapshot", "snapshot<T>::reader",
-          "snapshot<T>::pinned_reader", "sorted_index_reader", "dynamic_sorted_index_reader", "dynamic_sorted_index_publisher"}
-CONTAINERS = "array|block_store|broadcast|hash_map|hash_table|queue|small_table|snapshot|sorted_index"
+          "snapshot<T>::pinned_reader", "sorted_index_reader", "dynamic_sorted_index_reader", "dynamic_sorted_index_publisher", "inbox_client"}
+CONTAINERS = "array|block_store|broadcast|hash_map|hash_table|inbox|queue|small_table|snapshot|sorted_index"
 
 # What the rigs call them.
 KNOWN_AS = {

@@ -13,6 +13,7 @@
 #include "holdfast/hash_map.hpp"
 #include "holdfast/hash_table.hpp"
 #include "holdfast/hash_table/dynamic.hpp"
+#include "holdfast/inbox.hpp"
 #include "holdfast/memory/passing.hpp"
 #include "holdfast/metrics/counter_set.hpp"
 #include "holdfast/metrics/exponential_buckets.hpp"
