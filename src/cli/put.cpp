@@ -13,13 +13,16 @@
 #include "cli/exit_code.hpp"
 #include "cli/format.hpp"
 #include "cli/output.hpp"
+#include "cli/owner_inbox.hpp"
 #include "cli/program.hpp"
 #include "cli/write_access.hpp"
 #include "holdfast/detail/concat.hpp"
 #include "holdfast/detail/spans.hpp"
+#include "holdfast/detail/value_tag.hpp"
 #include "holdfast/hash_map.hpp"
 #include "holdfast/hash_map/many.hpp"
 #include "holdfast/hash_table/dynamic.hpp"
+#include "holdfast/inbox.hpp"
 #include "holdfast/outcome.hpp"
 #include "inspect/attach.hpp"
 #include "inspect/entry_codec.hpp"
@@ -79,7 +82,8 @@ template <class Holder>
 
 // ---- hash tables
 
-[[nodiscard]] std::vector<std::byte> read_key(const dynamic_hash_table& table, const inspect::entry_codec& codec,
+template <class Table>
+[[nodiscard]] std::vector<std::byte> read_key(const Table& table, const inspect::entry_codec& codec,
                                               const std::string& text) {
     std::vector<std::byte> key(codec.key_bytes());
     if (const auto reason = codec.read_key(text, key))
@@ -105,8 +109,12 @@ int report(const hash_table_result& result, const dynamic_hash_table& table, con
     }
 }
 
-int put_into_table(const options& chosen) {
-    dynamic_hash_table table = dynamic_hash_table::attach(chosen.segment, chosen.access.options());
+[[noreturn]] void refuse_value(const std::string& uri, const std::string& reason) {
+    throw error(errc::invalid_argument, uri, detail::concat("the value is none of this table's: ", reason));
+}
+
+int put_into_table(const options& chosen, const attach_options& how) {
+    dynamic_hash_table table = dynamic_hash_table::attach(chosen.segment, how);
     const inspect::entry_codec codec(table.schema());
     const std::vector<std::byte> key = read_key(table, codec, chosen.key);
     std::vector<std::byte> value(codec.value_bytes());
@@ -116,17 +124,74 @@ int put_into_table(const options& chosen) {
         result = table.modify(key, value, [&] { return !(reason = codec.change_value(chosen.value, value)); });
     else
         reason = codec.read_value(chosen.value, value);
-    if (reason)
-        throw error(errc::invalid_argument, table.segment().uri(),
-                    detail::concat("the value is none of this table's: ", *reason));
+    if (reason) refuse_value(table.segment().uri(), *reason);
     if (!chosen.change) result = chosen.only_new ? table.try_insert(key, value) : table.insert_or_assign(key, value);
     return report(result, table, chosen);
 }
 
-int erase_from_table(const options& chosen) {
-    dynamic_hash_table table = dynamic_hash_table::attach(chosen.segment, chosen.access.options());
+int erase_from_table(const options& chosen, const attach_options& how) {
+    dynamic_hash_table table = dynamic_hash_table::attach(chosen.segment, how);
     const inspect::entry_codec codec(table.schema());
     return report(table.erase(read_key(table, codec, chosen.key)), table, chosen);
+}
+
+// ---- hash tables that their owner changes for us
+
+int report(const inbox_answer& answer, const owner_inbox& owner, const options& chosen) {
+    std::string_view result = change_name(answer.change);
+    if (answer.verdict == inbox_verdict::exists) result = "exists";
+    if (answer.verdict == inbox_verdict::not_found) result = "not_found";
+    return tell(result, owner.table().segment().uri(), owner.table().size(), chosen);
+}
+
+int put_by_owner(const options& chosen, owner_inbox& owner) {
+    const std::vector<std::byte> key = read_key(owner.table(), owner.codec(), chosen.key);
+    std::vector<std::byte> value(owner.codec().value_bytes());
+    inbox_command command;
+    command.key = key;
+    command.value = value;
+    if (chosen.only_new) command.condition = inbox_condition::only_new;
+    // A change is of a value that was read: as often as the owner has meanwhile another one.
+    for (unsigned tries = 0; tries < 100; ++tries) {
+        std::optional<std::string> reason;
+        if (chosen.change) {
+            if (!owner.table().find(key, value)) return report({{}, inbox_verdict::not_found}, owner, chosen);
+            command.condition = inbox_condition::tags;
+            command.tags[0] = detail::value_tag(value);
+            command.tag_count = 1;
+            reason = owner.codec().change_value(chosen.value, value);
+        } else {
+            reason = owner.codec().read_value(chosen.value, value);
+        }
+        if (reason) refuse_value(owner.table().segment().uri(), *reason);
+        const inbox_answer answer = owner.ask(command);
+        if (answer.verdict != inbox_verdict::stale) return report(answer, owner, chosen);
+    }
+    throw error(errc::contended, owner.table().segment().uri(),
+                "the entry changes faster than it can be changed by others; nothing was changed: try again");
+}
+
+int erase_by_owner(const options& chosen, owner_inbox& owner) {
+    const std::vector<std::byte> key = read_key(owner.table(), owner.codec(), chosen.key);
+    inbox_command command;
+    command.operation = inbox_operation::erase;
+    command.key = key;
+    return report(owner.ask(command), owner, chosen);
+}
+
+/// Under the lease where it is free, else through its holder's inbox; without one it is waited for as was said.
+template <class UnderLease, class ByOwner>
+int change_table(const options& chosen, UnderLease&& under_lease, ByOwner&& by_owner) {
+    attach_options at_once = chosen.access.options();
+    at_once.lease_timeout = {};
+    try {
+        return under_lease(chosen, at_once);
+    } catch (const error& e) {
+        if (e.reason() != errc::writer_alive) throw;
+    }
+    if (std::optional<owner_inbox> owner = owner_inbox::of(chosen.segment, chosen.access))
+        return by_owner(chosen, *owner);
+    return under_lease(chosen, chosen.access.options());
 }
 
 // ---- hash maps
@@ -199,18 +264,20 @@ int put_entry(const options& chosen) {
         throw error(errc::invalid_argument, chosen.segment, "a hash_map's values have no fields; leave --change out");
     if (!map && chosen.ttl_s != 0)
         throw error(errc::invalid_argument, chosen.segment, "only a hash_map's entries expire; leave --ttl out");
-    if (!map) return put_into_table(chosen);
+    if (!map) return change_table(chosen, put_into_table, put_by_owner);
     return info.policy == writers::many ? put_into_map_of_many(chosen) : put_into_map(chosen);
 }
 
 int erase_entry(const options& chosen) {
     const segment_info info = inspect::attach_to_look(chosen.segment)->info();
-    if (info.kind != container_kind::hash_map) return erase_from_table(chosen);
+    if (info.kind != container_kind::hash_map) return change_table(chosen, erase_from_table, erase_by_owner);
     return info.policy == writers::many ? erase_from_map<map_of_many>(chosen) : erase_from_map<map_of_one>(chosen);
 }
 
 constexpr const char* lease_note =
-    "Takes the segment's lease for the moment, so it is refused (5) while another process writes it. A table or map\n"
+    "Takes the segment's lease for the moment, so it is refused (5) while another process writes it, unless that has "
+    "an\n"
+    "inbox open for its table: then it is asked, for 5 s at most (8). A table or map\n"
     "of many writers is changed beside the others; one that is stopped and holds the entry is waited for, 1 s at most "
     "(8).";
 

@@ -17,9 +17,11 @@
 //   segment_subject objects NAME BYTES             put TEXT                      (a snapshot of bytes)
 //   segment_subject prices NAME 0                  put ID PRICE VENUE            (a snapshot of a record)
 //   segment_subject raw NAME BYTES                put OFFSET TEXT              (no container)
+//   segment_subject inbox NAME 0                   apply N | run                 (a table that is there, and its inbox)
 //   segment_subject any NAME 0                     nothing: holds the lease of whatever is there
 // A NAME that is there already is attached to: BYTES and the like are then not looked at.
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -35,6 +37,8 @@
 #include "holdfast/broadcast.hpp"
 #include "holdfast/hash_map.hpp"
 #include "holdfast/hash_map/many.hpp"
+#include "holdfast/hash_table/dynamic.hpp"
+#include "holdfast/inbox.hpp"
 #include "holdfast/metrics/counter_set.hpp"
 #include "holdfast/metrics/latency_histogram.hpp"
 #include "holdfast/queue.hpp"
@@ -132,6 +136,19 @@ void own_trades(const std::string& name, std::uint64_t bytes) {
         const auto venue = next<std::string>(words);
         venue.copy(made.venue, sizeof made.venue);
         return name_of(ring.publish(std::as_bytes(std::span(&made, 1))).status);
+    });
+}
+
+void own_inbox(const std::string& name) {
+    auto table = dynamic_hash_table::attach(name);
+    table_inbox inbox(table);
+    talk([&](const std::string& verb, std::istringstream& words) {
+        if (verb == "run") {  // until it is killed
+            for (;;) (void)(inbox.wait(std::chrono::seconds(1)) && inbox.apply());
+        }
+        const std::uint64_t until = inbox.counts().taken + next<std::uint64_t>(words);
+        while (inbox.counts().taken < until && inbox.wait(std::chrono::seconds(20))) (void)inbox.apply(1);
+        return std::to_string(inbox.counts().done);
     });
 }
 
@@ -283,6 +300,7 @@ int main(int argc, char** argv) {
         if (what == "objects") own_objects(words[1], size);
         if (what == "prices") own_prices(words[1]);
         if (what == "raw") own_raw(words[1], size);
+        if (what == "inbox") own_inbox(words[1]);
         if (what == "any") own_any(words[1]);
         if (what == "users") own_map<std::uint32_t, std::uint32_t>(words[1], size);
         return 0;
