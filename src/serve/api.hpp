@@ -21,6 +21,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,6 +35,7 @@
 #include "serve/audit_log.hpp"
 #include "serve/catalog.hpp"
 #include "serve/host_check.hpp"
+#include "serve/owner_desk.hpp"
 #include "serve/rate_limits.hpp"
 #include "serve/serve.hpp"
 #include "serve/shared_counts.hpp"
@@ -54,7 +56,10 @@ class api {
     void refresh();
 
     /// Says whose timers subscriptions use: before the first request, and it must outlive the last.
-    void run_on(net::server& loop) noexcept { rings_.run_on(loop); }
+    void run_on(net::server& loop) noexcept {
+        rings_.run_on(loop);
+        owners_.run_on(loop);
+    }
     /// Lets nobody wait any more. Call it before the server's drain(), or hand_over() where there is a successor.
     void drain(bool successor) { rings_.drain(successor); }
     [[nodiscard]] const ring_routes& rings() const noexcept { return rings_; }
@@ -102,11 +107,28 @@ class api {
     void change_entry(exchange& it, const std::string& segment, const std::string& key, change what);
     void make_change(exchange& it, table_source& table, table_writer& writer, const std::string& key, change what,
                      const conditions& asked);
+    [[nodiscard]] static std::string_view name_of(change what) noexcept;
     void publish(exchange& it, const std::string& segment);
     /// Makes a change that the log has been told of. Throws: what `change_it` throws, which has then changed nothing.
     void logged(const exchange& it, std::string_view action, std::string_view uri, std::string_view key,
                 const std::function<void()>& change_it);
+    /// The line ahead of a change. Returns: its number. Throws: failure 507.
+    std::uint64_t logged_ahead(const exchange& it, std::string_view action, std::string_view uri, std::string_view key);
+    void log_refusal(std::uint64_t number, int status) noexcept;
     void require_may_write(const exchange& it, const segment& memory) const;
+    // api_owner.cpp
+    struct owned_change {
+        const std::string& uri;
+        const std::string& key;
+        change what;
+    };
+    /// Has the table's owner make a change, and answers when that has. Returns: false, with nothing done, where its
+    /// inbox is gone. Throws: failure, error; nothing is changed.
+    [[nodiscard]] bool ask_owner(exchange& it, const std::shared_ptr<owner_desk::table>& owner,
+                                 const owned_change& asked, const conditions& demanded);
+    /// The command that a request means. Throws: failure 400.
+    [[nodiscard]] static inbox_command command_of(const exchange& it, entry_text& text, const owned_change& asked,
+                                                  const conditions& demanded);
     /// A writer of one for this request, or a kept one of many. Throws: as table_writer.
     [[nodiscard]] table_writer& writer_of(const std::string& uri, std::optional<table_writer>& for_now);
     [[nodiscard]] lookup_counters& counters_of(const std::string& segment);
@@ -119,6 +141,7 @@ class api {
     bool write_;
     std::optional<write_token> token_;
     std::optional<audit_log> audit_;
+    owner_desk owners_;
     rate_limits rates_;
     std::unordered_map<std::string, kept_writer> writers_;  // by URI
     std::vector<count_by> count_by_;

@@ -13,6 +13,11 @@
 
 namespace holdfast::serve {
 
+std::string_view api::name_of(change what) noexcept {
+    constexpr std::string_view names[] = {"put", "delete", "increment"};  // as in `change`
+    return names[static_cast<std::size_t>(what)];
+}
+
 // A segment's rights are looked at for each write: what was true when it was attached may be so no more.
 void api::require_may_write(const exchange& it, const segment& memory) const {
     if (it.who.known()) {
@@ -49,15 +54,17 @@ void api::change_entry(exchange& it, const std::string& name, const std::string&
         throw failure{415, "the body has to be application/json"};
     const conditions asked = conditions::of(it.from);
     const std::string& uri = table.memory().uri();
+    // Once more where the inbox was closed and another one opened meanwhile.
+    for (unsigned tries = 0; tries < 2; ++tries)
+        if (const auto owner = owners_.of(table.memory()); owner && ask_owner(it, owner, {uri, key, what}, asked))
+            return;
     std::optional<table_writer> for_now;  // gives the lease back with the request
     table_writer& writer = writer_of(uri, for_now);
     // Another segment may have got the name since its rights were looked at.
     require_may_write(it, writer.memory());
     if (writer.memory().replaced()) throw failure{503, uri + " was replaced while it was attached; ask again", 1};
-    constexpr std::string_view actions[] = {"put", "delete", "increment"};  // as in `change`
     try {
-        logged(it, actions[static_cast<std::size_t>(what)], uri, key,
-               [&] { make_change(it, table, writer, key, what, asked); });
+        logged(it, name_of(what), uri, key, [&] { make_change(it, table, writer, key, what, asked); });
     } catch (const failure&) {
         if (writer.broken()) writers_.erase(std::string(uri));
         throw;
@@ -66,14 +73,22 @@ void api::change_entry(exchange& it, const std::string& name, const std::string&
 
 void api::logged(const exchange& it, std::string_view action, std::string_view uri, std::string_view key,
                  const std::function<void()>& change_it) {
-    if (!audit_) return change_it();
-    const std::uint64_t number = audit_->append({it.who.peer, action, uri, key, it.from.body().size()});
+    const std::uint64_t number = logged_ahead(it, action, uri, key);
     try {
         change_it();
     } catch (const failure& e) {
-        audit_->append_refusal(number, e.status);
+        log_refusal(number, e.status);
         throw;
     }
+}
+
+std::uint64_t api::logged_ahead(const exchange& it, std::string_view action, std::string_view uri,
+                                std::string_view key) {
+    return audit_ ? audit_->append({it.who.peer, action, uri, key, it.from.body().size()}) : 0;
+}
+
+void api::log_refusal(std::uint64_t number, int status) noexcept {
+    if (audit_) audit_->append_refusal(number, status);
 }
 
 void api::publish(exchange& it, const std::string& name) {
@@ -129,6 +144,7 @@ void api::refresh() {
     rings_.refresh();
     if (token_) token_->refresh();
     if (audit_) audit_->refresh();
+    owners_.refresh();
     for (auto& [uri, kept] : writers_) ++kept.idle_ticks;
     std::erase_if(writers_, [](const auto& each) {
         const kept_writer& kept = each.second;

@@ -2,7 +2,9 @@
 #include "serve/conditions.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
+#include <system_error>
 
 #include "holdfast/detail/value_tag.hpp"
 #include "serve/failure.hpp"
@@ -33,17 +35,37 @@ entity_tag::entity_tag(std::uint64_t number) noexcept {
 
 entity_tag tag_of(std::span<const std::byte> value) noexcept { return entity_tag(detail::value_tag(value)); }
 
+namespace {
+
+/// The next member of a list of tags, without the blanks around it.
+std::string_view take_tag(std::string_view& list) noexcept {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    std::string_view one = list.substr(0, comma);
+    list.remove_prefix(std::min(comma + 1, list.size()));
+    while (one.starts_with(' ') || one.starts_with('\t')) one.remove_prefix(1);
+    while (one.ends_with(' ') || one.ends_with('\t')) one.remove_suffix(1);
+    return one;
+}
+
+}  // namespace
+
 bool names_tag(std::string_view list, std::string_view tag, comparison how) noexcept {
     while (!list.empty()) {
-        const std::size_t comma = std::min(list.find(','), list.size());
-        std::string_view one = list.substr(0, comma);
-        list.remove_prefix(std::min(comma + 1, list.size()));
-        while (one.starts_with(' ') || one.starts_with('\t')) one.remove_prefix(1);
-        while (one.ends_with(' ') || one.ends_with('\t')) one.remove_suffix(1);
+        std::string_view one = take_tag(list);
         if (how == comparison::weak && one.starts_with("W/")) one.remove_prefix(2);
         if (one == tag || one == "*") return true;
     }
     return false;
+}
+
+std::optional<std::uint64_t> number_of_tag(std::string_view tag) noexcept {
+    std::uint64_t number = 0;
+    if (tag.size() != entity_tag(0).text().size()) return std::nullopt;
+    const auto [end, code] = std::from_chars(tag.data() + 1, tag.data() + tag.size() - 1, number, 16);
+    // Written back: one number, one text.
+    if (code != std::errc{} || end != tag.data() + tag.size() - 1 || entity_tag(number).text() != tag)
+        return std::nullopt;
+    return number;
 }
 
 conditions conditions::of(const net::request& from) {
@@ -60,6 +82,19 @@ conditions conditions::of(const net::request& from) {
 
 bool conditions::allow(std::span<const std::byte> value) const {
     return !of_value() || names_tag(match_, tag_of(value).text(), comparison::strong);
+}
+
+bool conditions::any_value() const noexcept { return names_tag(match_, "*", comparison::strong); }
+
+std::vector<std::uint64_t> conditions::tags() const {
+    std::vector<std::uint64_t> numbers;
+    for (std::string_view list = match_; !list.empty();)
+        if (const auto number = number_of_tag(take_tag(list))) numbers.push_back(*number);
+    return numbers;
+}
+
+void refuse_only_new(const conditions& asked, std::string_view done) {
+    if (asked.only_new()) throw failure{400, "If-None-Match: * means nothing for what is " + std::string(done)};
 }
 
 }  // namespace holdfast::serve

@@ -5,9 +5,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "holdfast/net/request.hpp"
 
@@ -31,6 +33,9 @@ class entity_tag {
 enum class comparison { weak, strong };
 [[nodiscard]] bool names_tag(std::string_view list, std::string_view tag, comparison how) noexcept;
 
+/// The number that a strong tag of ours has; nothing for any other text.
+[[nodiscard]] std::optional<std::uint64_t> number_of_tag(std::string_view tag) noexcept;
+
 class conditions {
  public:
     /// Throws: failure 400 for what means nothing in a request that changes an entry.
@@ -42,10 +47,16 @@ class conditions {
     [[nodiscard]] bool of_value() const noexcept { return !match_.empty(); }
     /// Whether If-Match lets an entry be changed that has this value.
     [[nodiscard]] bool allow(std::span<const std::byte> value) const;
+    /// Of If-Match: whether any value does that is there, and else the numbers of the tags that could be some value's.
+    [[nodiscard]] bool any_value() const noexcept;
+    [[nodiscard]] std::vector<std::uint64_t> tags() const;
 
  private:
     std::string match_;  // all If-Match fields as one list
     bool only_new_ = false;
 };
+
+/// Refuses If-None-Match: * of what is `done` to an entry that has to be there. Throws: failure 400.
+void refuse_only_new(const conditions& asked, std::string_view done);
 
 }  // namespace holdfast::serve

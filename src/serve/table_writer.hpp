@@ -16,9 +16,8 @@
 #include <vector>
 
 #include "holdfast/hash_table/dynamic.hpp"
-#include "inspect/entry_codec.hpp"
-#include "inspect/record_json.hpp"
 #include "serve/conditions.hpp"
+#include "serve/entry_text.hpp"
 
 namespace holdfast::serve {
 
@@ -48,9 +47,6 @@ class table_writer {
     written increment(std::string_view key, std::string_view body, const conditions& asked);
 
  private:
-    void read_key(std::string_view text);
-    void read_value(std::string_view body);
-    const field& counted_field(std::string_view body, std::int64_t& by) const;
     /// Throws: failure for whatever is no success; `denied` is why the change said no.
     void require(const hash_table_result& result, int denied = 412) const;
     /// Throws: failure 412 for an entry that is to match and is not there.
@@ -58,10 +54,8 @@ class table_writer {
     [[noreturn]] void refuse_contended() const;
 
     dynamic_hash_table table_;
-    inspect::entry_codec codec_;
-    inspect::record_json_reader values_;   // {"user": 7}
-    inspect::record_json_reader entries_;  // {"id": 1, "user": 7}, as GET gives it
-    std::vector<std::byte> key_, other_key_, value_, wanted_;
+    entry_text text_;
+    std::vector<std::byte> value_;  // of the entry that is changed
 };
 
 }  // namespace holdfast::serve

@@ -140,7 +140,9 @@ void own_trades(const std::string& name, std::uint64_t bytes) {
 }
 
 void own_inbox(const std::string& name) {
-    auto table = dynamic_hash_table::attach(name);
+    attach_options how;
+    how.lease_timeout = std::chrono::seconds(10);  // a server may be writing for its clients
+    auto table = dynamic_hash_table::attach(name, how);
     table_inbox inbox(table);
     talk([&](const std::string& verb, std::istringstream& words) {
         if (verb == "run") {  // until it is killed

@@ -153,6 +153,15 @@ TEST(SegmentRights, NeedTheWayToAFile) {
     EXPECT_FALSE(gone.allow(user_in(0, 0), serve::wish::read)) << "even root, of nothing";
 }
 
+TEST(EntryTags, HaveANumberWhereTheyAreOurs) {
+    for (const std::uint64_t number : {std::uint64_t{0}, std::uint64_t{0x0123456789abcdef}, ~std::uint64_t{0}})
+        EXPECT_EQ(serve::number_of_tag(serve::entity_tag(number).text()), number);
+    for (const char* other :
+         {"", "*", R"("")", R"("x")", R"(W/"0123456789abcdef")", R"("0123456789ABCDEF")", R"("0123456789abcde")",
+          R"("0123456789abcdef0")", R"("-123456789abcdef")", "00123456789abcdef0", R"("0x23456789abcdef")"})
+        EXPECT_EQ(serve::number_of_tag(other), std::nullopt) << other;
+}
+
 TEST(EntryTags, NameTheValueAndNothingElse) {
     const auto tag = [](std::string_view text) {
         return std::string(serve::tag_of(std::as_bytes(std::span(text))).text());

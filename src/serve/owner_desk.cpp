@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/owner_desk.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "holdfast/error.hpp"
+#include "holdfast/memory/waiting.hpp"
+#include "holdfast/segment.hpp"
+
+namespace holdfast::serve {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto owner_patience = 5s;
+constexpr auto word_of_lateness = 200ms;  // how long behind that the owner may say that it came too late
+constexpr auto enqueue_patience = 5ms;
+constexpr std::uint64_t pause_ns_min = 100'000, pause_ns_max = 4'000'000;
+constexpr std::uint64_t owner_looks_ns = 20'000'000;
+
+}  // namespace
+
+std::shared_ptr<owner_desk::table> owner_desk::of(const segment& memory) {
+    const std::string& uri = memory.uri();
+    if (memory.info().policy == writers::many || lease_state_of(memory.name()) != lease_state::held) return nullptr;
+    if (const auto at = tables_.find(uri); at != tables_.end()) {
+        if (at->second->client_.owner_alive()) return at->second;
+        tables_.erase(at);  // who waits there is told by its turns
+    }
+    std::optional<inbox_client> client = inbox_client::attach(uri);
+    if (!client) return nullptr;
+    const container_schema schema = container_schema::parse(memory.info().schema);
+    return tables_.emplace(uri, std::make_shared<table>(*std::move(client), schema, uri)).first->second;
+}
+
+outcome owner_desk::ask(const std::shared_ptr<table>& owner, const inbox_command& what, told later) {
+    owner->idle_ticks_ = 0;
+    if (owner->waiting_.size() >= table::waiting_max) return outcome::full;
+    const result sent = owner->client_.send(what, owner_patience, enqueue_patience);
+    if (!sent) return sent.status;
+    constexpr std::chrono::nanoseconds longest = owner_patience + word_of_lateness;
+    owner->waiting_.emplace(sent.count, table::waiting{memory::deadline::now_ns() + longest.count(), std::move(later)});
+    owner->pause_ns_ = pause_ns_min;
+    schedule(owner);
+    return outcome::ok;
+}
+
+void owner_desk::schedule(const std::shared_ptr<table>& owner) {
+    if (std::exchange(owner->scheduled_, true)) return;
+    loop_->after(std::chrono::nanoseconds(owner->pause_ns_), [this, owner] { turn(owner); });
+}
+
+void owner_desk::turn(const std::shared_ptr<table>& owner) {
+    owner->scheduled_ = false;
+    auto& waiting = owner->waiting_;
+    const std::uint64_t now = memory::deadline::now_ns();
+    bool owned = true;
+    if (now - owner->looked_after_owner_ns_ >= owner_looks_ns) {
+        owner->looked_after_owner_ns_ = now;
+        owned = owner->client_.owner_alive();  // before the look: what it said last is seen
+    }
+    bool news = false;
+    while (const std::optional<inbox_answer> answer = owner->client_.next()) {
+        news = true;
+        if (auto asked = waiting.extract(answer->id.sequence)) asked.mapped().later({&*answer});
+    }
+    for (auto at = waiting.begin(); at != waiting.end();) {
+        if (owned && now < at->second.until_ns) {
+            ++at;
+            continue;
+        }
+        const told later = std::move(at->second.later);
+        at = waiting.erase(at);
+        later({nullptr, owned ? outcome::timed_out : outcome::writer_gone});
+    }
+    if (waiting.empty()) return;
+    owner->pause_ns_ = news ? pause_ns_min : std::min(owner->pause_ns_ * 2, pause_ns_max);
+    schedule(owner);
+}
+
+void owner_desk::refresh() {
+    std::erase_if(tables_, [](const auto& each) {
+        table& owner = *each.second;
+        return owner.waiting_.empty() && ++owner.idle_ticks_ > idle_ticks_max;
+    });
+}
+
+}  // namespace holdfast::serve
