@@ -294,7 +294,7 @@ def order_rows(tree):
         if not line.startswith("#"):
             letter, _, rest = line.partition(" | ")
             letters[letter] += 1
-            if letter not in ("S", "L", "T", "W", "O", "N"):
+            if letter not in ("S", "L", "T", "W", "O"):
                 yield listed, number, "not LETTER | FILE | TEXT with a letter from above"
             reasons[tuple(rest.split(" | ", 1))] = number
     there = set()

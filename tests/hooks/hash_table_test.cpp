@@ -74,7 +74,8 @@ TEST(Interleavings, HashTableRecountBesideAReader) {
 TEST(Orders, HashTable) {
     wide updates({{{update, 1}, {update, 1}}}, {1, 1}), reused({{{erase, 1}, {insert, 0}}}, {1, 0});
     narrow one({{{insert, 0}, {erase, 0}}}, {0, 0});
-    expect_orders_matter("hash_table", {&updates, &reused, &one});
+    narrow crowded({{{erase, 1}, {assign, narrow::recount_all}}}, {narrow::verify_all, narrow::verify_all}, true);
+    expect_orders_matter("hash_table", {&updates, &reused, &one, {&crowded, 0.25}});
 }
 
 }  // namespace

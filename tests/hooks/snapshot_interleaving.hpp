@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// snapshot_interleaving.hpp - two publishes of a snapshot beside a read and a visit, or two pins (schedule_rig.hpp).
+// snapshot_interleaving.hpp - two publishes of a snapshot beside a read and a visit, two pins, or a pin that is given
+// up (schedule_rig.hpp).
 #pragma once
 
 #include <algorithm>
@@ -25,11 +26,12 @@ class snapshot_interleaving final : public interleaving {
     /// Which objects: those that also lie beside `current`, or those that are in their slots alone.
     enum sizes : std::size_t { small = 24, slots_alone = 48 };
 
-    /// `verifies`: what comes after the first read is a check of the whole.
-    snapshot_interleaving(std::uint64_t slots, bool pins, bool verifies = false, sizes of = slots_alone)
+    /// What the reader does first, and then.
+    enum class looks : std::uint8_t { read_and_visit, pin_and_pin, pin_and_release, read_and_verify };
+
+    explicit snapshot_interleaving(std::uint64_t slots, looks how, sizes of = slots_alone)
         : object_bytes_(of),
-          pins_(pins),
-          verifies_(verifies),
+          looks_(how),
           geometry_(layout::snapshot_geometry::make(slots, object_bytes_, 0, "bench")),
           bytes_(static_cast<std::size_t>(geometry_.body_bytes()) + 64) {
         attach();
@@ -62,22 +64,26 @@ class snapshot_interleaving final : public interleaving {
             if (!done) ++refused_;
             return done || done.status == outcome::full ? "" : "a publish failed";
         }
-        if (verifies_ && operation == 1) {
+        if (looks_ == looks::read_and_verify && operation == 1) {
             layout::findings found;
             verify_snapshot(body(), geometry_, found);
             return found.empty() ? "" : "verify beside a writer: " + found.list()[0].what;
         }
-        if (pins_ && operation == 1 && pin_.held().status == outcome::ok && version_pinned() == 0)
+        if (operation == 1 && pin_.held().status == outcome::ok && version_pinned() == 0)
             return "a pinned object was changed";
+        if (looks_ == looks::pin_and_release && operation == 1) {
+            pin_.release();
+            return {};
+        }
         std::uint64_t version = 0;
-        return look_at_writer([&] { version = pins_            ? pinned()
+        return look_at_writer([&] { version = pins()           ? pinned()
                                               : operation == 0 ? read()
                                                                : visit(); },
                               [&](unsigned state) { return refused_ != 0 || version == published + state; },
                               "a reader got a version that was not there at the time, or none, or a mix");
     }
     std::string judge(std::optional<unsigned> dead) override {
-        if (dead != 1U && pins_ && pin_.held().status == outcome::ok && version_pinned() == 0)
+        if (dead != 1U && pin_.held().status == outcome::ok && version_pinned() == 0)
             return "a pinned object was changed in the end";
         if (dead == 0U) writer_ = {body(), geometry_, "next"};
         if (dead == 1U) hazard_.alive_now = false;
@@ -87,7 +93,7 @@ class snapshot_interleaving final : public interleaving {
         const std::uint64_t least = published + ended(0) - refused_, most = published + begun(0);
         if (writer_.version() < least || writer_.version() > most) return "the version is wrong";
         if (read() != writer_.version()) return "the last version is not read";
-        if (!pins_ || dead == 1U || geometry_.slots > 2)
+        if (pin_.held().status != outcome::ok || dead == 1U || geometry_.slots > 2)
             for (int i = 0; i < 2; ++i)
                 if (const std::uint64_t next = writer_.version() + 1;
                     !writer_.publish(whole_object(next, object_bytes_), hazard_, 0) || read() != next)
@@ -107,6 +113,9 @@ class snapshot_interleaving final : public interleaving {
     };
     [[nodiscard]] std::span<std::byte> body() {
         return image().first(static_cast<std::size_t>(geometry_.body_bytes()));
+    }
+    [[nodiscard]] bool pins() const noexcept {
+        return looks_ == looks::pin_and_pin || looks_ == looks::pin_and_release;
     }
     [[nodiscard]] unsigned refused_offset() const noexcept { return 0U - refused_; }
     [[nodiscard]] std::uint64_t version_of(const std::byte* object) const {
@@ -141,7 +150,7 @@ class snapshot_interleaving final : public interleaving {
     }
 
     const std::size_t object_bytes_;
-    bool pins_, verifies_;
+    looks looks_;
     layout::snapshot_geometry geometry_;
     // Made before: a process that ends for good gives back no memory.
     std::array<std::vector<std::byte>, 2> objects_;
