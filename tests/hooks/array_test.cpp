@@ -28,9 +28,11 @@ TEST(Interleavings, ArrayOfWideElements) {
     using wide = array_interleaving<std::array<std::uint64_t, 3>>;
     wide one(8, {{{1, 1}, {1, 1}}}, {{{1, 1}, {1, 1}}});
     interleave("array, wide: store, store | load, load", one);
+    wide crossing(34, {{{31, 2}, {32, 1}}}, {{{31, 2}, {31, 1}}});
+    interleave("array, wide: range, store | range across groups, load", crossing);
     using group = array_interleaving<std::array<std::uint64_t, 65>>;  // one a group
     group borders(3, {{{0, 2}, {1, 1}}}, {{{0, 2}, {0, 1}}});
-    interleave("array, wide: range, store | range across groups, load", borders, 20'000);
+    (void)interleave_up_to(volume(20'000), "array, of 65 words: range, store | range, load", borders);  // of 10^8
     wide checked(8, {{{1, 2}, {2, 1}}}, {{{0, 0}, {1, 2}}});
     interleave("array, wide: range, store | verify, range", checked);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A death at every store of random histories of one of many writers of a hash map, and of those who take over from it
-// (store_rig.hpp). And two of them, two operations each: of the interleavings with few pre-emptions, and of the deaths
-// of either at a store, those of a takeover included, a random part, one in 500 to 2,000: all are too many, since each
-// end is judged by bringing back the map, its store and its table (schedule_rig.hpp, 0010). And three (trio_rig.hpp);
-// and which of the memory orders they need (weak_interleaving.hpp).
+// (store_rig.hpp). And two of them, two operations each: the interleavings with few pre-emptions, and the deaths of
+// either at a store, those of a takeover included; but for the long run a random part, since each end is judged by
+// bringing back the map, its store and its table (schedule_rig.hpp, 0010). And three (trio_rig.hpp); and which of the
+// memory orders they need (weak_interleaving.hpp).
 #include "hooks/hash_map_many_interleaving.hpp"
 #include "hooks/hash_map_subject.hpp"
 #include "hooks/volume.hpp"
@@ -17,7 +17,7 @@ constexpr auto set = map_number_model::set, erase = map_number_model::erase, fin
 void try_all(const char* name, const hash_map_many_interleaving::steps& steps,
              std::uint64_t capacity = hash_map_many_interleaving::one_stripe) {
     hash_map_many_interleaving test(steps, capacity);
-    interleave(name, test, 4'000);  // schedules, drawn at random
+    interleave_in_the_long_run(4'000, name, test);
 }
 
 TEST(StoreDeaths, ManyWritersOfAHashMap) {

@@ -58,27 +58,22 @@ void die_at_every_store(const char* name, std::uint64_t points, const store_rig_
            (complete ? " by " : ", ") + std::to_string(run) + " runs";
 }
 
-/// Every interleaving of two processes at two pre-emptions, with each death, and at three without; in the long run
-/// about 100,000 of those with one more, too. With `part`, a random part where that takes more than volume(part) runs
-/// of either. HOLDFAST_TEST_SCHEDULE=NAME runs the one of that name alone.
-inline void interleave(const char* name, interleaving& subject, std::uint64_t part = 0) {
+/// Interleavings of two processes at two pre-emptions, with each death, and at three without: all of them, or where
+/// that takes more than `most` runs of either a random part. HOLDFAST_TEST_SCHEDULE=NAME runs the one of that name
+/// alone. Returns: whether all were tried.
+inline bool interleave_up_to(std::uint64_t most, const char* name, interleaving& subject) {
     const std::clock_t start = std::clock();
     schedule_search search(subject);
     if (const char* wanted = std::getenv("HOLDFAST_TEST_SCHEDULE"); wanted != nullptr) {
         EXPECT_EQ(search.run(schedule::named(wanted)), "") << name << ", schedule " << wanted;
-        return;
+        return true;
     }
-    const std::uint64_t seed = choose_seed(), all = 1'000'000;
-    const std::uint64_t most = part == 0 ? std::min(volume(all), all) : volume(part);
+    const std::uint64_t seed = choose_seed();
     const search_report deaths = search.explore(2, true, most, seed);
     const search_report whole = search.explore(3, false, most, seed);
     const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;  // of the processor
     EXPECT_EQ(deaths.failure, "") << name << ", repeat with HOLDFAST_TEST_SCHEDULE=(that)";
     EXPECT_EQ(whole.failure, "") << name << ", repeat with HOLDFAST_TEST_SCHEDULE=(that)";
-    if (part == 0 && scale() >= 10) {
-        EXPECT_EQ(search.explore(3, true, all / 10, seed).failure, "") << name << ", with one pre-emption more";
-        EXPECT_EQ(search.explore(4, false, all / 10, seed).failure, "") << name << ", with one pre-emption more";
-    }
     std::printf("%s: %llu points; 2 pre-emptions: %s, %s; 3: %s; %.1f s\n", name,
                 static_cast<unsigned long long>(deaths.points),
                 tried(deaths, "schedules", deaths.schedules, deaths.all.schedules).c_str(),
@@ -87,8 +82,30 @@ inline void interleave(const char* name, interleaving& subject, std::uint64_t pa
     tell_more("schedules", deaths.schedules + whole.schedules);
     tell_more("schedules_with_a_death", deaths.deaths);
     EXPECT_GT(deaths.schedules, 2U) << "the processes share no words";
-    if (part == 0 && scale() == 1) {
-        EXPECT_TRUE(deaths.complete() && whole.complete()) << name << ": not all schedules were tried";
+    return deaths.complete() && whole.complete();
+}
+
+inline constexpr std::uint64_t interleaved_at_once = 4'000'000;  // each is half a KiB of memory
+
+/// All of these interleavings; in the long run about 100,000 of those with one pre-emption more, too.
+inline void interleave(const char* name, interleaving& subject) {
+    const bool complete = interleave_up_to(std::min(volume(interleaved_at_once), interleaved_at_once), name, subject);
+    if (scale() >= 1) {
+        EXPECT_TRUE(complete) << name << ": not all schedules were tried";
+    }
+    if (scale() < 10 || std::getenv("HOLDFAST_TEST_SCHEDULE") != nullptr) return;
+    schedule_search further(subject);
+    const std::uint64_t seed = choose_seed(), most = 100'000;
+    EXPECT_EQ(further.explore(3, true, most, seed).failure, "") << name << ", with one pre-emption more";
+    EXPECT_EQ(further.explore(4, false, most, seed).failure, "") << name << ", with one pre-emption more";
+}
+
+/// The same where all take a minute or two: the long run tries them all, any other one a part.
+inline void interleave_in_the_long_run(std::uint64_t part, const char* name, interleaving& subject) {
+    const bool is_long = scale() >= 100;
+    const bool complete = interleave_up_to(is_long ? interleaved_at_once : volume(part), name, subject);
+    if (is_long) {
+        EXPECT_TRUE(complete) << name << ": not all schedules were tried";
     }
 }
 
