@@ -73,7 +73,7 @@ class inbox_client {
     /// Cost: about 85 us, mostly system calls: the lease of the queue is taken for the moment.
     result send(const inbox_command& what, std::chrono::nanoseconds timeout,
                 std::chrono::nanoseconds patience = std::chrono::milliseconds(20)) {
-        return send_until(what, deadline_behind(timeout), patience);
+        return send_until(what, memory::deadline::after(timeout), patience);
     }
 
     /// The next answer to a command of this client, in a buffer of its own: good until the next call.
@@ -106,14 +106,13 @@ class inbox_client {
     /// sent before and not waited for are passed over. Throws: as send().
     [[nodiscard]] inbox_reply ask(const inbox_command& what, std::chrono::nanoseconds timeout) {
         const memory::deadline until = memory::deadline::after(timeout);
-        const result sent =
-            send_until(what, deadline_behind(timeout), std::min<std::chrono::nanoseconds>(timeout, ask_patience));
+        const result sent = send_until(what, until, std::min<std::chrono::nanoseconds>(timeout, ask_patience));
         if (!sent) return {sent.status, {}};
         for (;;) {
             while (const std::optional<inbox_answer> answer = next())
                 if (answer->id.sequence == sent.count) return {outcome::ok, *answer};
             if (fault()) return {outcome::corrupt, {}};
-            const result news = wait(std::chrono::nanoseconds(std::min(until.left_ns(), never_ns)));
+            const result news = wait(std::chrono::nanoseconds(until.left_ns()));
             if (news) continue;
             return {news.status == outcome::writer_gone ? outcome::reader_gone : outcome::timed_out, {}};
         }
@@ -132,7 +131,6 @@ class inbox_client {
     static constexpr unsigned others_max = 1024;
     static constexpr std::chrono::nanoseconds ask_patience = std::chrono::seconds(1);
     static constexpr std::uint64_t slice_ns = 20'000'000;
-    static constexpr std::uint64_t never_ns = ~std::uint64_t{0} >> 1U;
 
     inbox_client(detail::inbox_places places, std::shared_ptr<const holdfast::segment> answers,
                  const attach_options& options)
@@ -141,9 +139,6 @@ class inbox_client {
           reader_(std::move(answers), broadcast_start::latest()),
           client_(detail::random_seed(places_.answers)) {}
 
-    [[nodiscard]] static std::uint64_t deadline_behind(std::chrono::nanoseconds timeout) noexcept {
-        return memory::deadline::now_ns() + static_cast<std::uint64_t>(std::max<std::int64_t>(timeout.count(), 0));
-    }
     /// Whether the owner is there, where that can be told; else it is taken to be.
     [[nodiscard]] bool is_owned() const noexcept {
         try {
@@ -153,7 +148,7 @@ class inbox_client {
         }
     }
 
-    result send_until(const inbox_command& what, std::uint64_t deadline_ns, std::chrono::nanoseconds patience) {
+    result send_until(const inbox_command& what, const memory::deadline& until, std::chrono::nanoseconds patience) {
         attach_options how = options_;
         how.lease_timeout = patience;
         try {
@@ -162,7 +157,7 @@ class inbox_client {
             // this queue, and that of the answers to ours, they belong together.
             if (producer.segment().replaced() || reader_.segment().replaced() || !producer.consumer_alive())
                 return {outcome::writer_gone, 0};
-            return push(producer, what, deadline_ns);
+            return push(producer, what, until.at_ns());
         } catch (const error& e) {
             if (e.reason() == errc::writer_alive) return {outcome::contended, 0};
             if (e.reason() == errc::not_found || e.reason() == errc::kind_mismatch) return {outcome::writer_gone, 0};

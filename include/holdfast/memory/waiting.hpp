@@ -41,6 +41,8 @@ class deadline {
         const std::uint64_t now = now_ns();
         return at_ns_ > now ? at_ns_ - now : 0;
     }
+    /// On CLOCK_MONOTONIC, as now_ns() tells it; 0 for one that had passed from the beginning.
+    [[nodiscard]] std::uint64_t at_ns() const noexcept { return at_ns_; }
 
  private:
     explicit deadline(std::uint64_t at_ns) noexcept : at_ns_(at_ns) {}
