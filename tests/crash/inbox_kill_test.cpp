@@ -159,49 +159,34 @@ TEST_F(InboxKill, AnOwnerKilledWhileItOpensOrClosesIsInNobodysWay) {
         if (inbox_client::attach(name_.uri())) return "an inbox without an owner is found";
         return goes_on();
     };
-    const auto opening =
-        holdfast::test::kill_at_every_system_call([] {},
-                                                  [&]() -> std::function<void()> {
-                                                      const auto alive = std::make_shared<owner>(name_.uri());
-                                                      return [alive] { alive->inbox.emplace(alive->table); };
-                                                  },
-                                                  nothing, dead);
+    const auto at_once = [] {};
+    const auto open = [&]() -> std::function<void()> {
+        const auto alive = std::make_shared<owner>(name_.uri());
+        return [alive] { alive->inbox.emplace(alive->table); };
+    };
+    const auto opening = holdfast::test::kill_at_every_system_call(at_once, open, nothing, dead);
     EXPECT_TRUE(opening.passed()) << opening.failure;
     EXPECT_GT(opening.steps, 20U);
     // Over what a dead one left, too.
     const auto leave = [&] {
         child_process child([&] {
-            owner left(name_.uri());
-            left.inbox.emplace(left.table);
+            const auto owner_of_it = open();
+            owner_of_it();
             _exit(0);
         });
         (void)child.wait();
     };
-    const auto again = holdfast::test::kill_at_every_system_call(
-        leave,
-        [&]() -> std::function<void()> {
-            const auto alive = std::make_shared<owner>(name_.uri());
-            return [alive] { alive->inbox.emplace(alive->table); };
-        },
-        nothing, dead);
+    const auto again = holdfast::test::kill_at_every_system_call(leave, open, nothing, dead);
     EXPECT_TRUE(again.passed()) << again.failure;
     EXPECT_GT(again.steps, opening.steps);
-    const auto closing =
-        holdfast::test::kill_at_every_system_call([] {},
-                                                  [&]() -> std::function<void()> {
-                                                      const auto alive = std::make_shared<owner>(name_.uri());
-                                                      alive->inbox.emplace(alive->table);
-                                                      auto client = inbox_client::attach(name_.uri());
-                                                      if (!client || !client->send(one_more(), 100s))
-                                                          throw std::runtime_error("the command was not sent");
-                                                      return [alive] { alive->inbox->close(); };
-                                                  },
-                                                  nothing,
-                                                  [&] {
-                                                      // The last round lets the closing end: then there is nothing to
-                                                      // be found either.
-                                                      return dead();
-                                                  });
+    const auto close = [&]() -> std::function<void()> {
+        const auto alive = std::make_shared<owner>(name_.uri());
+        alive->inbox.emplace(alive->table);
+        auto client = inbox_client::attach(name_.uri());
+        if (!client || !client->send(one_more(), 100s)) throw std::runtime_error("the command was not sent");
+        return [alive] { alive->inbox->close(); };
+    };
+    const auto closing = holdfast::test::kill_at_every_system_call(at_once, close, nothing, dead);
     EXPECT_TRUE(closing.passed()) << closing.failure;
     EXPECT_GT(closing.steps, 10U);
 }
