@@ -275,11 +275,9 @@ int erase_entry(const options& chosen) {
 }
 
 constexpr const char* lease_note =
-    "Takes the segment's lease for the moment, so it is refused (5) while another process writes it, unless that has "
-    "an\n"
-    "inbox open for its table: then it is asked, for 5 s at most (8). A table or map\n"
-    "of many writers is changed beside the others; one that is stopped and holds the entry is waited for, 1 s at most "
-    "(8).";
+    "Takes the segment's lease for the moment, so it is refused (5) while another process writes it, unless that has\n"
+    "an inbox open for its table: then it is asked, for 5 s at most (8). A table or map of many writers is changed\n"
+    "beside the others; one that is stopped and holds the entry is waited for, 1 s at most (8).";
 
 }  // namespace
 
