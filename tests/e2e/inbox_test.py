@@ -17,6 +17,10 @@ class PutAndDel(WithTables):
     def result(self, *arguments, code=OK):
         return self.json(*arguments, code=code)["result"]
 
+    def listed(self, name):
+        """Of a table and its inbox; segments of other tests come and go meanwhile."""
+        return [item for item in self.json("ls") if name in item["uri"]]
+
     def test_the_owner_makes_the_change(self):
         name, owner = self.inbox()
         owner.begin("run")
@@ -85,14 +89,14 @@ class PutAndDel(WithTables):
         inbox = self.owner("inbox", name, 0)
         inbox.process.stdin.close()  # ends in order: the inbox is closed
         inbox.process.wait(timeout=60)
-        self.assertEqual([item["uri"] for item in self.json("ls") if name in item["uri"]], [f"posix:/{name}"])
+        self.assertEqual([item["uri"] for item in self.listed(name)], [f"posix:/{name}"])
         self.assertEqual(self.result("del", name, "1"), "erased")
 
     def test_the_segments_of_an_inbox_are_shown_as_what_they_are(self):
         name, owner = self.inbox()
         owner.begin("run")
         self.result("del", name, "1")
-        kinds = {item["uri"]: item["kind"] for item in self.json("ls")}
+        kinds = {item["uri"]: item["kind"] for item in self.listed(name)}
         self.assertEqual((kinds[f"posix:/{name}.inbox"], kinds[f"posix:/{name}.answers"]), ("queue", "broadcast"))
         self.expect(OK, "stat", name + ".inbox")
         self.expect(OK, "stat", name + ".answers")
