@@ -2,12 +2,15 @@
 // Inboxes: what commands do and answer for every kind of table's handle, who may have one, and how they end.
 #include "holdfast/inbox.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <thread>
@@ -390,6 +393,30 @@ TEST_F(Inbox, AForkedChildNeitherAppliesNorRemoves) {
     EXPECT_EQ(verdict(asked(inbox_operation::put, 1)), inbox_verdict::done);
 }
 
+TEST_F(Inbox, AForkedRequesterTakesNoAnswerToItsParentForItsOwn) {
+    ASSERT_TRUE(client_->send(asked(inbox_operation::put, 1, visit_of(5)).what, 10s));
+    child_process child([&](holdfast::test::channel& parent) -> std::string {
+        const holdfast::result sent = client_->send(asked(inbox_operation::erase, 9).what, 10s);
+        parent.send(true);
+        (void)parent.receive<bool>();  // both are applied
+        const auto answer = client_->next();
+        if (!sent || !answer) return "no answer";
+        if (answer->verdict != inbox_verdict::not_found) return "the answer to its parent";
+        return client_->next() ? "two answers" : "";
+    });
+    ASSERT_TRUE(child.talk().receive<bool>());
+    EXPECT_EQ(inbox_->apply().count, 2U);
+    child.talk().send(true);
+    EXPECT_TRUE(child.wait().success()) << child.wait().text();
+    EXPECT_EQ(client_->next()->verdict, inbox_verdict::done);
+    EXPECT_FALSE(client_->next()) << "the answer to its child";
+}
+
+TEST_F(Inbox, ASecondOneOfTheSameTableIsRefusedAndLeavesTheFirst) {
+    EXPECT_EQ(expect_refusal(errc::writer_alive, [&] { table_inbox second(*table_, {.patience = 2ms}); }), "");
+    EXPECT_EQ(verdict(asked(inbox_operation::put, 1)), inbox_verdict::done);
+}
+
 TEST_F(Inbox, BothSegmentsHaveTheRightsOfTheTable) {
     inbox_->close();
     ASSERT_EQ(::chmod(name_.path().c_str(), 0664), 0);
@@ -439,14 +466,35 @@ TEST_F(InboxOpening, IsForTablesOfOneWriterWithAPath) {
     EXPECT_TRUE(inbox_client::attach(folder.file_uri("visits")));
 }
 
-TEST_F(InboxOpening, SaysWhoIsStoppedAmidAnEnqueue) {
+TEST_F(InboxOpening, SaysWhoIsStoppedAmidAnEnqueueAndGoesOnBehindHim) {
     auto table = visits::create(name_.uri(), {.capacity = 8});
     std::optional<table_inbox<visits>> inbox;
     inbox.emplace(table, holdfast::inbox_options{.patience = 2ms});
-    {
-        const auto stopped = holdfast::queue_producer::attach(name_.uri() + ".inbox");
-        inbox.reset();  // leaves it behind
-        EXPECT_EQ(expect_refusal(errc::already_exists, [&] { table_inbox again(table, {.patience = 2ms}); }), "");
+    std::optional<holdfast::queue_producer> stopped = holdfast::queue_producer::attach(name_.uri() + ".inbox");
+    inbox.reset();  // leaves both behind
+    EXPECT_FALSE(inbox_client::attach(name_.uri()));
+    EXPECT_EQ(expect_refusal(errc::writer_alive, [&] { table_inbox again(table, {.patience = 2ms}); }), "");
+    stopped.reset();
+    inbox.emplace(table);
+    EXPECT_TRUE(inbox_client::attach(name_.uri()));
+}
+
+TEST_F(InboxOpening, IsRefusedToATableThatNobodyFindsByItsName) {
+    auto table = visits::create(name_.uri(), {.capacity = 8});
+    ASSERT_EQ(::unlink(name_.path().c_str()), 0);
+    EXPECT_EQ(expect_refusal(errc::not_found, [&] { table_inbox inbox(table); }), "");
+    // Another has the name, with other rights.
+    ASSERT_EQ(::close(::open(name_.path().c_str(), O_CREAT | O_RDWR, 0666)), 0);
+    EXPECT_EQ(expect_refusal(errc::not_found, [&] { table_inbox inbox(table); }), "");
+}
+
+TEST_F(InboxOpening, AFileThatIsNoSegmentIsNoInbox) {
+    auto table = visits::create(name_.uri(), {.capacity = 8});
+    const std::string file = name_.path() + ".answers";
+    for (const std::string& content : {std::string(), std::string(10'000, '\0'), std::string(10'000, 'a')}) {
+        std::ofstream(file) << content;
+        ASSERT_EQ(::chmod(file.c_str(), 0600), 0);
+        EXPECT_FALSE(inbox_client::attach(name_.uri())) << content.size();
     }
 }
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 #include "holdfast/error.hpp"
 #include "holdfast/inbox/messages.hpp"
 #include "holdfast/inbox/places.hpp"
+#include "holdfast/memory/fork_guard.hpp"
 #include "holdfast/memory/waiting.hpp"
 #include "holdfast/outcome.hpp"
 #include "holdfast/queue/producer.hpp"
@@ -38,7 +40,8 @@ struct inbox_reply {
 /// Sends commands to a table's owner. Move-only.
 ///
 /// Threads: one at a time. After a crash: of the client amid send(): nothing of the command is there, or all of it. A
-/// client that was moved from must not be used.
+/// forked child's is another client from its first call on: answers to what its parent sent are its parent's. A client
+/// that was moved from must not be used.
 class inbox_client {
  public:
     /// Looks whether a living process has an inbox open for this table. Needs the right to read the table, and for
@@ -56,7 +59,10 @@ class inbox_client {
             inbox_client result(std::move(places), std::move(ring), options);
             return result.owner_alive() ? std::optional(std::move(result)) : std::nullopt;
         } catch (const error& e) {
-            if (e.reason() == errc::not_found || e.reason() == errc::invalid_name) return std::nullopt;
+            // A file that is no whole segment is somebody's else, and no ring of answers.
+            constexpr errc none[] = {errc::not_found, errc::invalid_name, errc::bad_magic, errc::not_ready,
+                                     errc::truncated};
+            if (std::ranges::find(none, e.reason()) != std::end(none)) return std::nullopt;
             throw;
         }
     }
@@ -69,7 +75,8 @@ class inbox_client {
     /// Puts a command into the inbox, to be applied within `timeout` or not at all.
     /// Returns: ok with its sequence as `count`; full (the owner is behind); contended (another requester is amid
     /// this: after `patience`); writer_gone (the owner ended, or opened another inbox: attach anew); too_large (more
-    /// tags, key or value than a command has). Unless ok, nothing was sent. Throws: no_permission, io, ...
+    /// tags, key or value than a command has); corrupt. Unless ok, nothing was sent. Throws: corrupt, no_permission,
+    /// io, ...
     /// Cost: about 85 us, mostly system calls: the lease of the queue is taken for the moment.
     result send(const inbox_command& what, std::chrono::nanoseconds timeout,
                 std::chrono::nanoseconds patience = std::chrono::milliseconds(20)) {
@@ -78,7 +85,9 @@ class inbox_client {
 
     /// The next answer to a command of this client, in a buffer of its own: good until the next call.
     /// Returns: nothing where there is none now. Cost: of each answer to others a copy, 1024 of these at most.
+    /// Throws: io (no random bytes), no_space, in a forked child.
     [[nodiscard]] std::optional<inbox_answer> next() {
+        be_own();
         for (unsigned looked = 0; looked < others_max; ++looked) {
             const broadcast_read got = reader_.read(buffer_);
             if (got.status == outcome::lapped) continue;
@@ -123,6 +132,7 @@ class inbox_client {
         const lease_state state = lease_state_of(reader_.segment().name());
         return (state == lease_state::held || state == lease_state::unknown) && !reader_.segment().replaced();
     }
+    /// Who it is in what it sends. Drawn by attach(), and once more by a forked child's first send() or next().
     [[nodiscard]] std::uint64_t client() const noexcept { return client_; }
     /// Of the answers: errc::corrupt once a look met damage, errc::truncated if the file was cut under us.
     [[nodiscard]] std::optional<errc> fault() const noexcept { return reader_.fault(); }
@@ -137,7 +147,15 @@ class inbox_client {
         : places_(std::move(places)),
           options_(options),
           reader_(std::move(answers), broadcast_start::latest()),
+          guard_(memory::fork_guard::make(places_.answers)),
           client_(detail::random_seed(places_.answers)) {}
+
+    /// A forked child inherits number and count: its commands would be answered to its parent, too.
+    void be_own() {
+        if (guard_.same_process()) return;
+        client_ = detail::random_seed(places_.answers);
+        guard_ = memory::fork_guard::make(places_.answers);
+    }
 
     /// Whether the owner is there, where that can be told; else it is taken to be.
     [[nodiscard]] bool is_owned() const noexcept {
@@ -149,6 +167,7 @@ class inbox_client {
     }
 
     result send_until(const inbox_command& what, const memory::deadline& until, std::chrono::nanoseconds patience) {
+        be_own();
         attach_options how = options_;
         how.lease_timeout = patience;
         try {
@@ -167,17 +186,18 @@ class inbox_client {
     result push(queue_producer& producer, const inbox_command& what, std::uint64_t deadline_ns) {
         const std::size_t bytes = detail::inbox_command_bytes_max(what.key.size(), what.value.size());
         const queue_claim room = producer.try_claim(bytes);
-        if (!room) return {room.status == outcome::full ? outcome::full : outcome::too_large, 0};
+        if (!room) return {room.status, 0};
         const inbox_id id{client_, ++sequence_};
         const std::size_t used = detail::encode_command(room.bytes, id, deadline_ns, what);
         if (used == 0) return {outcome::too_large, 0};
-        producer.commit(used);
-        return {outcome::ok, sequence_};
+        const result done = producer.commit(used);
+        return {done.status, done ? sequence_ : 0};
     }
 
     detail::inbox_places places_;
     attach_options options_;
     broadcast_reader reader_;
+    memory::fork_guard guard_;
     std::uint64_t client_;
     std::uint64_t sequence_ = 0;
     std::vector<std::byte> buffer_;

@@ -73,10 +73,14 @@ class table_inbox {
  public:
     /// Opens it: from here on requesters that may write the table may send commands. What an earlier owner left is
     /// removed with all that was in it. Both segments get mode, owner and group of the table's.
-    /// Throws: unsupported (a table of many writers, or without a path), invalid_name, already_exists (the names belong
-    /// to something else), writer_alive (a requester is stopped amid an enqueue); what segment::create throws.
+    /// Throws: unsupported (a table of many writers, or without a path), not_found (the name leads to this table no
+    /// more), invalid_name, already_exists (the names belong to something else), writer_alive (the table has one open,
+    /// or a requester is stopped amid an enqueue); what segment::create throws.
     explicit table_inbox(Table& table, const inbox_options& options = {})
         : target_(table), options_(options), places_(detail::inbox_places::of(table.segment().name())) {
+        if (table.segment().replaced())
+            throw error(errc::not_found, table.segment().uri(),
+                        "the name leads to this table no more, so nobody would find its inbox; make the table anew");
         remove_leftovers();
         const create_options rights = rights_of(table.segment());
         const std::size_t command_bytes = detail::inbox_command_bytes_max(target_.key_bytes(), target_.value_bytes());
@@ -135,10 +139,10 @@ class table_inbox {
     }
 
     /// Ends it: no further command comes, those that wait are answered `closed`, unapplied, and both segments are
-    /// removed. What cannot be removed stays until the next opening.
+    /// removed. Where a requester is stopped amid an enqueue both stay until the next opening, and nobody owns them.
     void close() noexcept {
         if (!is_ours()) return;
-        remove_quietly(places_.commands);
+        const bool removed = remove_quietly(places_.commands);
         // With the name gone nobody adds to it. Where it could not be removed: those that are there now.
         for (std::uint64_t left = commands_->capacity_bytes() / 8; left != 0; --left) {
             const queue_message message = commands_->front();
@@ -149,8 +153,8 @@ class table_inbox {
             answer({*received.id, inbox_verdict::closed});
         }
         commands_.reset();
-        answers_.reset();  // its lease would keep the removal out
-        remove_quietly(places_.answers);
+        answers_.reset();                                    // its lease would keep the removal out
+        if (removed) (void)remove_quietly(places_.answers);  // (I2)
     }
 
     [[nodiscard]] const inbox_counts& counts() const noexcept { return counts_; }
@@ -210,6 +214,8 @@ class table_inbox {
         look.trust = options_.trust;
         if (!detail::holds_inbox_answers(segment::attach(places_.answers, access::read_only, look)))
             refuse(places_.answers);
+        // An inbox that is open keeps this lease, and nothing is removed.
+        (void)segment::attach(places_.answers, access::read_write, removal());
         if (commands) {
             if (segment::attach(places_.commands, access::read_only, look).info().kind != container_kind::queue)
                 refuse(places_.commands);
@@ -230,10 +236,15 @@ class table_inbox {
         how.lease_timeout = options_.patience;
         return how;
     }
-    void remove_quietly(const std::string& uri) const noexcept {
+    /// Returns: whether the name is free. The next opening tries again, and tells.
+    [[nodiscard]] bool remove_quietly(const std::string& uri) const noexcept {
         try {
             segment::remove(uri, removal());
-        } catch (const std::exception&) {  // the next opening tries again, and tells
+            return true;
+        } catch (const error& e) {
+            return e.reason() == errc::not_found;
+        } catch (const std::exception&) {  // no memory
+            return false;
         }
     }
     /// Whoever may write the table may command, whoever may read it may see answers.
