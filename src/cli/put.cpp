@@ -144,6 +144,14 @@ int report(const inbox_answer& answer, const owner_inbox& owner, const options& 
     return tell(result, owner.table().segment().uri(), owner.table().size(), chosen);
 }
 
+/// Refuses where a look found nothing for another reason than that nothing is there.
+void require_answer(const dynamic_hash_table_reader& table) {
+    const std::string& uri = table.segment().uri();
+    if (!table.fault()) return;
+    if (table.fault() != errc::contended) refuse_damaged(uri);
+    throw error(errc::contended, uri, "the entry changes faster than it can be read; nothing was changed: try again");
+}
+
 int put_by_owner(const options& chosen, owner_inbox& owner) {
     const std::vector<std::byte> key = read_key(owner.table(), owner.codec(), chosen.key);
     std::vector<std::byte> value(owner.codec().value_bytes());
@@ -155,7 +163,10 @@ int put_by_owner(const options& chosen, owner_inbox& owner) {
     for (unsigned tries = 0; tries < 100; ++tries) {
         std::optional<std::string> reason;
         if (chosen.change) {
-            if (!owner.table().find(key, value)) return report({{}, inbox_verdict::not_found}, owner, chosen);
+            if (!owner.table().find(key, value)) {
+                require_answer(owner.table());
+                return report({{}, inbox_verdict::not_found}, owner, chosen);
+            }
             command.condition = inbox_condition::tags;
             command.tags[0] = detail::value_tag(value);
             command.tag_count = 1;

@@ -3,7 +3,7 @@
 import signal
 import time
 
-from cli_support import NEGATIVE, NO_ROOM, OK, REFUSED, TABLE, TABLE_SCHEMA, USAGE, WithTables, main
+from cli_support import NEGATIVE, NO_ROOM, OK, REFUSED, TABLE, TABLE_SCHEMA, UNUSABLE, USAGE, WithTables, main
 
 FAILED = 8
 
@@ -53,6 +53,17 @@ class PutAndDel(WithTables):
         for writer in writers:
             self.ends(writer, OK)
         self.assertEqual([self.json("get", name, "1")[field] for field in ("name", "score")], ["zoe", 77])
+
+    def test_damage_that_hides_an_entry_is_no_miss(self):
+        name, _ = self.inbox()
+        with open(f"/dev/shm/{name}", "r+b") as file:
+            for bucket in range(4):  # behind the header, the journal and the digests; each begins with its version
+                file.seek(at := 4096 + 128 + 64 + 64 * bucket)
+                version = int.from_bytes(file.read(4), "little")
+                file.seek(at)
+                file.write((version | 1).to_bytes(4, "little"))  # odd, and nobody is amid a change
+        told = self.expect(UNUSABLE, "put", name, "1", "score=9", "--change").stderr
+        self.assertIn("holdfast verify", told)
 
     def test_an_owner_that_does_not_look_is_given_up_and_does_it_no_more(self):
         name, owner = self.inbox()
