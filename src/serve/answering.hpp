@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "holdfast/error.hpp"
 #include "holdfast/net/request.hpp"
 #include "holdfast/net/response.hpp"
 #include "holdfast/net/uri.hpp"
@@ -26,6 +27,9 @@ bool answer_or_refuse(net::response& to, const std::function<void()>& work);
 
 /// Whether no page makes a browser ask this, or one of ours does.
 [[nodiscard]] bool is_of_own_page(const net::request& from);
+
+/// The status that an error is answered with.
+[[nodiscard]] int status_of(errc code) noexcept;
 
 /// What the body is said to be, without parameters; empty where nothing is said, or what says nothing.
 [[nodiscard]] std::string_view media_type_of(const net::request& from);

@@ -23,23 +23,6 @@ namespace {
 constexpr std::string_view batch_suffix = ":batchGet";
 constexpr std::string_view increment_suffix = ":increment";
 
-int status_of(errc code) noexcept {
-    switch (code) {
-        case errc::not_found:
-        case errc::kind_mismatch: return 404;
-        case errc::invalid_name:
-        case errc::invalid_argument: return 400;
-        case errc::unsafe_file:  // of another user than the server's
-        case errc::no_permission: return 403;
-        case errc::not_ready:
-        case errc::truncated:  // until somebody loads it anew
-        case errc::contended:
-        case errc::io:  // out of descriptors, say: nothing can be told about the segment now
-        case errc::no_space: return 503;
-        default: return 500;  // damaged or foreign: the segment's fault, and nothing the client can change
-    }
-}
-
 /// Whether the method is one of these; else answers 405 with what is allowed.
 bool allows(const net::request& from, net::response& to, std::initializer_list<net::method> methods) {
     if (std::ranges::find(methods, from.method()) != methods.end()) return true;
@@ -74,6 +57,23 @@ std::string_view media_type_of(const net::request& from) {
     const std::string_view trimmed = plain.substr(0, plain.find_last_not_of(" \t") + 1);
     // curl -d says so of anything. A form of a page is kept out by its Origin.
     return net::equal_ignoring_case(trimmed, "application/x-www-form-urlencoded") ? std::string_view() : trimmed;
+}
+
+int status_of(errc code) noexcept {
+    switch (code) {
+        case errc::not_found:
+        case errc::kind_mismatch: return 404;
+        case errc::invalid_name:
+        case errc::invalid_argument: return 400;
+        case errc::unsafe_file:  // of another user than the server's
+        case errc::no_permission: return 403;
+        case errc::not_ready:
+        case errc::truncated:  // until somebody loads it anew
+        case errc::contended:
+        case errc::io:  // out of descriptors, say: nothing can be told about the segment now
+        case errc::no_space: return 503;
+        default: return 500;  // damaged or foreign: the segment's fault, and nothing the client can change
+    }
 }
 
 bool answer_or_refuse(net::response& to, const std::function<void()>& work) {

@@ -112,6 +112,8 @@ class api {
     /// Makes a change that the log has been told of. Throws: what `change_it` throws, which has then changed nothing.
     void logged(const exchange& it, std::string_view action, std::string_view uri, std::string_view key,
                 const std::function<void()>& change_it);
+    /// The second line, where `change_it` throws. Throws: that.
+    void refusals_logged(std::uint64_t number, const std::function<void()>& change_it);
     /// The line ahead of a change. Returns: its number. Throws: failure 507.
     std::uint64_t logged_ahead(const exchange& it, std::string_view action, std::string_view uri, std::string_view key);
     void log_refusal(std::uint64_t number, int status) noexcept;
@@ -122,6 +124,9 @@ class api {
         const std::string& key;
         change what;
     };
+    struct asked_owner;
+    /// Throws: failure for whatever is no success, as a writer of our own would (table_writer.cpp).
+    static void require_done(const owner_reply& got, const asked_owner& asked);
     /// Has the table's owner make a change, and answers when that has. Returns: false, with nothing done, where its
     /// inbox is gone. Throws: failure, error; nothing is changed.
     [[nodiscard]] bool ask_owner(exchange& it, const std::shared_ptr<owner_desk::table>& owner,

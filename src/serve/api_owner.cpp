@@ -20,29 +20,43 @@ namespace {
 
 using namespace std::chrono_literals;
 
+[[noreturn]] void refuse_unanswered(outcome why, const std::string& uri) {
+    const char* const because = why == outcome::writer_gone ? ": its owner ended before it answered"
+                                : why == outcome::corrupt   ? ": what its owner answers with is damaged"
+                                                            : ": its owner did not answer in time";
+    throw failure{504, uri + because + "; the change was made or not"};
+}
+
+[[noreturn]] void refuse_unsent(outcome why, const std::string& uri) {
+    if (why == outcome::too_large) throw failure{400, "If-Match names more tags than the table's owner takes"};
+    if (why == outcome::corrupt) throw failure{500, uri + ": its owner's inbox is damaged; nothing was changed"};
+    throw failure{503,
+                  uri + (why == outcome::full ? ": its owner is behind with what it was asked; ask again"
+                                              : ": another process is asking its owner; ask again"),
+                  1};
+}
+
+}  // namespace
+
 /// What was asked for, kept behind its request.
-struct asked_owner {
+struct api::asked_owner {
     std::string uri;
-    std::string tag;  // of what is put
+    change what;
     bool demands_value = false;
-    bool erases = false;
-    bool counts = false;
+    std::string tag{};  // of what is put
 };
 
-/// Throws: failure for whatever is no success, as a writer of our own would (table_writer.cpp).
-void require_done(const owner_reply& got, const asked_owner& asked) {
+void api::require_done(const owner_reply& got, const asked_owner& asked) {
     const std::string& uri = asked.uri;
-    if (got.answer == nullptr)
-        throw failure{504, uri + (got.why == outcome::writer_gone
-                                      ? ": its owner ended before it answered; the change was made or not"
-                                      : ": its owner did not answer in time; the change was made or not")};
+    if (got.answer == nullptr) refuse_unanswered(got.why, uri);
     switch (got.answer->verdict) {
         case inbox_verdict::done: return;
         case inbox_verdict::exists: throw failure{412, uri + ": the entry is there already"};
         case inbox_verdict::stale: throw failure{412, uri + ": the entry has another value than If-Match names"};
         case inbox_verdict::not_found:
             // RFC 9110 section 13.1.1: nothing that is not there matches.
-            if (asked.demands_value && !asked.counts) throw failure{412, uri + " has no such entry to match"};
+            if (asked.demands_value && asked.what != change::increment)
+                throw failure{412, uri + " has no such entry to match"};
             throw failure{404, uri + " has no such entry"};
         case inbox_verdict::out_of_range: throw failure{409, uri + ": the sum does not fit into the field"};
         case inbox_verdict::full:
@@ -55,16 +69,6 @@ void require_done(const owner_reply& got, const asked_owner& asked) {
         case inbox_verdict::damaged: throw failure{500, uri + " is damaged; holdfast verify says where"};
     }
 }
-
-[[noreturn]] void refuse_unsent(outcome why, const std::string& uri) {
-    if (why == outcome::too_large) throw failure{400, "If-Match names more tags than the table's owner takes"};
-    throw failure{503,
-                  uri + (why == outcome::full ? ": its owner is behind with what it was asked; ask again"
-                                              : ": another process is asking its owner; ask again"),
-                  1};
-}
-
-}  // namespace
 
 inbox_command api::command_of(const exchange& it, entry_text& text, const owned_change& asked,
                               const conditions& demanded) {
@@ -100,10 +104,8 @@ inbox_command api::command_of(const exchange& it, entry_text& text, const owned_
 bool api::ask_owner(exchange& it, const std::shared_ptr<owner_desk::table>& owner, const owned_change& asked,
                     const conditions& demanded) {
     const inbox_command command = command_of(it, owner->text(), asked, demanded);
-    asked_owner kept{asked.uri, {}, demanded.of_value()};
+    asked_owner kept{asked.uri, asked.what, demanded.of_value()};
     if (asked.what == change::put) kept.tag = tag_of(command.value).text();
-    kept.erases = asked.what == change::erase;
-    kept.counts = asked.what == change::increment;
     const std::uint64_t number = logged_ahead(it, name_of(asked.what), kept.uri, asked.key);
     // The key of what is counted is told with its new value.
     std::vector<std::byte> key(command.key.begin(), command.key.end());
@@ -113,7 +115,7 @@ bool api::ask_owner(exchange& it, const std::shared_ptr<owner_desk::table>& owne
         net::response late;
         const bool done = answer_or_refuse(late, [&] {
             require_done(got, kept);
-            if (kept.counts) {
+            if (kept.what == change::increment) {
                 late.header("ETag", tag_of(got.answer->value).text());
                 std::string body;
                 const auto text = weak.lock();  // it calls us
@@ -122,7 +124,7 @@ bool api::ask_owner(exchange& it, const std::shared_ptr<owner_desk::table>& owne
                 text->text().append_json(body, key, got.answer->value);
                 answer_json(late, std::move(body));
             } else {
-                if (!kept.erases) late.header("ETag", kept.tag);
+                if (kept.what == change::put) late.header("ETag", kept.tag);
                 late.status(got.answer->change == entry_change::inserted ? 201 : 204);
             }
         });
@@ -132,11 +134,14 @@ bool api::ask_owner(exchange& it, const std::shared_ptr<owner_desk::table>& owne
         requests_.count(which, late.status());
         to->answer(std::move(late));
     };
-    const outcome sent = owners_.ask(owner, command, answer);
-    if (sent != outcome::ok) {
+    outcome sent{};
+    refusals_logged(number, [&] {
+        sent = owners_.ask(owner, command, answer);
+        if (sent != outcome::ok && sent != outcome::writer_gone) refuse_unsent(sent, asked.uri);
+    });
+    if (sent == outcome::writer_gone) {
         log_refusal(number, 503);
-        if (sent == outcome::writer_gone) return false;
-        refuse_unsent(sent, asked.uri);
+        return false;
     }
     *to = it.to.defer({.answer_timeout = 30s});
     it.counted = 0;

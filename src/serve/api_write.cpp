@@ -73,11 +73,17 @@ void api::change_entry(exchange& it, const std::string& name, const std::string&
 
 void api::logged(const exchange& it, std::string_view action, std::string_view uri, std::string_view key,
                  const std::function<void()>& change_it) {
-    const std::uint64_t number = logged_ahead(it, action, uri, key);
+    refusals_logged(logged_ahead(it, action, uri, key), change_it);
+}
+
+void api::refusals_logged(std::uint64_t number, const std::function<void()>& change_it) {
     try {
         change_it();
     } catch (const failure& e) {
         log_refusal(number, e.status);
+        throw;
+    } catch (const error& e) {
+        log_refusal(number, status_of(e.reason()));
         throw;
     }
 }

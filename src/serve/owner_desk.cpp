@@ -27,7 +27,8 @@ std::shared_ptr<owner_desk::table> owner_desk::of(const segment& memory) {
     const std::string& uri = memory.uri();
     if (memory.info().policy == writers::many || lease_state_of(memory.name()) != lease_state::held) return nullptr;
     if (const auto at = tables_.find(uri); at != tables_.end()) {
-        if (at->second->client_.owner_alive()) return at->second;
+        const inbox_client& client = at->second->client_;
+        if (client.owner_alive() && !client.fault()) return at->second;
         tables_.erase(at);  // who waits there is told by its turns
     }
     std::optional<inbox_client> client = inbox_client::attach(uri);
@@ -67,14 +68,15 @@ void owner_desk::turn(const std::shared_ptr<table>& owner) {
         news = true;
         if (auto asked = waiting.extract(answer->id.sequence)) asked.mapped().later({&*answer});
     }
+    const bool damaged = owner->client_.fault().has_value();
     for (auto at = waiting.begin(); at != waiting.end();) {
-        if (owned && now < at->second.until_ns) {
+        if (owned && !damaged && now < at->second.until_ns) {
             ++at;
             continue;
         }
         const told later = std::move(at->second.later);
         at = waiting.erase(at);
-        later({nullptr, owned ? outcome::timed_out : outcome::writer_gone});
+        later({nullptr, damaged ? outcome::corrupt : owned ? outcome::timed_out : outcome::writer_gone});
     }
     if (waiting.empty()) return;
     owner->pause_ns_ = news ? pause_ns_min : std::min(owner->pause_ns_ * 2, pause_ns_max);

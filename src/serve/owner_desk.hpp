@@ -26,7 +26,7 @@ namespace holdfast::serve {
 /// What became of a command; `answer` is nothing where nobody can tell, and then `why` says it.
 struct owner_reply {
     const inbox_answer* answer = nullptr;
-    outcome why = outcome::ok;  ///< timed_out; writer_gone: the owner ended
+    outcome why = outcome::ok;  ///< timed_out; writer_gone: the owner ended; corrupt: its answers are damaged
 };
 
 class owner_desk {

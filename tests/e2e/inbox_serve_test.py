@@ -166,6 +166,28 @@ class Changes(InboxCase):
         self.assertEqual(answer[1]["Retry-After"], "1")
         self.assertEqual(json.loads(self.count(server)[2])["user"], 5)
 
+    def test_damaged_answers_are_told_at_once_and_the_next_request_begins_behind_them(self):
+        server = self.serve(workers=1)
+        owner = self.owner(runs=False)
+        asked = self.begin("POST", self.target + ":increment", ONE_MORE)
+        wait_until("it is enqueued", lambda: self.waiting() == 1)
+        answers = pathlib.Path(f"/dev/shm/{self.table}.answers")
+        sound = answers.read_bytes()
+        ring = 4096 + 256  # behind the header and the writer's words
+        begin = time.monotonic()
+        with answers.open("r+b") as file:
+            file.seek(ring)
+            file.write(b"\xff" * (len(sound) - ring))
+        self.assertIn("damaged", self.problem(self.end(asked), 504))
+        self.assertLess(time.monotonic() - begin, 3)
+        with answers.open("r+b") as file:
+            file.seek(ring)
+            file.write(sound[ring:])
+        asked = self.begin("POST", self.target + ":increment", ONE_MORE)
+        wait_until("it is enqueued", lambda: self.waiting() == 2)
+        owner.begin("run")
+        self.assertEqual(json.loads(self.end(asked)[2])["user"], 4)
+
     def test_the_log_has_a_line_before_each_change_and_one_for_each_refusal(self):
         log = pathlib.Path(self.segments.directory) / "audit"
         server = self.serve("--audit-log", log, workers=1)
@@ -182,6 +204,11 @@ class Changes(InboxCase):
         self.assertEqual((refused["action"], refused["status"], refused["change"]), ("refused", 412, asked["change"]))
         self.problem(self.ask(server, "PUT", "{}"), 400)
         self.assertEqual(len(lines()), 3)
+        with open(f"/dev/shm/{self.table}.inbox", "r+b") as inbox:
+            inbox.write(b"nothing of ours")
+        self.problem(self.ask(server, "PUT", VALUE), 500)
+        asked, refused = lines()[3:]
+        self.assertEqual((refused["action"], refused["status"], refused["change"]), ("refused", 500, asked["change"]))
 
 
 class Load(InboxCase):
