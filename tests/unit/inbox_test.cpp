@@ -20,6 +20,7 @@
 #include "holdfast/hash_table/dynamic.hpp"
 #include "holdfast/hash_table/growing.hpp"
 #include "holdfast/hash_table/many.hpp"
+#include "support/capability.hpp"
 #include "support/process.hpp"
 #include "support/scale.hpp"
 #include "support/segment_tools.hpp"
@@ -40,6 +41,7 @@ using holdfast::inbox_operation;
 using holdfast::inbox_verdict;
 using holdfast::outcome;
 using holdfast::table_inbox;
+using holdfast::test::can_change_user;
 using holdfast::test::child_process;
 using holdfast::test::expect_refusal;
 using holdfast::test::scaled;
@@ -430,6 +432,18 @@ TEST_F(Inbox, BothSegmentsHaveTheRightsOfTheTable) {
 
 class InboxOpening : public ::testing::Test {
  protected:
+    /// What `act` says as a user to whom nothing belongs.
+    template <class Act>
+    [[nodiscard]] static std::string as_stranger(Act&& act) {
+        constexpr uid_t stranger = 65534;
+        child_process child([&]() -> std::string {
+            if (::setresgid(stranger, stranger, stranger) != 0 || ::setresuid(stranger, stranger, stranger) != 0)
+                return "cannot become another user";
+            return act();
+        });
+        const auto end = child.wait();
+        return end.success() ? "" : end.text();
+    }
     unique_posix_name name_{"inbox"};
 };
 
@@ -496,6 +510,45 @@ TEST_F(InboxOpening, AFileThatIsNoSegmentIsNoInbox) {
         ASSERT_EQ(::chmod(file.c_str(), 0600), 0);
         EXPECT_FALSE(inbox_client::attach(name_.uri())) << content.size();
     }
+}
+
+TEST_F(InboxOpening, WhoMayOnlyReadTheTableFindsItAndMayNotAsk) {
+    if (!can_change_user()) GTEST_SKIP() << "needs: becoming another user";
+    auto table = visits::create(name_.uri(), {.capacity = 8});
+    for (const mode_t mode : {0644U, 0666U}) {
+        ASSERT_EQ(::chmod(name_.path().c_str(), mode), 0);
+        table_inbox inbox(table);
+        holdfast::attach_options whom;
+        whom.trust.owner = ::geteuid();
+        const std::string said = as_stranger([&]() -> std::string {
+            auto client = inbox_client::attach(name_.uri(), whom);
+            if (!client) return "it is not found";
+            const asked put(inbox_operation::put, 1);
+            if (mode == 0666) return client->send(put.what, 10s) ? "" : "who may write may not ask";
+            std::string why = expect_refusal(errc::no_permission, [&] { (void)client->send(put.what, 10s); });
+            if (!why.empty()) return why;
+            holdfast::queue_consumer_options how;
+            how.segment = whom;
+            return expect_refusal(errc::no_permission,
+                                  [&] { (void)holdfast::queue_consumer::attach(name_.uri() + ".inbox", how); });
+        });
+        EXPECT_EQ(said, "") << mode;
+        EXPECT_EQ(inbox.apply().count, mode == 0666 ? 1U : 0U);
+    }
+}
+
+TEST_F(InboxOpening, OneThatAStrangerMadeIsNotBelievedAndLeftAlone) {
+    if (!can_change_user()) GTEST_SKIP() << "needs: becoming another user";
+    auto table = visits::create(name_.uri(), {.capacity = 8});
+    const std::string made = as_stranger([&]() -> std::string {
+        const holdfast::broadcast_options ring{.schema = holdfast::detail::inbox_answer_schema(sizeof(visit)).text()};
+        (void)holdfast::broadcast_writer::create(name_.uri() + ".answers", ring);
+        return {};
+    });
+    ASSERT_EQ(made, "");
+    EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { (void)inbox_client::attach(name_.uri()); }), "");
+    EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { table_inbox inbox(table); }), "");
+    EXPECT_EQ(::access((name_.path() + ".answers").c_str(), F_OK), 0);
 }
 
 TEST_F(InboxOpening, TakesValuesAsLargeAsATableHas) {
