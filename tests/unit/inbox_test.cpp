@@ -290,6 +290,26 @@ TEST_F(Inbox, AClientSeesItsOwnAnswersAlone) {
     EXPECT_FALSE(client_->next());
 }
 
+TEST_F(Inbox, AnAnswerThatWasOverwrittenIsNone) {
+    inbox_.reset();
+    inbox_.emplace(*table_, holdfast::inbox_options{.capacity_bytes = 1024});
+    auto slow = inbox_client::attach(name_.uri()), other = inbox_client::attach(name_.uri());
+    ASSERT_TRUE(slow && other);
+    ASSERT_TRUE(slow->send(asked(inbox_operation::put, 1).what, 10s));
+    for (int i = 0; i < 100; ++i) {
+        ASSERT_TRUE(other->send(asked(inbox_operation::erase, 9).what, 10s));
+        (void)inbox_->apply();
+    }
+    ASSERT_TRUE(slow->send(asked(inbox_operation::erase, 9).what, 10s));
+    EXPECT_EQ(inbox_->apply().count, 1U);
+    const auto answer = slow->next();
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->id.sequence, 2U) << "the first one's is gone";
+    EXPECT_EQ(answer->verdict, inbox_verdict::not_found);
+    EXPECT_FALSE(slow->next());
+    EXPECT_FALSE(slow->fault());
+}
+
 TEST_F(Inbox, AskWaitsForTheOwner) {
     std::atomic<bool> over{false};
     std::thread owner([&] {
