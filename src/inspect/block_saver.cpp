@@ -276,7 +276,6 @@ segment restore_blocks(saved_reader& file, std::string_view uri, const restore_o
     spec.container_version = writer_slots == 0 ? layout::block_store_version : layout::block_store_many_version;
     spec.policy = writer_slots == 0 ? writers::one : writers::many;
     spec.schema = file.schema();
-    require_version(file, spec.container_version);
     const std::uint64_t units = file.header().parameters[0];
     const std::uint64_t unit_bytes = file.header().parameters[1];
     if (units == 0 || units > layout::block_units_max || unit_bytes == 0 || unit_bytes > layout::block_unit_bytes_max ||

@@ -180,7 +180,6 @@ saved_writer save_queue(const std::shared_ptr<const segment>& s, const saved_wri
 }
 
 segment restore_queue(saved_reader& file, std::string_view uri, const restore_options& options) {
-    require_version(file, queue_layout_version);
     const std::span<const std::uint64_t> words(file.header().parameters);
     // Bounded before the product: parse() compares it with what it is told.
     const std::uint64_t ring =
@@ -206,7 +205,6 @@ saved_writer save_broadcast(const std::shared_ptr<const segment>& s, const saved
 }
 
 segment restore_broadcast(saved_reader& file, std::string_view uri, const restore_options& options) {
-    require_version(file, broadcast_layout_version);
     const auto& parameters = file.header().parameters;
     if (parameters[2] == 0 || parameters[2] > layout::broadcast_position_max)
         refuse_contents(file, "the number of its first message is out of range");

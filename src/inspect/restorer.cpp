@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 #include "holdfast/array/dynamic.hpp"
 #include "holdfast/detail/concat.hpp"
@@ -42,8 +43,16 @@ void read_exactly(saved_reader& file, std::span<std::byte> into) {
     if (!into.empty()) refuse_contents(file, "it holds fewer bytes than it says");
 }
 
-/// Throws unless the bytes are a sound index of that shape.
+/// Throws unless the bytes are a sound index of that shape, in the format that this program reads.
 void require_index(const saved_reader& file, std::span<const std::byte> bytes, const index_shape& shape) {
+    if (layout::sorted_index_header header; bytes.size() >= sizeof header) {
+        std::memcpy(&header, bytes.data(), sizeof header);
+        if (header.magic == layout::sorted_index_magic && header.format_version != layout::sorted_index_format_version)
+            throw error(errc::version_mismatch, file.name(),
+                        detail::concat("holds an index of format ", header.format_version, ", this program reads ",
+                                       layout::sorted_index_format_version,
+                                       "; restore it with the program that saved it, dump it, and load it here"));
+    }
     layout::findings found;
     layout::verify_sorted_index(bytes, &shape.key, found);
     layout::sorted_index_image image;
@@ -134,7 +143,6 @@ void fill_map_of_many(saved_reader& file, std::string_view uri, const restore_op
 [[nodiscard]] segment restore_map(saved_reader& file, std::string_view uri, const restore_options& options) {
     const saved_header& header = file.header();
     const std::uint64_t slots = header.parameters[4];
-    require_version(file, slots == 0 ? layout::hash_map_version : layout::hash_map_many_version);
     hash_map_options wanted;
     wanted.capacity = options.capacity != 0 ? options.capacity : header.parameters[0];
     if (header.parameters[1] == 0 || header.parameters[1] > layout::block_units_max || header.parameters[2] == 0 ||
@@ -182,7 +190,6 @@ void fill_map_of_many(saved_reader& file, std::string_view uri, const restore_op
 
 [[nodiscard]] segment restore_snapshot(saved_reader& file, std::string_view uri, const restore_options& options) {
     const saved_header& header = file.header();
-    require_version(file, snapshot_layout_version);
     if (header.parameters[0] > layout::snapshot_slots_max) refuse_contents(file, "its number of slots is out of range");
     const auto geometry = layout::snapshot_geometry::make(static_cast<std::uint32_t>(header.parameters[0]),
                                                           header.parameters[1], header.parameters[2], file.name());
@@ -210,7 +217,6 @@ void fill_map_of_many(saved_reader& file, std::string_view uri, const restore_op
 
 [[nodiscard]] segment restore_index(saved_reader& file, std::string_view uri, const restore_options& options) {
     const saved_header& header = file.header();
-    require_version(file, sorted_index_layout_version);
     segment_spec spec;
     spec.kind = container_kind::sorted_index;
     spec.container_version = sorted_index_layout_version;

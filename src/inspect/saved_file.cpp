@@ -103,6 +103,11 @@ saved_reader::saved_reader(const std::string& path)
     if (header_.fingerprint != layout::platform_fingerprint)
         throw error(errc::version_mismatch, name_,
                     "saved on a platform with another byte order or word size; dump it there and load it here");
+    if (header_.contents_version != saved_contents_version)
+        throw error(
+            errc::version_mismatch, name_,
+            detail::concat("contents of version ", header_.contents_version, ", this program reads ",
+                           saved_contents_version, "; restore it with the program that saved it, or a newer one"));
     schema_ = characters_of(std::span(head).subspan(sizeof header_, header_.schema_bytes));
 }
 

@@ -6,7 +6,8 @@
 //   header    saved_header; then the schema's text, zero-padded; then u64 checksum of both
 //   section   u64 bytes, u64 items; then that many bytes, zero-padded; then u64 checksum
 //   end       a section of no bytes; its items are those of all sections
-// (I1) Contents, not memory: keys, values, published objects. So a file outlives the layout that the segment had.
+// (I1) Contents, not memory: keys, values, published objects. So a file outlives the layout that the segment had:
+//      whether a program can read it is told by contents_version, never by container_version.
 // (I2) Each checksum goes on from the one before it: sections that are missing, doubled or in another order are found.
 // (I3) Until its checksum was right, a number of the file is used for nothing but to read on, and never for more than
 //      section_bytes_max.
@@ -28,20 +29,21 @@ namespace holdfast::inspect {
 
 inline constexpr std::uint64_t saved_magic = 0x3144455641534648;  // "HFSAVED1" in memory order
 inline constexpr std::uint32_t saved_version = 1;
+inline constexpr std::uint32_t saved_contents_version = 0;  // of every kind, so far
 inline constexpr std::size_t section_bytes_max = std::size_t{1} << 20;
 
 struct saved_header {
     std::uint64_t magic = saved_magic;
     std::uint32_t version = saved_version;
     std::uint32_t kind = 0;               ///< container_kind
-    std::uint32_t container_version = 0;  ///< of the segment that was saved
+    std::uint32_t container_version = 0;  ///< layout of the segment that was saved
     std::uint32_t schema_bytes = 0;
     std::uint64_t fingerprint = 0;  ///< platform that the records' bytes are of
     std::uint64_t saved_ns = 0;     ///< since the Unix epoch
     std::uint32_t peer_slots = 0;
-    std::uint32_t reserved = 0;
-    std::array<std::uint8_t, 16> identity{};     ///< of the segment that was saved
-    std::array<std::uint64_t, 16> parameters{};  ///< what the kind needs to be made anew: saver.cpp
+    std::uint32_t contents_version = saved_contents_version;  ///< of what parameters and sections mean, by kind
+    std::array<std::uint8_t, 16> identity{};                  ///< of the segment that was saved
+    std::array<std::uint64_t, 16> parameters{};               ///< what the kind needs to be made anew: saver.cpp
 };
 static_assert(sizeof(saved_header) == 192);
 

@@ -48,15 +48,6 @@ inline void require_no_fault(const segment& s, std::optional<errc> fault) {
     refuse_contents(file, detail::concat("at byte ", offset, ": ", why));
 }
 
-/// Throws unless the bytes in the file are laid out as this program does it.
-inline void require_version(const saved_reader& file, std::uint32_t known) {
-    if (file.header().container_version != known)
-        throw error(
-            errc::version_mismatch, file.name(),
-            detail::concat("layout version ", file.header().container_version, " of its kind, this program reads ",
-                           known, "; restore it with the program that saved it, dump it, and load it here"));
-}
-
 /// The bytes of a saved file's sections as one stream of records of any size.
 class section_stream {
  public:
