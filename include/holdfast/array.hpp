@@ -43,12 +43,11 @@ class array_reader : public detail::array_queries<array_reader<T>, T> {
     /// Attaches to an array by name, or by passed descriptors. Needs read permission only.
     /// Throws: what segment::attach throws, kind_mismatch, version_mismatch, geometry_mismatch, schema_mismatch.
     [[nodiscard]] static array_reader attach(std::string_view uri, const attach_options& options = {}) {
-        return array_reader(std::make_shared<holdfast::segment>(segment::attach(uri, access::read_only, options)));
+        return array_reader(segment::attach_read_only(uri, options));
     }
     [[nodiscard]] static array_reader attach(const segment_descriptors& descriptors,
                                              const attach_options& options = {}) {
-        return array_reader(
-            std::make_shared<holdfast::segment>(segment::attach(descriptors, access::read_only, options)));
+        return array_reader(segment::attach_read_only(descriptors, options));
     }
     /// Reads through a mapping that is there already, and keeps it.
     explicit array_reader(std::shared_ptr<const holdfast::segment> mapping)

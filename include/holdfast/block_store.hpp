@@ -90,13 +90,11 @@ class block_store_reader : public detail::block_store_queries<block_store_reader
     /// Attaches to a store by name, or by passed descriptors. Needs read permission only.
     /// Throws: what segment::attach throws, kind_mismatch, version_mismatch, geometry_mismatch.
     [[nodiscard]] static block_store_reader attach(std::string_view uri, const attach_options& options = {}) {
-        return block_store_reader(
-            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options)));
+        return block_store_reader(segment::attach_read_only(uri, options));
     }
     [[nodiscard]] static block_store_reader attach(const segment_descriptors& descriptors,
                                                    const attach_options& options = {}) {
-        return block_store_reader(
-            std::make_shared<const holdfast::segment>(segment::attach(descriptors, access::read_only, options)));
+        return block_store_reader(segment::attach_read_only(descriptors, options));
     }
     /// Reads through a mapping that is there already, and keeps it.
     explicit block_store_reader(std::shared_ptr<const holdfast::segment> mapping)

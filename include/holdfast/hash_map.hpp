@@ -60,13 +60,11 @@ class hash_map_reader : public detail::hash_map_queries<hash_map_reader<K>, K> {
     /// Throws: what segment::attach throws, kind_mismatch, version_mismatch, geometry_mismatch, schema_mismatch.
     [[nodiscard]] static hash_map_reader attach(std::string_view uri, const attach_options& options = {},
                                                 const hash_map_clock& clock = {}) {
-        return hash_map_reader(
-            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options)), clock);
+        return hash_map_reader(segment::attach_read_only(uri, options), clock);
     }
     [[nodiscard]] static hash_map_reader attach(const segment_descriptors& descriptors,
                                                 const attach_options& options = {}, const hash_map_clock& clock = {}) {
-        return hash_map_reader(
-            std::make_shared<const holdfast::segment>(segment::attach(descriptors, access::read_only, options)), clock);
+        return hash_map_reader(segment::attach_read_only(descriptors, options), clock);
     }
     /// Reads through a mapping that is there already, and keeps it.
     explicit hash_map_reader(std::shared_ptr<const holdfast::segment> mapping, const hash_map_clock& clock = {})

@@ -42,12 +42,11 @@ class hash_table_reader : public detail::hash_table_queries<hash_table_reader<K,
     /// Attaches to a table by name, or by passed descriptors. Needs read permission only.
     /// Throws: what segment::attach throws, kind_mismatch, version_mismatch, geometry_mismatch, schema_mismatch.
     [[nodiscard]] static hash_table_reader attach(std::string_view uri, const attach_options& options = {}) {
-        return hash_table_reader(std::make_shared<holdfast::segment>(segment::attach(uri, access::read_only, options)));
+        return hash_table_reader(segment::attach_read_only(uri, options));
     }
     [[nodiscard]] static hash_table_reader attach(const segment_descriptors& descriptors,
                                                   const attach_options& options = {}) {
-        return hash_table_reader(
-            std::make_shared<holdfast::segment>(segment::attach(descriptors, access::read_only, options)));
+        return hash_table_reader(segment::attach_read_only(descriptors, options));
     }
     /// Reads through a mapping that is there already, and keeps it.
     explicit hash_table_reader(std::shared_ptr<const holdfast::segment> mapping)

@@ -73,6 +73,16 @@ class segment {
     [[nodiscard]] static segment attach(const segment_descriptors& descriptors, access mode,
                                         const attach_options& options = {});
 
+    /// The same for reading, as what no writer takes: that a program only reads is then known when it is compiled.
+    [[nodiscard]] static std::shared_ptr<const segment> attach_read_only(std::string_view uri,
+                                                                         const attach_options& options = {}) {
+        return std::make_shared<const segment>(attach(uri, access::read_only, options));
+    }
+    [[nodiscard]] static std::shared_ptr<const segment> attach_read_only(const segment_descriptors& descriptors,
+                                                                         const attach_options& options = {}) {
+        return std::make_shared<const segment>(attach(descriptors, access::read_only, options));
+    }
+
     /// Removes a named segment and its companions. Processes attached to it keep their mappings. Memory that is damaged
     /// is removed too. Throws: not_found, writer_alive, bad_magic (the file is not a segment at all), no_permission.
     static void remove(std::string_view uri, const attach_options& options = {});

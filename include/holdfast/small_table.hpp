@@ -76,13 +76,11 @@ class small_table_reader {
     /// Attaches by name, or by passed descriptors. Needs read permission only.
     /// Throws: what segment::attach throws, kind_mismatch, version_mismatch, geometry_mismatch, schema_mismatch.
     [[nodiscard]] static small_table_reader attach(std::string_view uri, const attach_options& options = {}) {
-        return small_table_reader(
-            std::make_shared<holdfast::segment>(segment::attach(uri, access::read_only, options)));
+        return small_table_reader(segment::attach_read_only(uri, options));
     }
     [[nodiscard]] static small_table_reader attach(const segment_descriptors& descriptors,
                                                    const attach_options& options = {}) {
-        return small_table_reader(
-            std::make_shared<holdfast::segment>(segment::attach(descriptors, access::read_only, options)));
+        return small_table_reader(segment::attach_read_only(descriptors, options));
     }
     /// Reads through a mapping that is there already, and keeps it.
     explicit small_table_reader(std::shared_ptr<const holdfast::segment> mapping)

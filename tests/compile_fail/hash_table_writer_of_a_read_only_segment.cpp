@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // EXPECT: no matching (function|constructor|conversion)
-#include <memory>
-#include <utility>
-
 #include "holdfast/hash_table.hpp"
 
-// What was attached read-only is read: a writer needs the segment itself, attached read-write.
+// What was attached read-only is read: a writer needs a segment that was attached read-write.
 #ifdef MUST_FAIL
 using side = holdfast::hash_table<int, int>;
 #else
 using side = holdfast::hash_table_reader<int, int>;
 #endif
 
-side on(std::shared_ptr<const holdfast::segment> mapping) { return side(std::move(mapping)); }
+side of_prices() { return side(holdfast::segment::attach_read_only("posix:prices")); }

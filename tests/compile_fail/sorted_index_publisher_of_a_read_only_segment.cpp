@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // EXPECT: no matching (function|constructor|conversion)
-#include <memory>
-#include <utility>
-
 #include "holdfast/sorted_index.hpp"
 
 // What was attached read-only is read: a publisher has the lease of a segment attached read-write.
@@ -13,4 +10,4 @@ using side = publisher;
 using side = publisher::reader_type;
 #endif
 
-side on(std::shared_ptr<const holdfast::segment> mapping) { return side(std::move(mapping)); }
+side of_prices() { return side(holdfast::segment::attach_read_only("posix:prices")); }

@@ -72,13 +72,11 @@ class dynamic_array_reader : public detail::dynamic_array_queries<dynamic_array_
     /// Attaches to an array by name, or by passed descriptors. Needs read permission only.
     /// Throws: what segment::attach throws, kind_mismatch, version_mismatch, geometry_mismatch, schema_mismatch.
     [[nodiscard]] static dynamic_array_reader attach(std::string_view uri, const attach_options& options = {}) {
-        return dynamic_array_reader(
-            std::make_shared<holdfast::segment>(segment::attach(uri, access::read_only, options)));
+        return dynamic_array_reader(segment::attach_read_only(uri, options));
     }
     [[nodiscard]] static dynamic_array_reader attach(const segment_descriptors& descriptors,
                                                      const attach_options& options = {}) {
-        return dynamic_array_reader(
-            std::make_shared<holdfast::segment>(segment::attach(descriptors, access::read_only, options)));
+        return dynamic_array_reader(segment::attach_read_only(descriptors, options));
     }
     /// Reads through a mapping that is there already, and keeps it.
     explicit dynamic_array_reader(std::shared_ptr<const holdfast::segment> mapping)

@@ -147,8 +147,7 @@ class broadcast_reader {
     [[nodiscard]] static broadcast_reader attach(std::string_view uri,
                                                  const broadcast_start& start = broadcast_start::oldest(),
                                                  const attach_options& options = {}) {
-        return broadcast_reader(
-            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options)), start);
+        return broadcast_reader(segment::attach_read_only(uri, options), start);
     }
     /// A reader of a mapping that somebody already has (heap: and anon: have no other way).
     explicit broadcast_reader(std::shared_ptr<const holdfast::segment> from,

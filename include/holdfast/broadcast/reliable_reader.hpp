@@ -81,9 +81,7 @@ class broadcast_reliable_reader {
     /// no_space (as many readers are registered as the ring was made for), invalid_argument (policy).
     [[nodiscard]] static broadcast_reliable_reader attach(std::string_view uri, const broadcast_registration& how = {},
                                                           const attach_options& options = {}) {
-        return broadcast_reliable_reader(
-            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options)), how,
-            options.trust);
+        return broadcast_reliable_reader(segment::attach_read_only(uri, options), how, options.trust);
     }
     explicit broadcast_reliable_reader(std::shared_ptr<const holdfast::segment> from,
                                        const broadcast_registration& how = {}, const memory::trust& whom = {})

@@ -32,9 +32,7 @@ class hash_map_registered_reader : public detail::hash_map_queries<hash_map_regi
     /// (NAME.peers), no_space (as many are registered as the map was made for).
     [[nodiscard]] static hash_map_registered_reader attach(std::string_view uri, const attach_options& options = {},
                                                            const hash_map_clock& clock = {}) {
-        return hash_map_registered_reader(
-            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options)), clock,
-            options.trust);
+        return hash_map_registered_reader(segment::attach_read_only(uri, options), clock, options.trust);
     }
     /// Reads through a mapping that is there already, and keeps it. Throws: as attach.
     explicit hash_map_registered_reader(std::shared_ptr<const holdfast::segment> mapping,

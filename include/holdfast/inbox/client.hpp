@@ -53,8 +53,7 @@ class inbox_client {
         if (!name.is_path()) return std::nullopt;
         try {
             detail::inbox_places places = detail::inbox_places::of(name);
-            auto ring =
-                std::make_shared<const holdfast::segment>(segment::attach(places.answers, access::read_only, options));
+            auto ring = segment::attach_read_only(places.answers, options);
             if (!detail::holds_inbox_answers(*ring)) return std::nullopt;
             inbox_client result(std::move(places), std::move(ring), options);
             return result.owner_alive() ? std::optional(std::move(result)) : std::nullopt;

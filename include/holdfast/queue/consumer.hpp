@@ -46,9 +46,7 @@ class queue_consumer {
     /// Throws: as segment::attach; kind_mismatch, version_mismatch, geometry_mismatch; no_space while another consumer
     /// lives; not_found, no_permission (NAME.peers); corrupt.
     [[nodiscard]] static queue_consumer attach(std::string_view uri, const queue_consumer_options& options = {}) {
-        return queue_consumer(
-            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options.segment)),
-            options);
+        return queue_consumer(segment::attach_read_only(uri, options.segment), options);
     }
     /// A consumer of a mapping that somebody already has. Throws: as attach.
     explicit queue_consumer(std::shared_ptr<const holdfast::segment> from, const queue_consumer_options& options = {})

@@ -21,8 +21,7 @@ class queue_observer {
  public:
     /// Throws: as segment::attach; kind_mismatch, version_mismatch, geometry_mismatch.
     [[nodiscard]] static queue_observer attach(std::string_view uri, const attach_options& options = {}) {
-        return queue_observer(
-            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options)), options.trust);
+        return queue_observer(segment::attach_read_only(uri, options), options.trust);
     }
     explicit queue_observer(std::shared_ptr<const holdfast::segment> from, const memory::trust& whom = {})
         : segment_(std::move(from)) {

@@ -233,9 +233,7 @@ class queue<T>::consumer {
  public:
     /// Throws: as queue_consumer::attach; schema_mismatch.
     [[nodiscard]] static consumer attach(std::string_view uri, const queue_consumer_options& options = {}) {
-        return consumer(
-            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options.segment)),
-            options);
+        return consumer(segment::attach_read_only(uri, options.segment), options);
     }
     explicit consumer(std::shared_ptr<const holdfast::segment> from, const queue_consumer_options& options = {})
         : segment_(std::move(from)), how_(options.how) {

@@ -99,8 +99,7 @@ class snapshot_pinned_reader {
     /// Throws: as snapshot_reader::attach; not_found (made without pinned readers), no_permission (NAME.peers),
     /// no_space (as many readers are registered as the snapshot was made for).
     [[nodiscard]] static snapshot_pinned_reader attach(std::string_view uri, const attach_options& options = {}) {
-        return snapshot_pinned_reader(
-            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options)), options.trust);
+        return snapshot_pinned_reader(segment::attach_read_only(uri, options), options.trust);
     }
     explicit snapshot_pinned_reader(std::shared_ptr<const holdfast::segment> from, const memory::trust& whom = {}) {
         const layout::snapshot_read_core core(from->bytes(), detail::snapshot_geometry_of(*from));

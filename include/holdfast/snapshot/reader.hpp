@@ -37,8 +37,7 @@ class snapshot_reader {
  public:
     /// Throws: as segment::attach; kind_mismatch, version_mismatch, geometry_mismatch.
     [[nodiscard]] static snapshot_reader attach(std::string_view uri, const attach_options& options = {}) {
-        return snapshot_reader(
-            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options)));
+        return snapshot_reader(segment::attach_read_only(uri, options));
     }
     /// A reader of a mapping that somebody already has (heap: and anon: have no other way).
     explicit snapshot_reader(std::shared_ptr<const holdfast::segment> from)

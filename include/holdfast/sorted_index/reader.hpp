@@ -213,9 +213,7 @@ class sorted_index_reader {
     /// Throws: as segment::attach; kind_, version_, geometry_ or schema_mismatch; corrupt; with `pinned` also not_found
     /// and no_space (no place for a pinned reader).
     [[nodiscard]] static sorted_index_reader attach(std::string_view uri, const sorted_index_options& options = {}) {
-        return sorted_index_reader(
-            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options.attach)),
-            options);
+        return sorted_index_reader(segment::attach_read_only(uri, options.attach), options);
     }
     explicit sorted_index_reader(std::shared_ptr<const holdfast::segment> from,
                                  const sorted_index_options& options = {})
@@ -329,9 +327,7 @@ class dynamic_sorted_index_reader {
     /// Throws: as the typed reader's.
     [[nodiscard]] static dynamic_sorted_index_reader attach(std::string_view uri,
                                                             const sorted_index_options& options = {}) {
-        return dynamic_sorted_index_reader(
-            std::make_shared<const holdfast::segment>(segment::attach(uri, access::read_only, options.attach)),
-            options);
+        return dynamic_sorted_index_reader(segment::attach_read_only(uri, options.attach), options);
     }
     explicit dynamic_sorted_index_reader(std::shared_ptr<const holdfast::segment> from,
                                          const sorted_index_options& options = {})
