@@ -37,6 +37,9 @@
 #ifdef HOLDFAST_BENCH_JACK
 #include "bench/peers/jack_ring_buffer.hpp"
 #endif
+#ifdef HOLDFAST_BENCH_SPA
+#include "bench/peers/spa_ring_buffer.hpp"
+#endif
 
 namespace holdfast::bench {
 
@@ -160,6 +163,11 @@ std::vector<channel_kind> queue_kinds(std::vector<absent_peer>& absent) {
     kinds.push_back(workload::channel_kind_of<jack_ring_buffer>(true));
 #else
     absent.push_back({"jack_ringbuffer", "not compiled in: install libjack-jackd2-dev"});
+#endif
+#ifdef HOLDFAST_BENCH_SPA
+    kinds.push_back(workload::channel_kind_of<spa_ring_buffer>(true));
+#else
+    absent.push_back({"spa_ringbuffer", "not compiled in: install libspa-0.2-dev"});
 #endif
     add_registry_kinds(false, kinds, absent);
     return kinds;

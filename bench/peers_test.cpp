@@ -170,7 +170,7 @@ TEST(BenchSuites, PeersAreThereOrNamedAsAbsent) {
     EXPECT_EQ(bench::executor_kinds(absent).size() + absent.size(), 4U);
     for (const bench::absent_peer& peer : absent) EXPECT_THAT(peer.reason, testing::HasSubstr("install")) << peer.name;
     absent.clear();
-    EXPECT_EQ(bench::queue_kinds(absent).size() + absent.size(), 7 + 8 + 8U);
+    EXPECT_EQ(bench::queue_kinds(absent).size() + absent.size(), 7 + 9 + 8U);
     absent.clear();
     EXPECT_EQ(bench::broadcast_kinds(absent).size() + absent.size(), 4 + 1 + 2U);
     for (const bench::absent_peer& peer : absent) EXPECT_FALSE(peer.reason.empty()) << peer.name;
