@@ -20,6 +20,7 @@ std::vector<workload::hash_table_kind> hash_table_kinds([[maybe_unused]] std::ve
     std::vector<workload::hash_table_kind> kinds = workload::own_hash_table_kinds();
 #ifdef HOLDFAST_BENCH_BOOST
     kinds.push_back(workload::kind_of<boost_flat_table>());
+    kinds.push_back(workload::kind_of<boost_roomy_table>());
 #else
     absent.push_back({"boost::unordered_flat_map", "not compiled in: install libboost1.81-dev or newer"});
 #endif

@@ -30,4 +30,14 @@ class boost_flat_table : public map_table<boost_flat_map<Value>, Value> {
         : map_table<boost_flat_map<Value>, Value>(request) {}
 };
 
+/// The other load that it can have: its room doubles, so half of the first.
+template <class Value>
+class boost_roomy_table : public map_table<boost_flat_map<Value>, Value> {
+ public:
+    static constexpr std::string_view name = "boost::unordered_flat_map, reserved for twice as many";
+    static std::string version() { return boost_flat_table<Value>::version(); }
+    explicit boost_roomy_table(const workload::table_request& request)
+        : map_table<boost_flat_map<Value>, Value>({.entries = 2 * request.entries, .pages = request.pages}) {}
+};
+
 }  // namespace holdfast::bench

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // background_writer.hpp - a thread that writes at full speed beside the reads that are timed, to one subject at a time.
 //
+// Tied to a processor of its own where there is one to tell it.
+//
 // work_on(job) comes back when the thread has done a first piece of that job, so that a batch never starts beside a
 // writer that is not there yet; rest() when it has stopped. Threads: one controls it.
 #pragma once
@@ -9,8 +11,11 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
+
+#include "holdfast/perf_test/environment.hpp"
 
 namespace holdfast::workload {
 
@@ -19,7 +24,7 @@ class background_writer {
     /// A piece of work, some microseconds long, done again and again.
     using job = std::function<void()>;
 
-    background_writer() : thread_([this] { run(); }) {}
+    explicit background_writer(std::optional<unsigned> cpu = {}) : cpu_(cpu), thread_([this] { run(); }) {}
     background_writer(const background_writer&) = delete;
     background_writer& operator=(const background_writer&) = delete;
     ~background_writer() {
@@ -56,6 +61,8 @@ class background_writer {
     }
 
     void run() {
+        std::optional<perf_test::cpu_pin> tied;
+        if (cpu_) tied.emplace(*cpu_);
         const job* failed = nullptr;
         for (;;) {
             const job* const now = wanted_;
@@ -77,6 +84,7 @@ class background_writer {
         }
     }
 
+    const std::optional<unsigned> cpu_;
     const job stop_;
     std::atomic<const job*> wanted_{nullptr};
     std::atomic<const job*> doing_{nullptr};

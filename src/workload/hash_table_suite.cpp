@@ -5,12 +5,15 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "holdfast/memory/page_policy.hpp"
+#include "holdfast/perf_test/environment.hpp"
 #include "workload/background_writer.hpp"
+#include "workload/far_side.hpp"
 #include "workload/hash_table_growth.hpp"
 #include "workload/hash_table_targets.hpp"
 #include "workload/hash_table_writers.hpp"
@@ -71,6 +74,28 @@ constexpr const char* published_source =
 struct contender {
     std::string name;
     std::unique_ptr<hash_table_subject> table;
+};
+
+/// Where a thread beside the one that is timed is tied to.
+[[nodiscard]] std::optional<unsigned> other_processor(const two_cores& cores) {
+    return cores.there ? std::optional(cores.far) : std::nullopt;
+}
+
+/// Ties this thread to the other one: behind the start of that thread, which would inherit it.
+class tie_to_near {
+ public:
+    explicit tie_to_near(const two_cores& cores) {
+        if (cores.there) pin_.emplace(cores.near);
+    }
+
+ private:
+    std::optional<perf_test::cpu_pin> pin_;
+};
+
+/// What somebody does beside what is timed.
+struct steady_work {
+    std::uint64_t keys = 0;
+    double seconds = 0;
 };
 
 using slice_loop = std::uint64_t (hash_table_subject::*)(keys);
@@ -405,16 +430,24 @@ void data_set::measure_beside_writer() {
     const std::vector<std::uint64_t> asked = draw(stable, questions_for(size_.entries), 3);
     const std::vector<std::uint64_t> changed =
         draw(present().subspan(size_.entries / 2), questions_for(size_.entries), 4);
-    background_writer writer;
+    const two_cores cores = pick_two_cores();
+    background_writer writer(other_processor(cores));
+    const tie_to_near tied(cores);
     std::vector<std::unique_ptr<background_writer::job>> jobs;
+    std::vector<std::unique_ptr<steady_work>> done;
     for (const contender& c : contenders_) {
         hash_table_subject* const table = c.table.get();
-        jobs.push_back(std::make_unique<background_writer::job>([table, at = walk(changed)]() mutable {
-            at.run(64, [&](keys part) {
-                table->change_shared(part);
-                return 0U;
-            });
-        }));
+        done.push_back(std::make_unique<steady_work>());
+        jobs.push_back(
+            std::make_unique<background_writer::job>([table, all = done.back().get(), at = walk(changed)]() mutable {
+                const auto start = std::chrono::steady_clock::now();
+                at.run(64, [&](keys part) {
+                    table->change_shared(part);
+                    all->keys += part.size();
+                    return 0U;
+                });
+                all->seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+            }));
         perf_test::subject s = walking(c, asked, &hash_table_subject::find_shared, true);
         if (!table->lock_free_readers()) s.name += " + std::shared_mutex";
         s.prepare = [&writer, job = jobs.back().get(), before = s.prepare] {
@@ -432,6 +465,11 @@ void data_set::measure_beside_writer() {
     }
     targets_.note_beside_writer(e.name, run_sampled(to_, e));
     writer.rest();
+    for (std::size_t i = 0; i < contenders_.size(); ++i)
+        if (done[i]->seconds > 0)
+            to_.note(contenders_[i].name + ", " + e.name + ": its writer changed " +
+                     fixed_text(static_cast<double>(done[i]->keys) / done[i]->seconds / 1e6, 2) +
+                     " million keys a second, each updated, erased and inserted again");
 }
 
 /// One reader is timed while others, up to one for each processor, ask for other keys all the time.
@@ -442,14 +480,16 @@ void data_set::measure_readers() {
     const contender& ours = contenders_.front();
     const std::size_t most = std::max(1U, std::thread::hardware_concurrency());
     std::vector<background_writer::job> jobs;
-    std::vector<std::unique_ptr<background_writer>> others;  // who read, too
+    std::vector<std::unique_ptr<background_writer>> others;              // who read, too
+    const two_cores cores = most == 2 ? pick_two_cores() : two_cores{};  // of more, the system finds each a place
     for (std::size_t i = 1; i < most; ++i) {
-        others.push_back(std::make_unique<background_writer>());
+        others.push_back(std::make_unique<background_writer>(other_processor(cores)));
         const keys asked = keys(hits_).subspan(hits_.size() / most * i);
         jobs.emplace_back([table = ours.table.get(), at = walk(asked)]() mutable {
             keep(at.run(1024, [&](keys part) { return table->find(part); }));
         });
     }
+    const tie_to_near tied(cores);
     const auto busy = [&](std::size_t readers) {
         for (std::size_t i = 0; i < others.size(); ++i) {
             if (i + 1 < readers)
