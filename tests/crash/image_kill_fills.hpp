@@ -288,6 +288,50 @@ inline subject block_subject_when(const char* name, fill how) {
     return made;
 }
 
+/// Full but for its first unit and its last, and its writer stands between them: what it brings goes round the end.
+inline subject block_subject_round_its_end() {
+    static const std::string two_units = "of two units " + std::string(57, 'r');
+    const auto come = [](contents& c) { c[two_units] = ""; };
+    const auto to_the_first = [](block_store& s) {
+        const block_result passed = s.allocate(bytes_of("x"));
+        require(passed && s.free(passed.handle) == outcome::ok, "the first unit");
+    };
+    subject made = block_subject_when("block_store_round_its_end", fill::full);
+    made.make = [](const std::string& uri) {
+        block_store store = block_store::create(uri, {.bytes = 3000, .unit_bytes = 64});
+        contents filled = fill_all_blocks(store);
+        u64 cursor = 0, last = 0;
+        while (const auto handle = store.next_value(cursor)) last = *handle;
+        std::vector<std::byte> bytes;
+        for (const u64 handle : {first_of(store), last}) {
+            require(store.read(handle, bytes) && store.free(handle) == outcome::ok, "a free");
+            filled.erase(text_of_bytes(bytes));
+        }
+        require(store.usage().units_free() == 2, "values of one unit at both ends");
+        return filled;
+    };
+    made.operations = {
+        amid<block_store>(
+            "allocate", to_the_first, [](block_store& s) { (void)s.allocate(bytes_of(two_units)); }, come),
+        amid<block_store>(
+            "replace", to_the_first, [](block_store& s) { (void)s.replace(first_of(s), bytes_of(two_units)); },
+            [come](contents& c) { c.erase(block_text(2)), come(c); }),
+        amid<block_store>(
+            "prepare, write, commit", to_the_first,
+            [](block_store& s) {
+                (void)s.prepare(two_units.size());
+                (void)s.write(0, bytes_of(two_units));
+                (void)s.commit();
+            },
+            come),
+        amid<block_store>(
+            "allocate, free", to_the_first,
+            [](block_store& s) { (void)s.free(s.allocate(bytes_of(two_units)).handle); }, come)};
+    made.operations.back().then.emplace_back([](contents& c) { c.erase(two_units); });
+    made.operations[1].both_between = true;
+    return made;
+}
+
 // ---- rings -------------------------------------------------------------------------------------------------------
 
 // The latest messages: the oldest ones go as the next come.
@@ -338,6 +382,41 @@ inline subject broadcast_subject_after(const char* name, u64 published) {
                  come({"one", "two"}))},
             afterwards(by_broadcaster(
                 "publish", [](broadcast_writer& w) { (void)w.publish(bytes_of("next")); }, come({"next"})))};
+}
+
+/// Its writer has two messages staged; what was published before is there.
+inline subject broadcast_subject_mid_batch() {
+    const auto begin = [](broadcast_writer& by) {
+        require(by.append(bytes_of("one")) && by.append(bytes_of("two")), "an open batch");
+    };
+    const auto changes = [begin](const char* name, std::function<void(broadcast_writer&)> operate,
+                                 std::initializer_list<std::string> texts) {
+        const auto come = [come = std::vector<std::string>(texts)](contents& c) {
+            for (u64 next = 9; const std::string& text : come) c[name_of(next++)] = text;
+        };
+        return amid<broadcast_writer>(name, begin, std::move(operate), come);
+    };
+    subject made = broadcast_subject();
+    made.name = "broadcast_mid_batch";
+    made.operations = {changes("append to the batch", [](auto& w) { (void)w.append(bytes_of("three")); }, {}),
+                       changes("commit", [](auto& w) { (void)w.commit(); }, {"one", "two"}),
+                       changes("publish behind the batch", [](auto& w) { (void)w.publish(bytes_of("three")); },
+                               {"one", "two", "three"}),
+                       changes("claim, commit",
+                               [](auto& w) {
+                                   const broadcast_claim room = w.claim(100);
+                                   if (!room) return;
+                                   std::memset(room.bytes.data(), 'c', 60);
+                                   (void)w.commit(60);
+                               },
+                               {"one", "two", std::string(60, 'c')}),
+                       changes("discard, publish",
+                               [](auto& w) {
+                                   w.discard();
+                                   (void)w.publish(bytes_of("three"));
+                               },
+                               {"three"})};
+    return made;
 }
 
 }  // namespace holdfast::test::image_kill

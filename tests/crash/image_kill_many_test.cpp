@@ -14,6 +14,7 @@
 #include "image_kill_fills.hpp"
 #include "image_kill_growth.hpp"
 #include "image_kill_many.hpp"
+#include "image_kill_objects.hpp"
 #include "image_kill_rings.hpp"
 #include "image_kill_subjects.hpp"
 
@@ -100,11 +101,13 @@ subject blocks_killed() { return killed_before(block_subject(), 2, 25, attach_to
 subject map_killed() {
     return killed_before(map_subject(), 1, 21, take_over_with<text_map>(golden::services_at(golden::gone_on_at)));
 }
-INSTANTIATE_TEST_SUITE_P(
-    Recovery, ImageKill,
-    ::testing::Values(array_killed(), lines_killed(), table_killed(), blocks_killed(), map_killed(),
-                      killed_before(broadcast_subject(), 1, 5, take_over_with<broadcast_writer>())),
-    ImageKill::name_of);
+subject ring_killed() { return killed_before(broadcast_subject(), 2, 6, take_over_with<broadcast_writer>()); }
+subject object_killed() { return killed_before(snapshot_subject(), 2, 11, take_over_with<snapshot_writer>()); }
+subject messages_killed() { return killed_before(queue_subject("queue", 3), 1, 9, take_over_with<queue_producer>()); }
+INSTANTIATE_TEST_SUITE_P(Recovery, ImageKill,
+                         ::testing::Values(array_killed(), lines_killed(), table_killed(), blocks_killed(),
+                                           map_killed(), ring_killed(), object_killed(), messages_killed()),
+                         ImageKill::name_of);
 
 // Of many writers: a newcomer recovers what the dead one left, and dies of it.
 subject many_table_killed(goes_first who) {
@@ -128,9 +131,16 @@ subject killed_again(const subject& killed, u64 at, decltype(operation::start) s
 }
 INSTANTIATE_TEST_SUITE_P(
     TwiceOver, ImageKill,
-    ::testing::Values(killed_again(table_killed(), 4, attach_to<session_table>),
+    ::testing::Values(killed_again(array_killed(), 1, attach_to<wide_array>),
+                      killed_again(lines_killed(), 4, attach_to<session_lines>),
+                      killed_again(table_killed(), 4, attach_to<session_table>),
+                      killed_again(blocks_killed(), 1, attach_to<block_store>),
                       killed_again(map_killed(), 4, take_over_with<text_map>(golden::services_at(golden::gone_on_at))),
-                      killed_again(many_table_killed(goes_first::newcomer), 4, attach_to<many_sessions>)),
+                      killed_again(ring_killed(), 2, take_over_with<broadcast_writer>()),
+                      killed_again(object_killed(), 1, take_over_with<snapshot_writer>()),
+                      killed_again(many_table_killed(goes_first::newcomer), 4, attach_to<many_sessions>),
+                      killed_again(many_blocks_killed(goes_first::newcomer), 2, attach_to<many_blocks>),
+                      killed_again(many_map_killed(goes_first::newcomer), 4, attach_to<many_texts>)),
     ImageKill::name_of);
 
 }  // namespace

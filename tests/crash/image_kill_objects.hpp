@@ -72,15 +72,74 @@ inline subject snapshot_subject() {
             afterwards(publish_object(7))};
 }
 
+/// Of nothing yet.
+inline subject empty_snapshot_subject() {
+    subject made = snapshot_subject();
+    made.name = "snapshot_empty";
+    made.make = [](const std::string& uri) {
+        snapshot_options options;
+        options.slot_bytes = 300;
+        options.slots = 3;
+        (void)snapshot_writer::create(uri, options);
+        return contents{};
+    };
+    return made;
+}
+
+struct pinned {
+    snapshot_pinned_reader reader;
+    snapshot_view view;
+    explicit pinned(const std::string& uri) : reader(snapshot_pinned_reader::attach(uri)), view(reader.pin()) {
+        require(static_cast<bool>(view), "a pin");
+    }
+};
+
+/// Two readers keep an object each, a third is current: of so many slots one is left, or none.
+inline subject crowded_snapshot_subject(const char* name, std::uint32_t slots) {
+    const bool full = slots == 3;
+    const auto living = std::make_shared<std::vector<std::unique_ptr<pinned>>>();
+    subject made = snapshot_subject();
+    made.name = name;
+    made.make = [living, slots](const std::string& uri) {
+        snapshot_options options;
+        options.slot_bytes = 300;
+        options.slots = slots;
+        options.pinned_readers = 2;
+        snapshot_writer writer = snapshot_writer::create(uri, options);
+        living->clear();
+        for (u64 n = 1; n <= 3; ++n) {
+            require(static_cast<bool>(writer.publish(bytes_of(std::string(n, 'b')))), "a publish");
+            if (n < 3) living->push_back(std::make_unique<pinned>(uri));
+        }
+        return contents{{"object", "bbb"}};
+    };
+    made.read = [living](const std::string& uri) {
+        contents found = read_snapshot(uri);
+        for (u64 n = 0; n < living->size(); ++n)
+            if (text_of_bytes((*living)[n]->view.bytes()) != std::string(n + 1, 'b'))
+                found["damage"] = "what is pinned has changed";
+        return found;
+    };
+    if (full)
+        made.operations = {{"a refused publish",
+                            [](const std::string& uri) {
+                                return with(snapshot_writer::attach(uri), [](snapshot_writer& w) {
+                                    require(w.publish(bytes_of(std::string(300, 'x'))).status == outcome::full,
+                                            "no slot");
+                                });
+                            },
+                            [](contents&) {}}};
+    made.next = afterwards({"publish, where there is a slot",
+                            [living, full](const std::string& uri) {
+                                if (full) living->clear();
+                                return publish_object(7).start(uri);
+                            },
+                            publish_object(7).apply});
+    return made;
+}
+
 // One reader keeps the object pinned while the writer publishes into every slot there is; another was killed as it did.
 inline subject pinned_snapshot_subject() {
-    struct pinned {
-        snapshot_pinned_reader reader;
-        snapshot_view view;
-        explicit pinned(const std::string& uri) : reader(snapshot_pinned_reader::attach(uri)), view(reader.pin()) {
-            require(static_cast<bool>(view), "a pin");
-        }
-    };
     const auto living = std::make_shared<std::unique_ptr<pinned>>();
     return {"snapshot_pinned",
             [living](const std::string& uri) {

@@ -47,23 +47,6 @@ inline void pop_from(contents& c, u64 count) {
     for (u64 n = 3; n < 3 + count; ++n) c.erase(name_of(n));
 }
 
-/// What a handle of either side does that has just come.
-template <class Side>
-operation by_side(const char* name, std::function<void(Side&)> operate, std::function<void(contents&)> apply) {
-    return {name, [operate](const std::string& uri) { return with(Side::attach(uri), operate); }, std::move(apply)};
-}
-/// The same where it was in the middle of something.
-template <class Side>
-operation amid(const char* name, std::function<void(Side&)> begin, std::function<void(Side&)> operate,
-               std::function<void(contents&)> apply) {
-    return {name,
-            [begin, operate](const std::string& uri) {
-                Side side = Side::attach(uri);
-                begin(side);
-                return with(std::move(side), operate);
-            },
-            std::move(apply)};
-}
 inline void nothing_of_it(contents&) {}
 
 // ---- of messages -------------------------------------------------------------------------------------------------

@@ -19,6 +19,24 @@
 
 namespace holdfast::test::image_kill {
 
+/// What a handle of either side does that has just come.
+template <class Side>
+operation by_side(const char* name, std::function<void(Side&)> operate, std::function<void(contents&)> apply) {
+    return {name, [operate](const std::string& uri) { return with(Side::attach(uri), operate); }, std::move(apply)};
+}
+/// The same where it was in the middle of something.
+template <class Side>
+operation amid(const char* name, std::function<void(Side&)> begin, std::function<void(Side&)> operate,
+               std::function<void(contents&)> apply) {
+    return {name,
+            [begin, operate](const std::string& uri) {
+                Side side = Side::attach(uri);
+                begin(side);
+                return with(std::move(side), operate);
+            },
+            std::move(apply)};
+}
+
 template <class Consumer, class Text>
 contents take_all(const std::string& uri, Text text) {
     contents found;

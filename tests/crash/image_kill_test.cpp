@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
                       record_queue_subject_when("queue_of_records_full", ring::full), record_queue_subject_mid_batch(),
                       block_subject_when("block_store_empty", fill::empty),
                       block_subject_when("block_store_nearly_full", fill::nearly_full),
-                      block_subject_when("block_store_full", fill::full),
+                      block_subject_when("block_store_full", fill::full), block_subject_round_its_end(),
                       small_table_subject_when("small_table_empty", places::empty),
                       small_table_subject_when("small_table_nearly_full", places::nearly_full),
                       small_table_subject_when("small_table_full", places::full),
@@ -56,7 +56,9 @@ INSTANTIATE_TEST_SUITE_P(
                       array_subject_of<u64>("array_of_words", 100),
                       array_subject_of<page_of_words>("array_of_pages", 4),
                       broadcast_subject_after("broadcast_empty", 0),
-                      broadcast_subject_after("broadcast_round_its_end", 130)),
+                      broadcast_subject_after("broadcast_round_its_end", 130), broadcast_subject_mid_batch(),
+                      empty_snapshot_subject(), crowded_snapshot_subject("snapshot_nearly_full", 4),
+                      crowded_snapshot_subject("snapshot_full", 3)),
     ImageKill::name_of);
 
 // Who goes to sleep is killed, who gives up and who wakes: see image_kill_waits.hpp.
