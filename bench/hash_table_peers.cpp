@@ -21,6 +21,7 @@ std::vector<workload::hash_table_kind> hash_table_kinds([[maybe_unused]] std::ve
 #ifdef HOLDFAST_BENCH_BOOST
     kinds.push_back(workload::kind_of<boost_flat_table>());
     kinds.push_back(workload::kind_of<boost_roomy_table>());
+    kinds.back().entry_extra = 100;  // of 64 bytes; of 16 it is 20
 #else
     absent.push_back({"boost::unordered_flat_map", "not compiled in: install libboost1.81-dev or newer"});
 #endif
