@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operations of a hash table cost in instructions, counted by callgrind: the same on a busy machine. That tables
-// can have many writers, and can grow, is not paid by those of one writer that do not: their operations stay below
-// ceilings that leave room for another compiler, and not for a lock, nor for a stripe. design/0004 has the numbers.
+// What operations of a hash table cost in instructions (instruction_cost.hpp). That tables can have many writers, and
+// can grow, is not paid by those of one writer that do not: their operations stay below ceilings that leave no room for
+// a stripe. design/0004 has the numbers.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "holdfast/hash_table.hpp"
 #include "holdfast/hash_table/many.hpp"
 #include "holdfast/perf_test/counters.hpp"
+#include "support/instruction_cost.hpp"
 #include "support/scale.hpp"
 
 namespace {
 
 using namespace holdfast;
 using perf_test::run_counted;
+using test::cost_of;
+using test::expect_cost;
 using u64 = std::uint64_t;
 
 constexpr u64 entries = 10'000, large_entries = 80'000;  // the latter's nodes are more than the second cache holds
@@ -82,90 +87,99 @@ void count_inserts(std::size_t at_once) {
     });
     ASSERT_EQ(done, large_entries);
 }
+
+enum class change { insert, update, erase };
+/// The same keys again, each changed once.
 template <class Table>
-void count_changes(Table table) {
-    u64 done = 0;
+void count_changes(change what) {
+    auto table = Table::create("heap:", options);
+    const typename Table::mapped_type value{};
+    const auto each = [&](auto&& operation) {
+        u64 done = 0;
+        for (u64 n = 0; n < entries; ++n) done += operation(n) ? 1 : 0;
+        return done;
+    };
+    const auto insert = [&](u64 n) { return table.try_insert(n, value); };
+    u64 done = what == change::insert ? entries : each(insert);
+    ASSERT_EQ(done, entries);
     run_counted([&] {
-        for (u64 n = 0; n < entries; ++n) done += table.try_insert(n, n) ? 1 : 0;
-        for (u64 n = 0; n < entries; ++n) done += table.update(n, n + 1) ? 1 : 0;
-        for (u64 n = 0; n < entries; ++n) done += table.erase(n) ? 1 : 0;
+        switch (what) {
+            case change::insert: done = each(insert); break;
+            case change::update: done = each([&](u64 n) { return table.update(n, value); }); break;
+            case change::erase: done = each([&](u64 n) { return table.erase(n); }); break;
+        }
     });
-    ASSERT_EQ(done, 3 * entries);
+    ASSERT_EQ(done, entries);
 }
+using narrow = hash_table<u64, u64>;
+using wide = hash_table<u64, seven_words>;
+using narrow_of_many = hash_table<u64, u64, writers::many>;
+using wide_of_many = hash_table<u64, seven_words, writers::many>;
 
-// What the tests below run under valgrind: by name, and only then.
-TEST(HashTableCostBody, DISABLED_Finds) {
-    auto table = hash_table<u64, u64>::create("heap:", options);
-    for (u64 n = 0; n < entries; ++n) ASSERT_TRUE(table.try_insert(n, n));
-    count_finds(table);
-}
-TEST(HashTableCostBody, DISABLED_FindsOfWideValues) { count_wide_finds(); }
-TEST(HashTableCostBody, DISABLED_FindsInBatches) { count_batches(entries, options.capacity); }
-TEST(HashTableCostBody, DISABLED_FindsInBatchesOfALargeTable) { count_batches(large_entries, 88'889); }
-TEST(HashTableCostBody, DISABLED_Inserts) { count_inserts(1); }
-TEST(HashTableCostBody, DISABLED_InsertsAtOnce) { count_inserts(64); }
-TEST(HashTableCostBody, DISABLED_Changes) { count_changes(hash_table<u64, u64>::create("heap:", options)); }
-TEST(HashTableCostBody, DISABLED_ChangesOfMany) {
-    count_changes(hash_table<u64, u64, writers::many>::create("heap:", options));
-}
+const test::counted_bodies counted{
+    {"Finds",
+     [] {
+         auto table = hash_table<u64, u64>::create("heap:", options);
+         for (u64 n = 0; n < entries; ++n) ASSERT_TRUE(table.try_insert(n, n));
+         count_finds(table);
+     }},
+    {"FindsOfWideValues", [] { count_wide_finds(); }},
+    {"FindsInBatches", [] { count_batches(entries, options.capacity); }},
+    {"FindsInBatchesOfALargeTable", [] { count_batches(large_entries, 88'889); }},
+    {"Inserts", [] { count_inserts(1); }},
+    {"InsertsAtOnce", [] { count_inserts(64); }},
+    {"Insert", [] { count_changes<narrow>(change::insert); }},
+    {"InsertWide", [] { count_changes<wide>(change::insert); }},
+    {"InsertOfMany", [] { count_changes<narrow_of_many>(change::insert); }},
+    {"InsertWideOfMany", [] { count_changes<wide_of_many>(change::insert); }},
+    {"Update", [] { count_changes<narrow>(change::update); }},
+    {"UpdateWide", [] { count_changes<wide>(change::update); }},
+    {"UpdateOfMany", [] { count_changes<narrow_of_many>(change::update); }},
+    {"UpdateWideOfMany", [] { count_changes<wide_of_many>(change::update); }},
+    {"Erase", [] { count_changes<narrow>(change::erase); }},
+    {"EraseWide", [] { count_changes<wide>(change::erase); }},
+    {"EraseOfMany", [] { count_changes<narrow_of_many>(change::erase); }},
+    {"EraseWideOfMany", [] { count_changes<wide_of_many>(change::erase); }},
+};
 
-/// Of one operation, its loop included; 0: it cannot be counted here.
-double cost_of(const std::string& test, u64 operations) {
-    const auto counted = perf_test::count_with_callgrind({std::filesystem::read_symlink("/proc/self/exe").string(),
-                                                          "--gtest_also_run_disabled_tests",
-                                                          "--gtest_filter=HashTableCostBody.DISABLED_" + test});
-    if (counted.failure.find("not installed") != std::string::npos) return 0;
-    EXPECT_EQ(counted.failure, "");
-    return static_cast<double>(counted.instructions) / static_cast<double>(operations);
-}
-
+// Each operation by itself: what one pays alone would be lost in a mean.
 TEST(HashTableCost, OfOneWriterHasNothingOfManyInIt) {
     if (test::sanitized) GTEST_SKIP() << "needs: a build without sanitizers";
-    const double find = cost_of("Finds", 2 * entries);
-    if (find == 0) GTEST_SKIP() << "needs: valgrind";
-    const double change = cost_of("Changes", 3 * entries), change_of_many = cost_of("ChangesOfMany", 3 * entries);
-    std::printf("instructions of a find: %.1f; of an insert, update or erase: %.1f; of many writers: %.1f\n", find,
-                change, change_of_many);
-    EXPECT_GT(find, 20);
-    EXPECT_LT(find, 75);  // 58.9 by g++ 12
-    EXPECT_GT(change, 60);
-    EXPECT_LT(change, 185);  // 142.6; of many writers 419.1
-    EXPECT_GT(change_of_many, change + 100) << "what many writers pay is to be seen by this test";
+    if (expect_cost("Finds", 2 * entries, 58.9) == 0) GTEST_SKIP() << "needs: valgrind";
+    for (const auto& [name, measured] : {std::pair{"Insert", 202.4},
+                                         {"Update", 110.0},
+                                         {"Erase", 121.8},
+                                         {"InsertWide", 315.8},
+                                         {"UpdateWide", 618.8},
+                                         {"EraseWide", 219.6}}) {
+        const double one = expect_cost(name, entries, measured);
+        EXPECT_GT(cost_of(std::string(name) + "OfMany", entries), one + 100)
+            << "what many writers pay is to be seen by this test";
+    }
 }
 
 // Fifty-six bytes are copied once, by vectors: word by word they cost 109 instructions.
 TEST(HashTableCost, OfAWideValueIsLittleMoreThanThatOfAWord) {
     if (test::sanitized) GTEST_SKIP() << "needs: a build without sanitizers";
-    const double wide = cost_of("FindsOfWideValues", entries);
-    if (wide == 0) GTEST_SKIP() << "needs: valgrind";
-    std::printf("instructions of a hit of 56 bytes: %.1f\n", wide);
-    EXPECT_GT(wide, 20);
-    EXPECT_LT(wide, 85);  // 68.9 by g++ 12
+    if (expect_cost("FindsOfWideValues", entries, 68.9) == 0) GTEST_SKIP() << "needs: valgrind";
 }
 
 // A key of a batch costs no more than a find, where nothing is asked for ahead, and little more, where it is.
 TEST(HashTableCost, OfABatchIsLittleMoreThanThatOfItsFinds) {
     if (test::sanitized) GTEST_SKIP() << "needs: a build without sanitizers";
-    const double near = cost_of("FindsInBatches", 2 * entries);
+    const double near = expect_cost("FindsInBatches", 2 * entries, 63.8);
     if (near == 0) GTEST_SKIP() << "needs: valgrind";
-    const double far = cost_of("FindsInBatchesOfALargeTable", 2 * large_entries);
-    std::printf("instructions of a key of 16: %.1f; where its lines are asked for ahead: %.1f\n", near, far);
-    EXPECT_GT(near, 20);
-    EXPECT_LT(near, 80);  // 63.8 by g++ 12
-    EXPECT_GT(far, near);
-    EXPECT_LT(far, 115);  // 97.5
+    EXPECT_GT(expect_cost("FindsInBatchesOfALargeTable", 2 * large_entries, 97.5), near);
 }
 
 // What is asked for ahead costs a hash and two addresses.
 TEST(HashTableCost, OfManyInsertsAtOnceIsLittleMoreThanThatOfEach) {
     if (test::sanitized) GTEST_SKIP() << "needs: a build without sanitizers";
-    const double each = cost_of("Inserts", large_entries);
+    const double each = expect_cost("Inserts", large_entries, 209.6);
     if (each == 0) GTEST_SKIP() << "needs: valgrind";
-    const double at_once = cost_of("InsertsAtOnce", large_entries);
-    std::printf("instructions of an insert: %.1f; of 64 at once: %.1f\n", each, at_once);
-    EXPECT_GT(each, 60);
+    const double at_once = expect_cost("InsertsAtOnce", large_entries, 225.8);
     EXPECT_GT(at_once, each);
-    EXPECT_LT(at_once, each + 40);  // 230.9 and 214.3 by g++ 12
+    EXPECT_LT(at_once, each + 40);
 }
 
 }  // namespace
