@@ -295,9 +295,8 @@ class BlockStoreManyKill : public segment_test {
         std::atomic<u64> pending{0}, pending_bytes{0}, leaving{0};
     };
 
-    static void operate(store& mine, diary& mine_says, takeover_waits& told, kill_progress& progress, u64 seed,
+    static void operate(store& mine, diary& mine_says, takeover_watch watch, kill_progress& progress, u64 seed,
                         u64 round) {
-        takeover_watch watch(told);
         for (u64 i = 0;; ++i) {
             const u64 random = random_at(seed, round, i), at = random % kept_max;
             const std::size_t bytes = (random >> 8) % 4 == 0 ? (random >> 16) % 3000 : (random >> 16) % 200;
@@ -380,18 +379,19 @@ class BlockStoreManyKill : public segment_test {
         std::array<kill_progress, 3> progress;
         u64 in_flight = 0, operations = 0, dropped = 0;
         std::string failure;
-        for (u64 round = 0; round < rounds && failure.empty(); ++round) {
+        u64 round = 0;
+        for (; told->another(round, rounds) && failure.empty(); ++round) {
             std::optional<takeover_waits::round> meanwhile(std::in_place, *told);
             std::vector<child_process> writers;
             for (u64 w = 0; w < count; ++w) {
                 progress[w].reset(random_at(seed, round, w) % (500'000 * slowness));
                 writers.emplace_back([&, w] {
-                    const bool dies_attaching = round % 8 == w;
+                    const bool dies_attaching = round % 8 == w, outlives = takeover_watch::outlives(round, w);
                     if (dies_attaching) progress[w].ready();
                     store mine = store::attach(name.uri());
-                    if (!dies_attaching) progress[w].ready();
+                    if (!dies_attaching && !outlives) progress[w].ready();
                     mine.set_patience(std::chrono::seconds(60));
-                    operate(mine, (*diaries)[w], *told, progress[w], seed + w, round);
+                    operate(mine, (*diaries)[w], {*told, outlives}, progress[w], seed + w, round);
                 });
             }
             for (child_process& writer : writers)
@@ -416,10 +416,10 @@ class BlockStoreManyKill : public segment_test {
         EXPECT_TRUE(sanitized || dropped + told->takeovers() > 0);
         if (failure.empty()) failure = every_unit(name.uri());
         EXPECT_EQ(failure, "");
-        RecordProperty("kills", std::to_string(count * rounds));
+        RecordProperty("kills", std::to_string(count * round));
         std::printf(
             "%llu kills, %llu inside an operation, %llu operations; %llu takeovers at work, %llu claims dropped\n",
-            static_cast<unsigned long long>(count * rounds), static_cast<unsigned long long>(in_flight),
+            static_cast<unsigned long long>(count * round), static_cast<unsigned long long>(in_flight),
             static_cast<unsigned long long>(operations), static_cast<unsigned long long>(told->takeovers()),
             static_cast<unsigned long long>(dropped));
         told->judge();

@@ -444,9 +444,8 @@ class HashMapManyKill : public segment_test {
     static std::string shared_key(u64 i) { return "s" + std::to_string(i) + std::string(i % 2 * 30, 's'); }
 
     // What one writer does until it is killed. Exit codes tell which answer was wrong.
-    static void operate(map& mine, diary& notes, takeover_waits& told, kill_progress& progress, u64 writer, u64 seed,
+    static void operate(map& mine, diary& notes, takeover_watch watch, kill_progress& progress, u64 writer, u64 seed,
                         u64 round) {
-        takeover_watch watch(told);
         std::vector<std::byte> out;
         for (u64 i = 0;; ++i) {
             const u64 random = random_at(seed, round, i), what = random % 8;
@@ -581,7 +580,8 @@ class HashMapManyKill : public segment_test {
         auto* const told = new (waits.bytes().data()) takeover_waits;
         u64 in_flight = 0, operations = 0, finished = 0;
         std::string failure;
-        for (u64 round = 0; round < rounds && failure.empty(); ++round) {
+        u64 round = 0;
+        for (; told->another(round, rounds) && failure.empty(); ++round) {
             std::optional<takeover_waits::round> meanwhile(std::in_place, *told);
             std::vector<child_process> writers;
             for (u64 w = 0; w < count; ++w) {
@@ -589,12 +589,12 @@ class HashMapManyKill : public segment_test {
                 const u64 longest = round % count == w ? 500'000 : 10'000'000;
                 progress[w].reset(random_at(seed, round, w) % (longest * slowness));
                 writers.emplace_back([&, w] {
-                    const bool dies_attaching = round % 8 == w;
+                    const bool dies_attaching = round % 8 == w, outlives = takeover_watch::outlives(round, w);
                     if (dies_attaching) progress[w].ready();
                     map mine = map::attach(name.uri());
-                    if (!dies_attaching) progress[w].ready();
+                    if (!dies_attaching && !outlives) progress[w].ready();
                     mine.set_patience(60s);
-                    operate(mine, (*diaries)[w], *told, progress[w], w, seed + w, round);
+                    operate(mine, (*diaries)[w], {*told, outlives}, progress[w], w, seed + w, round);
                 });
             }
             // Beside them, and beside what the first of them left.
@@ -621,10 +621,10 @@ class HashMapManyKill : public segment_test {
         EXPECT_TRUE(sanitized || told->takeovers() > 0) << "nobody met at work what a dead writer left";
         if (failure.empty()) failure = emptied(name.uri());
         EXPECT_EQ(failure, "");
-        RecordProperty("kills", std::to_string(count * rounds));
+        RecordProperty("kills", std::to_string(count * round));
         std::printf(
             "%llu kills, %llu inside an operation, %llu operations; %llu takeovers at work, %llu rounds left one\n",
-            static_cast<unsigned long long>(count * rounds), static_cast<unsigned long long>(in_flight),
+            static_cast<unsigned long long>(count * round), static_cast<unsigned long long>(in_flight),
             static_cast<unsigned long long>(operations), static_cast<unsigned long long>(told->takeovers()),
             static_cast<unsigned long long>(finished));
         told->judge();

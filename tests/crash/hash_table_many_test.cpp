@@ -791,8 +791,7 @@ class HashTableManyKill : public segment_test {
     }
 
     // What one writer does until it is killed. Exit codes tell which answer was wrong.
-    static void operate(table& mine, takeover_waits& told, kill_progress& progress, u64 writer, u64 seed, u64 round) {
-        takeover_watch watch(told);
+    static void operate(table& mine, takeover_watch watch, kill_progress& progress, u64 writer, u64 seed, u64 round) {
         for (u64 i = 0;; ++i) {
             const planned op = plan(seed, writer, round, i);
             watch.begin();
@@ -862,7 +861,8 @@ class HashTableManyKill : public segment_test {
         std::array<kill_progress, writers_max> each;
         const std::span<kill_progress> progress(each.data(), count);
         std::string failure;
-        for (u64 round = 0; round < rounds && failure.empty(); ++round) {
+        u64 round = 0;
+        for (; told->another(round, rounds) && failure.empty(); ++round) {
             std::optional<takeover_waits::round> meanwhile(std::in_place, *told);
             std::vector<child_process> writers;
             for (u64 w = 0; w < count; ++w) {
@@ -870,12 +870,12 @@ class HashTableManyKill : public segment_test {
                 const u64 longest = round % count == w ? 500'000 : 5'000'000;
                 progress[w].reset(random_at(seed, round, w) % (longest * slowness));
                 writers.emplace_back([&, w] {
-                    const bool dies_attaching = round % 8 == w;
+                    const bool dies_attaching = round % 8 == w, outlives = takeover_watch::outlives(round, w);
                     if (dies_attaching) progress[w].ready();
                     table mine = table::attach(name.uri());
-                    if (!dies_attaching) progress[w].ready();
+                    if (!dies_attaching && !outlives) progress[w].ready();
                     mine.set_patience(std::chrono::seconds(60));
-                    operate(mine, *told, progress[w], w, seed, round);
+                    operate(mine, {*told, outlives}, progress[w], w, seed, round);
                 });
             }
             for (child_process& writer : writers)
@@ -898,10 +898,10 @@ class HashTableManyKill : public segment_test {
         EXPECT_GT(in_flight, 0U);
         const u64 takeovers = told->takeovers();
         EXPECT_TRUE(sanitized || takeovers + settled > 0);
-        RecordProperty("kills", std::to_string(count * rounds));
+        RecordProperty("kills", std::to_string(count * round));
         std::printf(
             "%llu kills, %llu inside an operation, %llu operations; %llu takeovers at work, %llu at attaching\n",
-            static_cast<unsigned long long>(count * rounds), static_cast<unsigned long long>(in_flight),
+            static_cast<unsigned long long>(count * round), static_cast<unsigned long long>(in_flight),
             static_cast<unsigned long long>(operations), static_cast<unsigned long long>(takeovers),
             static_cast<unsigned long long>(settled));
         told->judge();

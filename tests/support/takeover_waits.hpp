@@ -2,12 +2,18 @@
 // takeover_waits.hpp - how long writers at work are held up by one that was killed, measured while they are killed at
 // random.
 //
+// Who is killed within a wait tells nothing of it, and those that are killed at random do not live as long as a wait
+// may take. So in some rounds one writer outlives the others, and dies by itself between two operations.
+//
 // It lies in pages that all writers of a test map. A writer reads the clock around each operation and notes the time of
-// one in which it took over from a dead one. What somebody else had the processor in is marked and not judged: by the
-// writer, by its involuntary context switches; by the parent, by the time that the machine gave to others in a round.
+// one in which it took over from a dead one. What somebody else had the processor in is marked: by the writer, by its
+// involuntary context switches; by the parent, by the time that the machine gave to others in a round. Half of all have
+// to be short, and each that is not marked; with too few of those a test goes on for a while, and is skipped in the
+// end.
 #pragma once
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -55,21 +61,32 @@ class takeover_waits {
         takeover_waits& told_;
         std::uint64_t from_, stolen_;
     };
-    /// Prints and records what was undisturbed, and expects none of it to be too long.
+    /// So many must be undisturbed for the longest of them to tell something; an idle machine has 150 and more.
+    static constexpr std::uint64_t enough = 5;
+    /// Whether another round is wanted behind those that are done: until so many are, or, while too few waits were
+    /// undisturbed, four times as many.
+    [[nodiscard]] bool another(std::uint64_t done, std::uint64_t rounds) const {
+        return done < rounds || (done < 4 * rounds && waits(false).size() < enough);
+    }
+    /// Prints and records what was undisturbed, and expects none of it to be too long, nor half of all. Skips the test,
+    /// whose last statement it has to be, where that was not enough.
     void judge() const {
-        std::vector<std::uint64_t> waits;
-        for (std::uint64_t at = 0; at < count(); ++at)
-            if (const std::uint64_t ns = ns_[at].load(std::memory_order_relaxed); ns != 0 && ns % 2 == 0)
-                waits.push_back(ns);
-        if (waits.empty()) return;
-        std::sort(waits.begin(), waits.end());
-        std::printf("%zu of %llu waits for a dead one undisturbed: p50 %llu us, p90 %llu us, most %llu us\n",
-                    waits.size(), static_cast<unsigned long long>(count()),
-                    static_cast<unsigned long long>(waits[waits.size() / 2] / 1000),
-                    static_cast<unsigned long long>(waits[waits.size() * 9 / 10] / 1000),
-                    static_cast<unsigned long long>(waits.back() / 1000));
-        ::testing::Test::RecordProperty("longest_wait_us", std::to_string(waits.back() / 1000));
-        EXPECT_LE(waits.back(), ns_max * slowness);
+        const std::vector<std::uint64_t> all = waits(true), undisturbed = waits(false);
+        if (!all.empty()) {
+            EXPECT_LE(all[all.size() / 2], ns_max * slowness) << "half of all waits are longer";
+        }
+        if (!undisturbed.empty()) {
+            std::printf("%zu of %zu waits for a dead one undisturbed: p50 %llu us, p90 %llu us, most %llu us\n",
+                        undisturbed.size(), all.size(),
+                        static_cast<unsigned long long>(undisturbed[undisturbed.size() / 2] / 1000),
+                        static_cast<unsigned long long>(undisturbed[undisturbed.size() * 9 / 10] / 1000),
+                        static_cast<unsigned long long>(undisturbed.back() / 1000));
+            ::testing::Test::RecordProperty("longest_wait_us", std::to_string(undisturbed.back() / 1000));
+            EXPECT_LE(undisturbed.back(), ns_max * slowness);
+        }
+        if (undisturbed.size() < enough)
+            GTEST_SKIP() << "needs: a machine that gives its processors to nobody else; undisturbed were "
+                         << undisturbed.size() << " of " << all.size() << " waits for a dead one, not " << enough;
     }
 
  private:
@@ -77,6 +94,16 @@ class takeover_waits {
 
     [[nodiscard]] std::uint64_t count() const noexcept {
         return std::min(waits_.load(std::memory_order_relaxed), waits_max);
+    }
+    // Sorted; all of them, or the undisturbed.
+    [[nodiscard]] std::vector<std::uint64_t> waits(bool disturbed_too) const {
+        std::vector<std::uint64_t> found;
+        for (std::uint64_t at = 0; at < count(); ++at)
+            if (const std::uint64_t ns = ns_[at].load(std::memory_order_relaxed);
+                ns != 0 && (disturbed_too || ns % 2 == 0))
+                found.push_back(ns);
+        std::sort(found.begin(), found.end());
+        return found;
     }
     // Of all processors, since the system began: time that the machine gave to others.
     [[nodiscard]] static std::uint64_t stolen() {
@@ -95,10 +122,16 @@ class takeover_waits {
 /// Of one writer: begin() before each operation, end() behind it with the takeovers that its handle has done so far.
 class takeover_watch {
  public:
-    explicit takeover_watch(takeover_waits& told) : told_(told) {}
+    /// Whether this writer is not to be killed in this round: it lives twice as long as the others may.
+    [[nodiscard]] static bool outlives(std::uint64_t round, std::uint64_t writer) noexcept {
+        return round % 8 == 7 && writer == 0;
+    }
+    takeover_watch(takeover_waits& told, bool outlives)
+        : told_(told), dies_ns_(outlives ? now_ns() + 20'000'000 * slowness : ~std::uint64_t{0}) {}
     void begin() {
         if (operations_++ % 64 == 0) switches_ = involuntary_switches();
         begun_ = now_ns();
+        if (begun_ > dies_ns_) (void)::raise(SIGKILL);
     }
     void end(std::uint64_t takeovers) {
         if (takeovers == takeovers_) return;
@@ -119,7 +152,7 @@ class takeover_watch {
     }
 
     takeover_waits& told_;
-    std::uint64_t operations_ = 0, takeovers_ = 0, switches_ = 0, begun_ = 0;
+    std::uint64_t dies_ns_, operations_ = 0, takeovers_ = 0, switches_ = 0, begun_ = 0;
 };
 
 }  // namespace holdfast::test
