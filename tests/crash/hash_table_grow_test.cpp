@@ -212,10 +212,9 @@ TEST_P(GrowthFailure, AnySystemCallThatFailsLeavesTheOldTableOrTheNew) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, GrowthDeath, ::testing::Values(way{true, true}, way{true, false}, way{false, true}),
-                         any_way);
-INSTANTIATE_TEST_SUITE_P(Files, GrowthFailure, ::testing::Values(way{true, true}, way{true, false}, way{false, true}),
-                         any_way);
+const auto all_ways = ::testing::Values(way{true, true}, way{true, false}, way{false, true}, way{false, false});
+INSTANTIATE_TEST_SUITE_P(Files, GrowthDeath, all_ways, any_way);
+INSTANTIATE_TEST_SUITE_P(Files, GrowthFailure, all_ways, any_way);
 
 // The same of many writers: one leads, another is attached all the time, and whoever comes ends what was begun.
 class ManyGrowthDeath : public segment_test, public ::testing::WithParamInterface<way> {
@@ -398,22 +397,25 @@ TEST_F(HashTableGrowth, ADeathInARemovalLeavesNoNextGenerationByItself) {
     EXPECT_GT(report.steps, 10U);
 }
 
+class HashTableGrowthSteps : public HashTableGrowth, public ::testing::WithParamInterface<way> {};
+
 // What a kill between two instructions leaves is what a reader finds between them.
-TEST_F(HashTableGrowth, SteppedThroughAGrowthAReaderFindsEveryKey) {
+TEST_P(HashTableGrowthSteps, AtEachInstructionAReaderFindsEveryKey) {
     if (!can_step()) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
     constexpr u64 entries = 12;
+    const u64 from = GetParam().grows ? entries : 10 * entries, to = GetParam().grows ? 2 * entries : entries;
     const std::string uri = disk_.file_uri("t");
     {
-        table t = table::create(uri, {.capacity = entries});
+        table t = table::create(uri, {.capacity = from});
         for (u64 n = 0; n < entries; ++n) (void)t.try_insert(nth_key<wide_shape>(n), stamped_value<wide_shape>(n, 1));
     }
-    reader r = reader::attach(uri);
+    reader r = reader::attach(uri), by_name = reader::attach(uri);  // the latter asks the name each time
     std::vector<u64> last(entries, 1);
     u64 behind_the_commit = 0;
     const step_report report = step_through(
         [&] {
             table t = table::attach(uri);
-            t.grow(2 * entries);
+            t.grow(to);
             for (u64 i = 0; t.growing(); ++i)
                 (void)t.update(nth_key<wide_shape>(i % entries), stamped_value<wide_shape>(i % entries, i + 2));
             for (u64 n = 0; n < entries; ++n)
@@ -427,12 +429,17 @@ TEST_F(HashTableGrowth, SteppedThroughAGrowthAReaderFindsEveryKey) {
             if (!stamp) return "key " + std::to_string(n) + " has a torn value";
             if (*stamp < last[n]) return "key " + std::to_string(n) + " goes back in time";
             last[n] = *stamp;
-            behind_the_commit += r.capacity() != entries ? 1 : 0;
+            (void)by_name.refresh();
+            const auto named = by_name.find(nth_key<wide_shape>(n));
+            if (!named || stamp_of<wide_shape>(n, *named) != stamp)
+                return "key " + std::to_string(n) + " has another value where the name leads";
+            behind_the_commit += by_name.capacity() != from ? 1 : 0;  // r would follow by that
             return {};
         });
     EXPECT_EQ(report.failure, "");
     EXPECT_GT(report.steps, 10'000U);
     EXPECT_GT(behind_the_commit, 1000U);
+    EXPECT_EQ(r.capacity(), to);
     EXPECT_EQ(r.fault(), std::nullopt);
     RecordProperty("steps", std::to_string(report.steps));
     std::printf("%llu instructions, %llu of them behind the commit, %.2f s\n",
@@ -498,8 +505,6 @@ class both_files {
     std::string folder_;
     one files_[2] = {{"/t"}, {"/t.growing"}};
 };
-
-class HashTableGrowthSteps : public HashTableGrowth, public ::testing::WithParamInterface<way> {};
 
 // A writer grows its table, updates, inserts and erases on the way. At each instruction that changes a byte of either
 // file both are copied: in the copies a reader and then the next writer find a whole table, never behind what was seen

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A hash table of one writer that grows or shrinks: all interleavings of its writer's steps with a reader that follows,
 // with few pre-emptions and a death anywhere, and with a successor at each store (schedule_rig.hpp); a death at every
-// store of random histories (store_rig.hpp).
+// store of random histories (store_rig.hpp). And one of many writers that shrinks, beside another writer.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 
+#include "hooks/table_grow_interleaving.hpp"
 #include "hooks/table_grow_one_interleaving.hpp"
 #include "hooks/table_grow_subject.hpp"
 #include "hooks/volume.hpp"
@@ -93,6 +94,22 @@ TEST(Interleavings, HashTableThatGrowsSuccessors) {
     narrow subject({{{{erase, 1}, {insert, 0}}}, {1, 0}, 1});
     interleave_successors(
         "hash_table, grows: erase and take the name, insert, a successor that grows it anew | find both", subject);
+}
+TEST(Interleavings, HashTableThatShrinksSuccessors) {
+    narrow subject({{{{erase, 1}, {insert, 0}}}, {1, 0}, 1, false});
+    interleave_successors(
+        "hash_table, shrinks: erase and take the name, insert, a successor that shrinks it anew | find both", subject);
+}
+
+// Growing: tests/hooks/hash_table_many_test.cpp.
+TEST(Interleavings, ALeaderOfAShrinkageBesideAWriter) {
+    using shrinking = table_grow_interleaving<narrow_shape>;
+    using lead = shrinking::lead;
+    const auto kind = [](table_operation what) { return static_cast<std::uint32_t>(what); };
+    shrinking ends({lead::carry, lead::close}, {kind(update), kind(erase)}, false, true, false);
+    interleave("hash_table, many, shrinks: carry, close | update, erase", ends);
+    shrinking begins({lead::open, lead::carry}, {kind(erase), kind(insert)}, true, true, false);
+    interleave("hash_table, many, shrinks: open, carry | erase, insert in two stripes", begins);
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// table_grow_interleaving.hpp - a table of many writers grows: two steps of the leader beside two operations of another
-// writer on the same key (schedule_rig.hpp). Whatever the schedule and the death: the answers have an order, both
-// generations pass the full check, a closed stripe's key is the same in both, and who goes on leads to the same end.
+// table_grow_interleaving.hpp - a table of many writers grows, or shrinks: two steps of the leader beside two
+// operations of another writer on the same key (schedule_rig.hpp). Whatever the schedule and the death: the answers
+// have an order, both generations pass the full check, a closed stripe's key is the same in both, and who goes on leads
+// to the same end.
 #pragma once
 
 #include <array>
@@ -27,12 +28,13 @@ class table_grow_interleaving final : public interleaving {
 
     /// `far`: the key lies in another stripe than its home; else both are one. `kinds`: the other writer's operations
     /// (table_key_model).
-    table_grow_interleaving(std::array<lead, 2> leads, std::array<std::uint32_t, 2> kinds, bool far, bool there)
+    table_grow_interleaving(std::array<lead, 2> leads, std::array<std::uint32_t, 2> kinds, bool far, bool there,
+                            bool grows = true)
         : leads_(leads),
           kinds_(kinds),
           there_(there),
-          where_{many_stage<Shape>::geometry(),
-                 many_geometry_for<typename Shape::key, typename Shape::value>(1900, writer_roll::processes, 3)},
+          where_{many_stage<Shape>::geometry(), many_geometry_for<typename Shape::key, typename Shape::value>(
+                                                    grows ? 1900 : 400, writer_roll::processes, 3)},
           bytes_(where_.bytes()) {
         pair maker(bytes_.bytes(), where_, roll_, 2);
         const many_stage<Shape> stage(maker.old());
