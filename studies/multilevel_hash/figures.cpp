@@ -2,6 +2,7 @@
 // figures.cpp - how full the tables get, over rows, writes and ratios. Counted, not timed: the same on every machine.
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "parts.hpp"
 
@@ -123,6 +124,33 @@ void usage_over_ratio(findings& out, const study_options& chosen) {
               {"ratio", "all rows x", "usage", "min(x, 3 sqrt x)", "usage", "a hit looks at", "1 / (1 - ratio)"}, rows);
     out.chart("usage_over_ratio", usage);
     out.chart("depth_over_ratio", depth);
+}
+
+void laws(findings& out, const study_options& chosen) {
+    const double first = chosen.quick ? 20'000 : 1'000'000;
+    std::vector<std::vector<std::string>> rows;
+    for (const double ratio : {0.4, 0.5, 0.6, 0.7, 0.8}) {
+        const std::size_t x = all_rows(first, ratio);
+        const std::vector<std::uint64_t> lengths = row_lengths_from(first, x, ratio);
+        const auto places = static_cast<double>(std::accumulate(lengths.begin(), lengths.end(), std::uint64_t{0}));
+        const double bound = first / (1 - ratio), logarithm = std::log(first) / -std::log(ratio);
+        std::size_t of_two = 0;  // by the ratio alone: each row is made of two places at least
+        for (double length = first; length >= 2; length *= ratio) ++of_two;
+        const double depth = fill_until_refused(lengths, 1).depth;
+        rows.push_back({number(ratio, "%.1f"), number(bound, "%.0f"), number(places, "%.0f"),
+                        number(100 * places / bound, "%.2f %%"), number(logarithm, "%.1f"), std::to_string(of_two),
+                        number(1 / (1 - ratio)), number(depth)});
+        out.expect(std::abs(places / bound - 1) < (chosen.quick ? 0.01 : 0.001),
+                   "a first row of C makes C / (1 - ratio) places in all");
+        out.expect(logarithm > static_cast<double>(of_two) - 1 && logarithm < static_cast<double>(of_two) + 4,
+                   "log(C, 1 / ratio) rows are those that have places");
+        out.expect(std::abs(depth * (1 - ratio) - 1) < 0.1, "a hit looks at 1 / (1 - ratio) places");
+    }
+    out.table(
+        "The laws of a first row of " + holdfast::workload::count_text(static_cast<std::uint64_t>(first)) + " places",
+        {"ratio r", "places in all: C / (1 - r)", "found", "of that", "rows: log(C, 1 / r)",
+         "found, of two places or more", "a hit looks at: 1 / (1 - r)", "found"},
+        rows);
 }
 
 void first_rows(findings& out, const study_options& chosen) {

@@ -3,9 +3,10 @@
 //
 //   study_multilevel_hash [--quick] [--counts | --times] [--seconds 1] [--out FOLDER] [--check]
 //
-// --counts: the five published figures and the refusals under churn. They are counts of seeded trials, the same on
-// every machine. --times: the published rates, which want an idle one. Neither: both. Prints tables; with --out writes
-// the charts and multilevel_hash.html. --check ends with an error if a finding that README.md states does not show.
+// --counts: the five published figures, the laws and the refusals under churn. They are counts of seeded trials, the
+// same on every machine. --times: the published rates, which want an idle one. Neither: both. Prints tables; with --out
+// writes the charts and multilevel_hash.html. --check ends with an error if a finding that README.md states does not
+// show.
 #include <cstdlib>
 #include <exception>
 #include <string>
@@ -22,6 +23,7 @@ int main(int argc, char** argv) try {
         study::usage_over_rows(out, chosen);
         study::usage_of_one_row(out, chosen);
         study::usage_over_ratio(out, chosen);
+        study::laws(out, chosen);
         study::first_rows(out, chosen);
         study::effective_rows_fit(out, chosen);
         study::churn(out, chosen);

@@ -50,6 +50,8 @@ void usage_of_one_row(findings& out, const study_options& chosen);
 void usage_over_ratio(findings& out, const study_options& chosen);
 void first_rows(findings& out, const study_options& chosen);
 void effective_rows_fit(findings& out, const study_options& chosen);
+/// What was published of a geometric table's places, rows and depth by its first row and ratio, beside what is found.
+void laws(findings& out, const study_options& chosen);
 /// What was not published: entries come and go.
 void churn(findings& out, const study_options& chosen);
 /// The published rates, side by side. Timed.
