@@ -5,10 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/ptrace.h>
 #include <sys/shm.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -25,6 +22,7 @@
 #include "holdfast/hash_table.hpp"
 #include "holdfast/peers.hpp"
 #include "support/capability.hpp"
+#include "support/planted_traps.hpp"
 #include "support/process.hpp"
 #include "support/program.hpp"
 #include "support/scale.hpp"
@@ -35,41 +33,6 @@ namespace {
 
 using namespace holdfast;
 using namespace holdfast::test;
-
-constexpr uid_t stranger = 65534;
-
-std::string content_of(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-// What an attacker may plant at a path; `victim` is an existing file that must not change.
-struct planted {
-    const char* name;
-    std::function<bool(const std::string& path, const std::string& victim)> plant;
-    friend std::ostream& operator<<(std::ostream& out, const planted& p) { return out << p.name; }
-};
-
-bool bind_socket(const std::string& path) {
-    const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    path.copy(address.sun_path, sizeof address.sun_path - 1);
-    const bool bound = ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-    ::close(fd);
-    return bound;
-}
-
-const planted traps[] = {
-    {"symlink_to_a_file",
-     [](const auto& path, const auto& victim) { return ::symlink(victim.c_str(), path.c_str()) == 0; }},
-    {"dangling_symlink",
-     [](const auto& path, const auto& victim) { return ::symlink((victim + ".none").c_str(), path.c_str()) == 0; }},
-    {"fifo", [](const auto& path, const auto&) { return ::mkfifo(path.c_str(), 0666) == 0; }},
-    {"directory", [](const auto& path, const auto&) { return ::mkdir(path.c_str(), 0777) == 0; }},
-    {"socket", [](const auto& path, const auto&) { return bind_socket(path); }},
-    {"device", [](const auto& path, const auto&) { return ::mknod(path.c_str(), S_IFCHR | 0666, makedev(1, 5)) == 0; }},
-};
 
 class NameAttack : public segment_test, public ::testing::WithParamInterface<planted> {
  protected:
@@ -157,8 +120,6 @@ TEST_P(NameAttack, InTheRegistryIsInNobodysWay) {
 // the kernel itself keeps from being opened there (fs.protected_*) is on or off.
 class StrangersTrap : public NameAttack {
  protected:
-    static constexpr uid_t third = 65533;
-
     void SetUp() override {
         NameAttack::SetUp();
         if (!is_root() || !can_change_user()) GTEST_SKIP() << "needs: root, to play three users";
@@ -166,18 +127,8 @@ class StrangersTrap : public NameAttack {
         ASSERT_EQ(::chmod(elsewhere_.path().c_str(), 0755), 0);
         ASSERT_EQ(::chmod(registry_.path().c_str(), 01777), 0);
     }
-    // A failure text, or "".
-    template <class Act>
-    [[nodiscard]] static std::string as(uid_t user, Act&& act) {
-        const ended end = in_child([&]() -> std::string {
-            if (user != 0 && (::setresgid(user, user, user) != 0 || ::setresuid(user, user, user) != 0))
-                return "cannot become another user";
-            return act();
-        });
-        return end.success() ? "" : end.text();
-    }
     [[nodiscard]] std::string plant_as_stranger(const char* name) const {
-        return as(stranger, [&] {
+        return as_user(stranger, [&] {
             ::umask(0);  // open to all
             return std::string(plant(place_.file(name)) ? "" : "it cannot be planted");
         });
@@ -201,16 +152,18 @@ TEST_P(StrangersTrap, InAFolderOfAllIsRefusedByEveryVerbAndLeftAlone) {
     for (const char* const setting : {"0", "1"}) {
         const scoped_setting links("/proc/sys/fs/protected_symlinks", setting);
         const scoped_setting fifos("/proc/sys/fs/protected_fifos", setting);
-        for (const uid_t user : {uid_t{0}, third}) {
+        for (const uid_t user : {uid_t{0}, third_user}) {
             ASSERT_EQ(plant_as_stranger("s"), "");
-            EXPECT_EQ(as(user, [&] { return refused_by_every_verb(); }), "") << "user " << user << ", " << setting;
+            EXPECT_EQ(as_user(user, [&] { return refused_by_every_verb(); }), "") << "user " << user << ", " << setting;
             EXPECT_EQ(place_.entries(), std::vector<std::string>{"s"});
             EXPECT_TRUE(is_strangers("s"));
             ::remove(place_.file("s").c_str());
 
             ASSERT_EQ(plant_as_stranger("s.lease"), "");
             EXPECT_EQ(
-                as(user, [&] { return expect_refusal(errc::unsafe_file, [&] { (void)create_pattern(uri_, 1); }); }), "")
+                as_user(user,
+                        [&] { return expect_refusal(errc::unsafe_file, [&] { (void)create_pattern(uri_, 1); }); }),
+                "")
                 << "user " << user << ", " << setting;
             EXPECT_EQ(place_.entries(), std::vector<std::string>{"s.lease"});
             EXPECT_TRUE(is_strangers("s.lease"));
@@ -360,8 +313,7 @@ TEST_F(RegistryRace, ADirectoryThatTakesThePlaceOfTheRegistryKeepsItsMode) {
 INSTANTIATE_TEST_SUITE_P(Traps, NameAttack, ::testing::ValuesIn(traps),
                          [](const auto& trap) { return std::string(trap.param.name); });
 
-INSTANTIATE_TEST_SUITE_P(Traps, StrangersTrap,
-                         ::testing::ValuesIn(std::begin(traps), std::prev(std::end(traps))),  // root makes a device
+INSTANTIATE_TEST_SUITE_P(Traps, StrangersTrap, ::testing::ValuesIn(std::begin(traps), traps_of_anybody_end()),
                          [](const auto& trap) { return std::string(trap.param.name); });
 
 class ForeignFile : public segment_test {

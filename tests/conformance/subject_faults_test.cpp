@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each system call of creating a container of each kind, and of attaching its writers, fails, once or from there on for
 // good. Attacked: what is left is no segment or a sound one, nothing stays open, and the next creator and the next
-// writers get what they want.
+// writers get what they want. What close() answers is asked by nobody, on purpose: it makes no difference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -135,6 +137,71 @@ TEST_P(SubjectFaults, InAttachingWritersLeaveTheSegmentSoundAndTheNextOnesWork) 
             return damage();
         });
 }
+
+// close() alone: it is carried out, as Linux does whatever it answers (close(2)), and answers an error all the same.
+// There is nothing to be done then: the descriptor is gone, and the bytes lie in memory that is still mapped, or go to
+// the disk by the kernel's leave; who wants them there syncs before. So it must all be as if it had succeeded.
+#if defined(__x86_64__)
+struct closing {
+    std::uint64_t failed = 0;
+    std::string wrong;
+};
+template <class Operation>
+closing fail_close_from(std::uint64_t ordinal, const fault& how, Operation&& operation) {
+    shared_image control(4096);
+    rig::traced_child child(control, operation);
+    const std::multiset<std::string> before = rig::files_held_by(child.pid());
+    user_regs_struct registers{};
+    closing done;
+    for (std::uint64_t seen = 0; rig::next_system_call(child, registers);) {
+        const bool close = static_cast<long>(registers.orig_rax) == SYS_close;
+        if (!child.resume(PTRACE_SYSCALL)) break;
+        if (!close || ++seen < ordinal || (seen > ordinal && how.span == fault_span::once)) continue;
+        if (::ptrace(PTRACE_GETREGS, child.pid(), nullptr, &registers) != 0) break;
+        registers.rax = static_cast<unsigned long long>(-static_cast<long long>(how.error));
+        if (::ptrace(PTRACE_SETREGS, child.pid(), nullptr, &registers) == 0) ++done.failed;
+    }
+    const std::string open = child.alive() ? rig::more_than(before, rig::files_held_by(child.pid())) : std::string();
+    while (child.alive() && child.resume(PTRACE_CONT)) continue;
+    done.wrong = rig::ending_text(child, 0);
+    if (done.wrong.empty() && child.result() != 0) done.wrong = "an error came of it";
+    if (done.wrong.empty() && !open.empty()) done.wrong = "left open: " + open;
+    return done;
+}
+
+TEST_P(SubjectFaults, OfCloseMakeNoDifference) {
+    make();
+    const std::string sound = GetParam().describe(uri_);
+    std::uint64_t of_creation = 0, of_writers = 0;
+    for (const fault& how :
+         {fault{EIO, fault_span::once}, fault{EINTR, fault_span::once}, fault{EIO, fault_span::for_good}}) {
+        SCOPED_TRACE("errno " + std::to_string(how.error) + ", " + name_of(how.span));
+        for (std::uint64_t n = 1;; ++n) {
+            clear();
+            const closing made =
+                fail_close_from(n, how, [&] { return outcome_of([&] { GetParam().make(uri_); }, uri_); });
+            ASSERT_EQ(made.wrong, "") << "creation, the " << n << ". close";
+            ASSERT_EQ(GetParam().describe(uri_), sound) << "creation, the " << n << ". close";
+            if (made.failed == 0) break;
+            of_creation += made.failed;
+        }
+        for (std::uint64_t n = 1;; ++n) {
+            clear(), make();
+            const closing went =
+                fail_close_from(n, how, [&] { return outcome_of([&] { GetParam().go_on(uri_); }, uri_); });
+            ASSERT_EQ(went.wrong, "") << "attaching the writers, the " << n << ". close";
+            ASSERT_EQ(damage(), "") << "attaching the writers, the " << n << ". close";
+            if (went.failed == 0) break;
+            of_writers += went.failed;
+            (void)segment::attach(uri_, access::read_write);  // nobody has kept the lease
+        }
+    }
+    EXPECT_GT(of_creation, 2U);
+    EXPECT_GT(of_writers, 2U);
+    std::printf("%s: close failed %llu times in creation, %llu in attaching the writers\n", GetParam().name,
+                static_cast<unsigned long long>(of_creation), static_cast<unsigned long long>(of_writers));
+}
+#endif
 
 INSTANTIATE_TEST_SUITE_P(Kinds, SubjectFaults, ::testing::ValuesIn(subjects()),
                          [](const auto& subject) { return std::string(subject.param.name); });
