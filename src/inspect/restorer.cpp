@@ -20,6 +20,7 @@
 #include "inspect/kind_savers.hpp"
 #include "inspect/saved_map_entry.hpp"
 #include "inspect/saver_parts.hpp"
+#include "inspect/small_table_places.hpp"
 
 namespace holdfast::inspect {
 
@@ -170,22 +171,28 @@ void fill_map_of_many(saved_reader& file, std::string_view uri, const restore_op
     array_options wanted;
     wanted.size = file.header().parameters[0];
     wanted.segment = options.create;
-    return detail::create_array(
-        uri, wanted, schema_of(file), [&](std::span<std::byte> body, const layout::array_geometry& g) {
-            mutator array(mutator::view(body, g, {g.element_bytes}));
-            std::uint64_t index = 0;
-            while (const auto section = file.next()) {
-                const std::uint64_t count = section->size() / g.element_bytes;
-                if (section->size() % g.element_bytes != 0 || count > g.size - index)
-                    refuse_contents(file, "its elements are not of its schema's size, or more than it says");
-                for (std::uint64_t done = 0; done < count; done += g.range_max)
-                    array.store(index + done, std::min(g.range_max, count - done),
-                                section->data() + done * g.element_bytes, g.element_bytes);
-                index += count;
-                if (options.progress) options.progress(file.items());
-            }
-            if (index != g.size) refuse_contents(file, "it holds fewer elements than it says");
-        });
+    const container_schema schema = schema_of(file);
+    return detail::create_array(uri, wanted, schema, [&](std::span<std::byte> body, const layout::array_geometry& g) {
+        mutator array(mutator::view(body, g, {g.element_bytes}));
+        small_table_places places(*schema.value, g.size);  // create_array asks for a value
+        std::uint64_t index = 0;
+        while (const auto section = file.next()) {
+            const std::uint64_t count = section->size() / g.element_bytes;
+            if (section->size() % g.element_bytes != 0 || count > g.size - index)
+                refuse_contents(file, "its elements are not of its schema's size, or more than it says");
+            for (std::uint64_t done = 0; done < count; done += g.range_max)
+                array.store(index + done, std::min(g.range_max, count - done), section->data() + done * g.element_bytes,
+                            g.element_bytes);
+            for (std::uint64_t i = 0; i < count; ++i)
+                places.add(section->subspan(static_cast<std::size_t>(i * g.element_bytes),
+                                            static_cast<std::size_t>(g.element_bytes)));
+            index += count;
+            if (options.progress) options.progress(file.items());
+        }
+        if (index != g.size) refuse_contents(file, "it holds fewer elements than it says");
+        const std::vector<std::byte> free(static_cast<std::size_t>(g.element_bytes));
+        for (const std::uint64_t place : places.outdated()) array.store(place, 1, free.data(), g.element_bytes);
+    });
 }
 
 [[nodiscard]] segment restore_snapshot(saved_reader& file, std::string_view uri, const restore_options& options) {

@@ -328,7 +328,60 @@ TEST_F(SaveBesideWriter, OfAQueueOfElementsHasAllThatWaitsInItsOrder) {
 
 // ---- small_table
 
-// Keys that come are new each time: what goes and comes again at another place may stand in a copy twice.
+// What was saved and then went, and comes again in front of the save, is in the file twice, and once in the copy.
+TEST_F(SaveBesideWriter, OfASmallTableHasAKeyThatComesAgainElsewhereOnce) {
+    using record = std::array<u64, 100>;
+    constexpr u64 entries = 4000;  // several parts of a file
+    auto table = small_table<u64, record>::create(uri(), {.capacity = entries + 1});
+    for (u64 key = 0; key < entries; ++key) ASSERT_EQ(table.try_insert(key, record_of<100>(key, 0)), outcome::ok);
+    std::string text;
+    bool moved = false;
+    (void)inspect::save(uri(), [&](std::string_view part) {
+        text.append(part);
+        if (moved || text.size() < 1'000) return;
+        moved = true;
+        EXPECT_EQ(table.erase(0), outcome::ok);
+        EXPECT_EQ(table.try_insert(entries, record_of<100>(entries, 0)), outcome::ok);
+        EXPECT_EQ(table.try_insert(0, record_of<100>(0, 7)), outcome::ok);
+    });
+    std::ofstream(folder.file("saved"), std::ios::binary | std::ios::trunc) << text;
+    (void)inspect::restore(folder.file("saved"), uri("copy"), {});
+    ASSERT_TRUE(moved);
+    auto copy = small_table_reader<u64, record>::attach(uri("copy"));
+    EXPECT_TRUE(copy.verify([](const small_table_finding& found) {
+                        ADD_FAILURE() << describe(found.what) << " at " << found.place;
+                        return true;
+                    })
+                    .intact());
+    EXPECT_EQ(copy.size(), entries);  // the one that came behind the save is not there
+    const auto found = copy.find(0);
+    ASSERT_TRUE(found);
+    EXPECT_EQ((*found)[1], 7U);
+}
+
+// The same fields without what else makes a small table: elements stay, whatever they hold.
+TEST_F(SaveBesideWriter, OfAnArrayThatIsLikeASmallTableHasAllItsElements) {
+    using entry = small_table_entry<u64, u64>;
+    for (const u64 head : {u64{0}, u64{4}}) {
+        const std::string name = "like" + std::to_string(head);
+        auto elements = array<entry>::create(uri(name), {.size = 5});
+        elements.store(0, {0, head, 0});
+        for (u64 i = 1; i < 4; ++i) elements.store(i, {5, 1, i});
+        elements.store(4, {6, 0, 9});  // free, and not empty
+        std::string text;
+        (void)inspect::save(uri(name), [&](std::string_view part) { text.append(part); });
+        std::ofstream(folder.file("saved"), std::ios::binary | std::ios::trunc) << text;
+        (void)inspect::restore(folder.file("saved"), uri(name + "copy"), {});
+        const auto copy = array_reader<entry>::attach(uri(name + "copy"));
+        for (u64 i = 1; i < 4; ++i) {
+            EXPECT_EQ(copy[i].key, 5U);
+            EXPECT_EQ(copy[i].value, i);
+        }
+        EXPECT_EQ(copy[4].value, 9U);
+    }
+}
+
+// Beside a writer at work.
 TEST_F(SaveBesideWriter, OfASmallTableHasAllKeysThatStayEachOnce) {
     using record = std::array<u64, 100>;
     constexpr u64 stay = 1000, updated = 1000, moving = 100, from = 1'000'000;
