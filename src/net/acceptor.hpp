@@ -24,7 +24,7 @@ namespace holdfast::net {
 
 inline constexpr int accepts_max = 64;  // by calls, for each listener and turn
 inline constexpr std::chrono::milliseconds accept_pause{100};
-inline constexpr int unread_max = 64;  // pieces of 4 KiB that are read of a connection to be refused
+inline constexpr int unread_max = 64;  // pieces of 4 KiB, in a turn, of those to be refused, beside the first of each
 
 enum class queue_left : std::uint8_t { empty, perhaps_more, out_of_room };
 
@@ -61,6 +61,8 @@ class acceptor {
     acceptor(engine_sink& sink, int socket_flags) noexcept : sink_(sink), socket_flags_(socket_flags) {
         (void)open_reserve();
     }
+
+    void begin_turn() noexcept { unread_left_ = unread_max; }
 
     /// Takes the reserve back if it was lost. Returns: whether it is there; errno says why not.
     bool open_reserve() noexcept {
@@ -116,8 +118,9 @@ class acceptor {
         if (!arriving_ || arrival.socket != arriving_.get()) return;
         // What stays unread makes the close a reset.
         char unread[4096];
-        for (int i = 0; i < unread_max; ++i)
-            if (::recv(arriving_.get(), unread, sizeof unread, MSG_DONTWAIT) < ssize_t{sizeof unread}) break;
+        while (::recv(arriving_.get(), unread, sizeof unread, MSG_DONTWAIT) == ssize_t{sizeof unread} &&
+               unread_left_ > 0)
+            --unread_left_;
         (void)::send(arriving_.get(), reply.data(), reply.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
         (void)::shutdown(arriving_.get(), SHUT_WR);
         arriving_.reset();
@@ -146,6 +149,7 @@ class acceptor {
     file_descriptor reserve_;
     file_descriptor arriving_;  // the server has not decided yet
     bool used_reserve_ = false;
+    int unread_left_ = unread_max;
 };
 
 }  // namespace holdfast::net

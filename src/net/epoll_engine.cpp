@@ -166,6 +166,7 @@ class epoll_engine final : public engine {
         std::array<epoll_event, events_max> events;
         const int count = ::epoll_wait(epoll_.get(), events.data(), events_max, bounded(timeout_ms));
         sink_.on_wake();
+        acceptor_.begin_turn();
         if (accept_again_ && clock::now() >= *accept_again_) resume_accepting();
         if (!left_.empty() || !draining_.empty()) drain_some();
         // Taken out first: handling them may queue them, or others, again for the next round.

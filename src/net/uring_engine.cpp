@@ -96,15 +96,15 @@ class uring_engine final : public engine {
         slot_of_.grow(connection.index + std::size_t{1});
         if (free_slots_.empty()) make_slots();
         const std::uint32_t number = free_slots_.back();
-        free_slots_.pop_back();
         slot& s = slots_[number];
+        to_receive_.push_back({number, s.use});  // behind those that found no buffer: who is new would always be first
+        free_slots_.pop_back();
         s.fd = listeners_.arrivals().release();
         s.token = connection;
         s.multishot = !is_unix(s.fd);
         if (files_.wants(s.fd)) make_direct(s);
         s.taken = true;
         slot_of_[connection.index].number = number;
-        receive(number);
         return 0;
     }
 
@@ -373,8 +373,8 @@ class uring_engine final : public engine {
         if (!std::exchange(wake_armed_, true)) queue_.poll(wake_->fd(), {uring_operation::wake, 0, 0});
         watches_.arm();
         listeners_.arm();
-        // Those that found no buffer, in their order: the last turn has given some back.
-        turn_.swap(starved_);
+        // Those that found no buffer, and those that are new, in their order: the last turn has given some back.
+        turn_.swap(to_receive_);
         for (const slot_use which : turn_) receive_again(which);
         turn_.clear();
     }
@@ -464,7 +464,7 @@ class uring_engine final : public engine {
             return report_end(s);
         } else if (one.result == -ENOBUFS) {
             ++shortages_.buffers;
-            starved_.push_back(which);
+            to_receive_.push_back(which);
             return;
         } else if (one.result != -ECANCELED && one.result != -EINTR) {
             return end(s, one.result < 0 ? -one.result : EIO);
@@ -621,10 +621,10 @@ class uring_engine final : public engine {
     uring_outputs outputs_;
     place_table<slot_number> slot_of_;  // by connection index
     std::vector<std::uint32_t> free_slots_;
-    std::vector<slot_use> resumed_;   // to be told of what was held, and armed, in the next turn
-    std::vector<slot_use> starved_;   // found no buffer
-    std::vector<slot_use> to_offer_;  // a send of theirs goes to the kernel with the next turn
-    std::vector<slot_use> offered_;   // one went, and has not been seen to end
+    std::vector<slot_use> resumed_;     // to be told of what was held, and armed, in the next turn
+    std::vector<slot_use> to_receive_;  // found no buffer, or are new
+    std::vector<slot_use> to_offer_;    // a send of theirs goes to the kernel with the next turn
+    std::vector<slot_use> offered_;     // one went, and has not been seen to end
     std::vector<slot_use> turn_;
     engine_shortages shortages_;
     std::size_t undecided_ = 0;  // completions that were there when offered_ had been offered, and are to be looked at

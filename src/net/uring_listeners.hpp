@@ -81,6 +81,7 @@ class uring_listeners {
 
     /// At the begin of a turn: ends a pause, and goes on with drains.
     void take_up() {
+        acceptor_.begin_turn();
         look_again();
         if (accept_again_ && clock::now() >= *accept_again_) {
             accept_again_.reset();

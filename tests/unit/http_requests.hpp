@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// http_requests.hpp - requests good and bad, each with what must be answered: the table that http_parser_test.cpp and
-// the seeds of the fuzz corpus come from.
+// http_requests.hpp - requests good and bad, each with what must be answered: the table of http_parser_test.cpp,
+// http_llhttp_test.cpp and net_requests_test.cpp, and where the seeds of the fuzz corpus come from. Each of the 33
+// questions of h1spec is a row of it.
 //
 // Expected status: 0 understood, and nothing left over; -1 more bytes wanted; else the refusal. A literal with a NUL in
 // it is written as a std::string_view with the sv suffix.
@@ -48,6 +49,7 @@ inline constexpr request_case request_cases[] = {
     {"HTTP/0.9 with a space", 400, "GET / \r\n"},
     {"version 1.0", 0, "GET / HTTP/1.0\r\n\r\n"},
     {"version 1.2", 505, "GET / HTTP/1.2\r\nHost: a\r\n\r\n"},
+    {"version 9.9", 505, "GET / HTTP/9.9\r\nHost: a\r\n\r\n"},
     {"version 2.0", 505, "GET / HTTP/2.0\r\nHost: a\r\n\r\n"},
     {"version 0.9 spelled out", 505, "GET / HTTP/0.9\r\n\r\n"},
     {"the HTTP/2 preface", 505, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"},
@@ -65,6 +67,7 @@ inline constexpr request_case request_cases[] = {
     {"two empty lines before", 400, "\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"bare LF before", 400, "\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"bare CR before", 400, "\rGET / HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"words before", 400, "Two wordsGET / HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"a TLS hello", 400, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"sv},
     {"a WebSocket frame", 400, "\x81\x85\x37\xfa\x21\x3d"},
     // --- target
@@ -120,6 +123,7 @@ inline constexpr request_case request_cases[] = {
     {"authority form with GET", 400, "GET a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n"},
     // --- Host
     {"Host missing", 400, "GET / HTTP/1.1\r\n\r\n"},
+    {"Host missing, without waiting for the body", 400, "GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\n"},
     {"Host missing in 1.0", 0, "GET / HTTP/1.0\r\n\r\n"},
     {"Host empty", 400, "GET / HTTP/1.1\r\nHost:\r\n\r\n"},
     {"Host twice", 400, "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n"},
@@ -147,6 +151,7 @@ inline constexpr request_case request_cases[] = {
     // --- header fields
     {"no white space", 0, "GET / HTTP/1.1\r\nHost:a\r\n\r\n"},
     {"much white space", 0, "GET / HTTP/1.1\r\nHost: \t a \t \r\n\r\n"},
+    {"name in mixed case", 0, "GET / HTTP/1.1\r\nhOsT:\ta\r\n\r\n"},
     {"empty value", 0, "GET / HTTP/1.1\r\nHost: a\r\nX:\r\n\r\n"},
     {"blank value", 0, "GET / HTTP/1.1\r\nHost: a\r\nX: \t \r\n\r\n"},
     {"value with obs-text", 0, "GET / HTTP/1.1\r\nHost: a\r\nX: \xc3\xa4\xff\r\n\r\n"},
@@ -184,6 +189,7 @@ inline constexpr request_case request_cases[] = {
     {"length empty", 400, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length:\r\n\r\n"},
     {"length with a sign", 400, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +5\r\n\r\nhello"},
     {"length negative", 400, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -5\r\n\r\nhello"},
+    {"length negative beyond 64 bits", 400, "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: -987654321987654321987654321\r\n\r\n"},
     {"length hexadecimal", 400, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0x5\r\n\r\nhello"},
     {"length with a fraction", 400, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5.0\r\n\r\nhello"},
     {"length with an exponent", 400, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1e1\r\n\r\nhello"},
@@ -198,6 +204,7 @@ inline constexpr request_case request_cases[] = {
     {"chunked in capitals", 0, "POST / HTTP/1.1\r\nHost: a\r\nTRANSFER-ENCODING: CHUNKED\r\n\r\n0\r\n\r\n"},
     {"both, length first", 400, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
     {"both, length last", 400, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n"},
+    {"both, without waiting for the body", 400, "GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n"},
     {"chunked in 1.0", 400, "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
     {"coding twice", 400, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
     {"coding twice, identity last", 400, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-encoding: identity\r\n\r\n0\r\n\r\n"},
@@ -260,10 +267,26 @@ inline constexpr request_case request_cases[] = {
     {"Connection with a list", 0, "GET / HTTP/1.1\r\nHost: a\r\nConnection: x, , close ,\r\n\r\n"},
     {"Connection malformed", 400, "GET / HTTP/1.1\r\nHost: a\r\nConnection: clo se\r\n\r\n"},
     {"100-continue", 0, "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 2\r\n\r\nok"},
+    {"100-continue without a body", 0, "GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n"},
     {"another expectation", 417, "POST / HTTP/1.1\r\nHost: a\r\nExpect: 200-ok\r\nContent-Length: 2\r\n\r\nok"},
     {"expectation twice", 400, "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nok"},
     {"expectation in 1.0", 0, "POST / HTTP/1.0\r\nExpect: 200-ok\r\nContent-Length: 2\r\n\r\nok"},
-    {"head unfinished", -1, "GET / HTTP/1.1\r\nHost: a\r\n"},
+    // --- not whole
+    {"cut in the method", -1, "G"},
+    {"cut behind the method", -1, "GET "},
+    {"cut in the target", -1, "GET /a"},
+    {"cut behind the target", -1, "GET /a "},
+    {"cut in the version", -1, "GET /a HTTP"},
+    {"cut behind the version", -1, "GET /a HTTP/1.1"},
+    {"cut in the end of the request line", -1, "GET /a HTTP/1.1\r"},
+    {"cut behind the request line", -1, "GET /a HTTP/1.1\r\n"},
+    {"cut in a field name", -1, "GET /a HTTP/1.1\r\nHo"},
+    {"cut behind a colon", -1, "GET /a HTTP/1.1\r\nHost:"},
+    {"cut in white space", -1, "GET /a HTTP/1.1\r\nHost: "},
+    {"cut in a field value", -1, "GET /a HTTP/1.1\r\nHost: a"},
+    {"cut in the end of a field", -1, "GET /a HTTP/1.1\r\nHost: a\r"},
+    {"cut behind a field", -1, "GET /a HTTP/1.1\r\nHost: a\r\n"},
+    {"cut in the end of the head", -1, "GET /a HTTP/1.1\r\nHost: a\r\n\r"},
     {"nothing but CR", -1, "\r"},
 };
 // clang-format on

@@ -29,9 +29,7 @@ using test::http_client;
 using test::withstand;
 
 /// An attack by many bytes.
-net::server_counters withstand_bulk(void (*wave)(const flooded&)) {
-    return withstand(wave, {}, test::median_ratio_of_bulk_max);
-}
+net::server_counters withstand_bulk(void (*wave)(const flooded&)) { return withstand(wave, {}, test::of_bulk); }
 
 // --- attacks: each is one wave of about a tenth of a second and more, from a process of its own
 
