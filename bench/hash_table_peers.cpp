@@ -23,7 +23,8 @@ std::vector<workload::hash_table_kind> hash_table_kinds([[maybe_unused]] std::ve
     kinds.push_back(workload::kind_of<boost_roomy_table>());
     kinds.back().entry_extra = 100;  // of 64 bytes; of 16 it is 20
 #else
-    absent.push_back({"boost::unordered_flat_map", "not compiled in: install libboost1.81-dev or newer"});
+    for (const char* peer : {"boost::unordered_flat_map", "boost::unordered_flat_map, reserved for twice as many"})
+        absent.push_back({peer, "not compiled in: install libboost1.81-dev or newer"});
 #endif
 #ifdef HOLDFAST_BENCH_ABSL
     kinds.push_back(workload::kind_of<absl_table>());

@@ -153,7 +153,7 @@ TEST(BenchSuites, PercentileMethodsAnswer) {
 
 TEST(BenchSuites, PeersAreThereOrNamedAsAbsent) {
     std::vector<bench::absent_peer> absent;
-    EXPECT_EQ(bench::hash_table_kinds(absent).size() + absent.size(), 8U);
+    EXPECT_EQ(bench::hash_table_kinds(absent).size() + absent.size(), 9U);
     absent.clear();
     EXPECT_EQ(bench::snapshot_kinds(absent).size() + absent.size(), 9U);
     absent.clear();
