@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Restarts of `holdfast serve` under a load of all kinds at once: TLS, writes, and a WebSocket that follows a ring."""
+"""Restarts of `holdfast serve` under a load of all kinds at once, by each engine: TLS, writes, and a WebSocket that follows a ring."""
 import http.client
 import json
 import pathlib
+import re
 import shutil
 import ssl
 import subprocess
@@ -61,7 +62,7 @@ class Writer(SecureClient):
 
 
 class EverythingAtOnce(RestartCase):
-    restarts = 4
+    restarts = 12
 
     def setUp(self):
         super().setUp()
@@ -91,14 +92,22 @@ class EverythingAtOnce(RestartCase):
                     self.assertIsNotNone(closed.rcvd, "ended without a word")
                     self.assertIn(closed.rcvd.code, (1012, 1001))  # 1001: it had come as the worker began to end
 
-    def test_nothing_is_refused_reset_lost_or_wrong(self):
+    def test_epoll(self):
+        self.nothing_is_refused_reset_lost_or_wrong("epoll")
+
+    def test_io_uring(self):
+        self.io_uring_or_skip()
+        self.nothing_is_refused_reset_lost_or_wrong("io_uring")
+
+    def nothing_is_refused_reset_lost_or_wrong(self, engine):
         if connect_websocket is None:
             self.skipTest("needs the Python package websockets, which ./dev setup installs")
         ring_name = self.segments.name("ring")
         ring = Owner(self.segments.environment, "ring", ring_name, 1 << 20)
         self.addCleanup(ring.close)
         self.followed = f"/v1/rings/{ring_name}"
-        server = self.serve(*self.options, workers=2)
+        server = self.serve("--engine", engine, *self.options, workers=2)
+        started = [server.first_line]
         context = ssl.create_default_context(cafile=str(self.certificate))
         where = (server.host, server.port)
         writers = [Writer(context, where, f"/v1/tables/{self.table}/{key}") for key in (1, 2)]
@@ -114,11 +123,11 @@ class EverythingAtOnce(RestartCase):
         follower = threading.Thread(target=guarded)
         follower.start()
         try:
-            with load(self, where, self.path, f"{self.restarts} restarts over TLS, with writes and a WebSocket", clients):
+            with load(self, where, self.path, f"{self.restarts} restarts over TLS, {engine}, with writes and a WebSocket", clients):
                 for _ in range(self.restarts):
                     total = int(ring("batch", 50, "m"))
                     before = [client.answered for client in clients]
-                    server.restart()
+                    started.append(server.restart())
                     wait_until("each client goes on", lambda: all(client.answered > then for client, then in zip(clients, before)))
                     wait_until("so does the follower", lambda: wrong or account.next > total)
             self.assertEqual(wrong, [])
@@ -129,29 +138,45 @@ class EverythingAtOnce(RestartCase):
             follower.join(60)
         self.assertEqual(wrong, [])
         self.assertEqual((account.texts[-1], account.lost), ("the last", 0))
+        self.assertEqual([re.search(r" workers by (epoll|io_uring)[ ;]", line)[1] for line in started], [engine] * (self.restarts + 1))
         server.wait_for_the_old()
-        with Secure(context, where) as ask:
+        with Secure(context, where) as server_says:
             for key, writer in zip((1, 2), writers):
                 self.assertGreater(writer.written, 0)
-                self.assertEqual(ask(f"/v1/tables/{self.table}/{key}")["user"], writer.written, "what was answered last stands")
+                self.assertEqual(server_says.json(f"/v1/tables/{self.table}/{key}")["user"], writer.written, "what was answered last stands")
+            metrics = server_says.text("/metrics")
+
+        # Both generations count in one place: what no client saw shows as well.
+        def counted(labels):
+            found = re.findall(rf"^holdfast_{labels}[^\n]*\}} (\d+)", metrics, re.M)
+            self.assertTrue(found, labels)
+            return sum(map(int, found))
+        self.assertEqual(counted(r'http_requests_total\{route="/v1/indexes[^\n]*status="2xx"'), sum(client.answered for client in clients[:3]))
+        self.assertEqual(counted(r'http_requests_total\{route="PUT [^\n]*status="2xx"'), sum(writer.answered for writer in writers))
+        self.assertNotRegex(metrics, r'holdfast_http_requests_total\{[^\n]*status="[345]xx"')
+        for event in ("failed", "timed_out", "without_tls"):
+            self.assertEqual(counted(rf'tls_connections_total\{{event="{event}"'), 0, event)
         server.stop_last()
 
 
 class Secure:
-    """One connection that asks for JSON."""
+    """One connection over TLS."""
 
     def __init__(self, context, where):
         self.connection = http.client.HTTPSConnection(*where, timeout=20, context=context)
 
     def __enter__(self):
-        return self.ask
+        return self
 
     def __exit__(self, *_):
         self.connection.close()
 
-    def ask(self, path):
+    def text(self, path):
         self.connection.request("GET", path)
-        return json.loads(self.connection.getresponse().read())
+        return self.connection.getresponse().read().decode()
+
+    def json(self, path):
+        return json.loads(self.text(path))
 
 
 if __name__ == "__main__":
