@@ -3,6 +3,7 @@
 // client believes nothing that is no answer to it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <optional>
@@ -186,7 +187,7 @@ TEST_F(InboxHostile, AnOwnerGoesOnBehindWhateverIsInItsQueue) {
     for (std::uint64_t round = 0; round < scaled(3000); ++round) {
         std::vector<std::byte> message(random() % 300);
         for (std::byte& each : message) each = std::byte(random() & 0xff);
-        if (round % 2 == 0) std::memcpy(message.data(), sound.data(), std::min(message.size(), sound.size()));
+        if (round % 2 == 0) std::copy_n(sound.begin(), std::min(message.size(), sound.size()), message.begin());
         send(message);
         if (round % 16 == 0) send(std::vector<std::byte>(20'000, std::byte{1}));
         const auto applied = inbox.apply();
