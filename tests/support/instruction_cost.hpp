@@ -15,6 +15,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "holdfast/perf_test/counters.hpp"
 
@@ -76,6 +77,17 @@ inline double expect_cost(const std::string& name, std::uint64_t operations, dou
     EXPECT_GT(cost, measured / 2) << name;
     EXPECT_LT(cost, measured * leeway()) << name;
     return cost;
+}
+
+/// For each operation of one writer: about what was measured, and that of many, NAMEOfMany, at least `many_least` more:
+/// what they pay is to be seen.
+inline void expect_nothing_of_many(std::initializer_list<std::pair<const char*, double>> measured,
+                                   std::uint64_t operations, double many_least) {
+    for (const auto& [name, cost] : measured) {
+        const double one = expect_cost(name, operations, cost);
+        EXPECT_GT(cost_of(std::string(name) + "OfMany", operations), one + many_least)
+            << "what many writers pay is to be seen by this test";
+    }
 }
 
 }  // namespace holdfast::test

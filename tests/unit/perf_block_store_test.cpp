@@ -6,8 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "holdfast/block_store.hpp"
@@ -20,8 +18,8 @@ namespace {
 
 using namespace holdfast;
 using perf_test::run_counted;
-using test::cost_of;
 using test::expect_cost;
+using test::expect_nothing_of_many;
 using u64 = std::uint64_t;
 
 constexpr u64 values = 10'000;
@@ -78,11 +76,7 @@ const test::counted_bodies counted{
 TEST(BlockStoreCost, OfOneWriterHasNothingOfManyInIt) {
     if (test::sanitized) GTEST_SKIP() << "needs: a build without sanitizers";
     if (expect_cost("Read", values, 56.0) == 0) GTEST_SKIP() << "needs: valgrind";
-    for (const auto& [name, measured] : {std::pair{"Allocate", 915.6}, {"Replace", 1216.3}, {"Free", 358.0}}) {
-        const double one = expect_cost(name, values, measured);
-        EXPECT_GT(cost_of(std::string(name) + "OfMany", values), one + 30)
-            << "what many writers pay is to be seen by this test";
-    }
+    expect_nothing_of_many({{"Allocate", 915.6}, {"Replace", 1216.3}, {"Free", 358.0}}, values, 30);
 }
 
 }  // namespace
