@@ -344,12 +344,10 @@ TEST_F(ForeignFile, AStrangersHardLinkToOurSegmentIsRefusedUnderBothNames) {
     {
         const segment made = create_pattern(uri_, 1);
     }
-    const ended linker = in_child([&]() -> std::string {
-        if (::setresgid(stranger, stranger, stranger) != 0 || ::setresuid(stranger, stranger, stranger) != 0)
-            return "cannot drop";
+    const std::string linked = as_user(stranger, [&]() -> std::string {
         return ::link(path_.c_str(), shared.file("s").c_str()) == 0 ? "" : "cannot link";
     });
-    ASSERT_TRUE(linker.success()) << linker.text();
+    ASSERT_EQ(linked, "");
     for (const std::string& uri : {uri_, shared.file_uri("s")})
         for (const auto mode : {access::read_only, access::read_write})
             EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { (void)segment::attach(uri, mode); }), "") << uri;
@@ -437,14 +435,12 @@ TEST_F(ForeignFile, BothSettingsOfProtectedRegularGiveTheSameAnswers) {
         const scoped_setting protection("/proc/sys/fs/protected_regular", setting);
         if (!protection.changed()) GTEST_SKIP() << "needs: setting fs.protected_regular";
         const unique_posix_name name("sticky");
-        const ended maker = in_child([&]() -> std::string {
-            if (::setresgid(stranger, stranger, stranger) != 0 || ::setresuid(stranger, stranger, stranger) != 0)
-                return "cannot drop";
+        const std::string made = as_user(stranger, [&]() -> std::string {
             (void)create_pattern(name.uri(), 1,
                                  {.mode = 0666, .owner = {}, .group = {}, .peers_mode = {}, .pages = {}});
             return {};
         });
-        ASSERT_TRUE(maker.success()) << maker.text();
+        ASSERT_EQ(made, "");
         attach_options trusting;
         trusting.trust.owner = stranger;
         EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { (void)segment::attach(name.uri(), access::read_write); }), "")

@@ -77,14 +77,17 @@ class SaveBesideWriter : public segment_test {
             return std::nullopt;
         }
         if (++copies > 1) segment::remove(copy_uri());
-        std::ofstream(folder.file("saved"), std::ios::binary | std::ios::trunc) << text;
-        (void)inspect::restore(folder.file("saved"), copy_uri(), {});
+        restore(text, copy_uri());
         const inspect::verification found = inspect::verify(copy_uri());
         EXPECT_TRUE(found.intact()) << found.findings.front().what;
         return copy_uri();
     }
     [[nodiscard]] std::optional<std::string> copy_beside(const at_work& writer, u64 steps) {
         return copy_beside(writer, steps, [] {});
+    }
+    void restore(const std::string& text, const std::string& to) const {
+        std::ofstream(folder.file("saved"), std::ios::binary | std::ios::trunc) << text;
+        (void)inspect::restore(folder.file("saved"), to, {});
     }
     [[nodiscard]] std::string copy_uri() const { return uri("copy"); }
 
@@ -344,10 +347,9 @@ TEST_F(SaveBesideWriter, OfASmallTableHasAKeyThatComesAgainElsewhereOnce) {
         EXPECT_EQ(table.try_insert(entries, record_of<100>(entries, 0)), outcome::ok);
         EXPECT_EQ(table.try_insert(0, record_of<100>(0, 7)), outcome::ok);
     });
-    std::ofstream(folder.file("saved"), std::ios::binary | std::ios::trunc) << text;
-    (void)inspect::restore(folder.file("saved"), uri("copy"), {});
     ASSERT_TRUE(moved);
-    auto copy = small_table_reader<u64, record>::attach(uri("copy"));
+    restore(text, copy_uri());
+    auto copy = small_table_reader<u64, record>::attach(copy_uri());
     EXPECT_TRUE(copy.verify([](const small_table_finding& found) {
                         ADD_FAILURE() << describe(found.what) << " at " << found.place;
                         return true;
@@ -370,8 +372,7 @@ TEST_F(SaveBesideWriter, OfAnArrayThatIsLikeASmallTableHasAllItsElements) {
         elements.store(4, {6, 0, 9});  // free, and not empty
         std::string text;
         (void)inspect::save(uri(name), [&](std::string_view part) { text.append(part); });
-        std::ofstream(folder.file("saved"), std::ios::binary | std::ios::trunc) << text;
-        (void)inspect::restore(folder.file("saved"), uri(name + "copy"), {});
+        restore(text, uri(name + "copy"));
         const auto copy = array_reader<entry>::attach(uri(name + "copy"));
         for (u64 i = 1; i < 4; ++i) {
             EXPECT_EQ(copy[i].key, 5U);
