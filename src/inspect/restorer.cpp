@@ -183,9 +183,7 @@ void fill_map_of_many(saved_reader& file, std::string_view uri, const restore_op
             for (std::uint64_t done = 0; done < count; done += g.range_max)
                 array.store(index + done, std::min(g.range_max, count - done), section->data() + done * g.element_bytes,
                             g.element_bytes);
-            for (std::uint64_t i = 0; i < count; ++i)
-                places.add(section->subspan(static_cast<std::size_t>(i * g.element_bytes),
-                                            static_cast<std::size_t>(g.element_bytes)));
+            places.add(*section, static_cast<std::size_t>(g.element_bytes));
             index += count;
             if (options.progress) options.progress(file.items());
         }

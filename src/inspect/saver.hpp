@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // saver.hpp - any segment's contents into a file, while its writer works, and a segment made of such a file.
 //
-// What is saved: of an array every element, neighbours of 4 KiB as they were at one moment (of a small table each key
-// once, small_table_places.hpp); of a hash table every entry
-// that was there from the beginning of the save to its end, whole, and whatever else the scan met
-// (hash_table/scan.hpp); of a snapshot the current object; of a sorted index all of it; of a queue what waits; of a
-// broadcast the newest messages without a gap; of a block store every value that stays; of metrics each word as it is;
-// of a segment without a container (raw) each word as it is, and whether all of them lay there at one moment.
-// (I1) A segment is restored whole or not at all: nothing appears under its name before all of the file was read and
+// What is saved: of an array every element, neighbours of 4 KiB as they were at one moment (what that makes of a small
+// table is put right by restore, small_table_places.hpp); of a hash table every entry that was there from the beginning
+// of the save to its end, whole, and whatever else the scan met (hash_table/scan.hpp); of a snapshot the current
+// object; of a sorted index all of it; of a queue what waits; of a broadcast the newest messages without a gap; of a
+// block store every value that stays; of metrics each word as it is; of a segment without a container (raw) each word
+// as it is, and whether all of them lay there at one moment. (I1) A segment is restored whole or not at all: nothing
+// appears under its name before all of the file was read and
 //      every checksum in it was right.
 #pragma once
 

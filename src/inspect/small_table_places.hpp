@@ -36,18 +36,10 @@ class small_table_places {
         fits_ = fits_ && key_bytes_ != 0 && key_bytes_ <= 8;
     }
 
-    /// The next element of the file, the first one first.
-    void add(std::span<const std::byte> element) {
-        const std::uint64_t place = place_++;
-        if (!fits_) return;
-        const std::uint64_t key = word(element.first(static_cast<std::size_t>(key_bytes_)));
-        const std::uint64_t state = word(element.subspan(static_cast<std::size_t>(state_), 8));
-        if (place == 0)
-            fits_ = key == 0 && (state == 0 || state > detail::small_table_used + 1);  // the head
-        else if (state == detail::small_table_used)
-            keys_.emplace_back(key, place);
-        else
-            fits_ = std::ranges::all_of(element, [](std::byte b) { return b == std::byte{0}; });
+    /// The next elements of the file, the first ones first.
+    void add(std::span<const std::byte> elements, std::size_t element_bytes) {
+        for (; fits_ && !elements.empty(); elements = elements.subspan(element_bytes))
+            add_one(elements.first(element_bytes), place_++);
     }
     /// The places whose key came once more behind them; none of an array that is no small table.
     [[nodiscard]] std::vector<std::uint64_t> outdated() {
@@ -60,6 +52,16 @@ class small_table_places {
     }
 
  private:
+    void add_one(std::span<const std::byte> element, std::uint64_t place) {
+        const std::uint64_t key = word(element.first(static_cast<std::size_t>(key_bytes_)));
+        const std::uint64_t state = word(element.subspan(static_cast<std::size_t>(state_), 8));
+        if (place == 0)
+            fits_ = key == 0 && (state == 0 || state >= detail::changing_after(0));  // the head
+        else if (state == detail::small_table_used)
+            keys_.emplace_back(key, place);
+        else
+            fits_ = std::ranges::all_of(element, [](std::byte b) { return b == std::byte{0}; });
+    }
     [[nodiscard]] static std::uint64_t word(std::span<const std::byte> bytes) noexcept {
         std::uint64_t value = 0;
         std::memcpy(&value, bytes.data(), bytes.size());

@@ -62,6 +62,7 @@ class acceptor {
         (void)open_reserve();
     }
 
+    /// From here on as much may be read of those to be refused as in any turn.
     void begin_turn() noexcept { unread_left_ = unread_max; }
 
     /// Takes the reserve back if it was lost. Returns: whether it is there; errno says why not.
