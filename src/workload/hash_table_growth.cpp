@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <exception>
 #include <stdexcept>
+#include <stop_token>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -137,27 +137,20 @@ void rest(Operate operate, timed_keys& keys, seen& to) {
 template <class Table, class Operate>
 void grow_beside(Table& table, timed_keys& leading, const two_cores& cores, Operate operate, timed_keys& keys,
                  seen& to) {
-    std::atomic<bool> done{false};
     std::exception_ptr failed;
     std::vector<double> times;
     {
-        std::jthread other([&] {
+        const std::jthread other([&](const std::stop_token& over) {
             try {
                 const perf_test::cpu_pin tied(cores.far);
-                times = keys.run(operate, [&] { return done.load(std::memory_order_relaxed); });
+                times = keys.run(operate, [&] { return over.stop_requested(); });
             } catch (...) {
                 failed = std::current_exception();
             }
         });
         const perf_test::cpu_pin tied(cores.near);
         seen untold{""};
-        try {
-            grow_and_shrink(table, leading, untold);
-        } catch (...) {
-            done = true;
-            throw;
-        }
-        done = true;
+        grow_and_shrink(table, leading, untold);
     }
     if (failed) std::rethrow_exception(failed);
     to.add(std::move(times));

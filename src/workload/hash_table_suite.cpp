@@ -92,8 +92,9 @@ class tie_to_near {
     std::optional<perf_test::cpu_pin> pin_;
 };
 
-/// What somebody does beside what is timed.
+/// What the writer of a table does beside what is timed.
 struct steady_work {
+    std::string of;
     std::uint64_t keys = 0;
     double seconds = 0;
 };
@@ -435,7 +436,6 @@ void data_set::measure_beside_writer() {
     const tie_to_near tied(cores);
     std::vector<std::unique_ptr<background_writer::job>> jobs;
     std::vector<std::unique_ptr<steady_work>> done;
-    std::vector<const contender*> asked_of;
     for (const contender& c : contenders_) {
         hash_table_subject* const table = c.table.get();
         if (!table->lock_free_readers() && size_.entries > fits_in_cache) {
@@ -443,8 +443,7 @@ void data_set::measure_beside_writer() {
                      "behind a std::shared_mutex a find can take 40 us there, a sample 10 s; it is tried at 1e4");
             continue;
         }
-        asked_of.push_back(&c);
-        done.push_back(std::make_unique<steady_work>());
+        done.push_back(std::make_unique<steady_work>(steady_work{.of = c.name}));
         jobs.push_back(
             std::make_unique<background_writer::job>([table, all = done.back().get(), at = walk(changed)]() mutable {
                 const auto start = std::chrono::steady_clock::now();
@@ -472,10 +471,10 @@ void data_set::measure_beside_writer() {
     }
     targets_.note_beside_writer(e.name, run_sampled(to_, e));
     writer.rest();
-    for (std::size_t i = 0; i < asked_of.size(); ++i)
-        if (done[i]->seconds > 0)
-            to_.note(asked_of[i]->name + ", " + e.name + ": its writer changed " +
-                     fixed_text(static_cast<double>(done[i]->keys) / done[i]->seconds / 1e6, 2) +
+    for (const std::unique_ptr<steady_work>& work : done)
+        if (work->seconds > 0)
+            to_.note(work->of + ", " + e.name + ": its writer changed " +
+                     fixed_text(static_cast<double>(work->keys) / work->seconds / 1e6, 2) +
                      " million keys a second, each updated, erased and inserted again");
 }
 
