@@ -6,8 +6,8 @@
 // of the save to its end, whole, and whatever else the scan met (hash_table/scan.hpp); of a snapshot the current
 // object; of a sorted index all of it; of a queue what waits; of a broadcast the newest messages without a gap; of a
 // block store every value that stays; of metrics each word as it is; of a segment without a container (raw) each word
-// as it is, and whether all of them lay there at one moment. (I1) A segment is restored whole or not at all: nothing
-// appears under its name before all of the file was read and
+// as it is, and whether all of them lay there at one moment.
+// (I1) A segment is restored whole or not at all: nothing appears under its name before all of the file was read and
 //      every checksum in it was right.
 #pragma once
 
