@@ -68,6 +68,12 @@ constexpr std::uint64_t fnv_start = 0xcbf29ce484222325;
     header.layout_version = layout::segment_layout_version;
     header.fingerprint = layout::platform_fingerprint;
     header.reserved_geometry = {};
+    return header;
+}
+
+/// The header with nothing behind its schema. That is so in all headers, but where it is the schema's length that was
+/// damaged this would take away what the schema has.
+[[nodiscard]] segment_header with_padding(segment_header header) {
     if (header.schema_bytes <= schema_bytes_max)
         std::memset(header.schema.data() + header.schema_bytes, 0, schema_bytes_max - header.schema_bytes);
     return header;
@@ -77,12 +83,16 @@ constexpr std::uint64_t fnv_start = 0xcbf29ce484222325;
 
 std::optional<segment_header> rebuild_header(const segment_header& damaged, std::uint64_t memory_bytes) {
     std::vector<segment_header> candidates;
-    const auto add = [&](segment_header header) {
+    const auto add_sized = [&](segment_header header) {
         candidates.push_back(header);  // its sizes as they are: the file may have been cut short
         if (memory_bytes < header_bytes) return;
         header.total_bytes = memory_bytes;
         header.body_bytes = memory_bytes - header_bytes;
         candidates.push_back(header);
+    };
+    const auto add = [&](const segment_header& header) {
+        add_sized(header);
+        add_sized(with_padding(header));
     };
     add(with_constants(damaged));
     for (const known_kind& known : known_kinds) {

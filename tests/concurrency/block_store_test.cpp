@@ -42,6 +42,10 @@ class board {
     static constexpr std::size_t places = 16;
     // Release, pairs with acquire in get(): whoever takes the handle from here finds its value.
     void set(std::size_t place, std::uint64_t handle) { handles_[place].store(handle, std::memory_order_release); }
+    /// As set(). Returns: what stood there.
+    std::uint64_t exchange(std::size_t place, std::uint64_t handle) {
+        return handles_[place].exchange(handle, std::memory_order_acq_rel);
+    }
     [[nodiscard]] std::uint64_t get(std::size_t place) const { return handles_[place].load(std::memory_order_acquire); }
 
  private:
@@ -184,7 +188,8 @@ TEST(BlockStoreConcurrency, ManyWritersTakeEachValueOnce) {
     for (unsigned w = 0; w < writers_max; ++w)
         threads.emplace_back([&, w] {
             many_block_writer writer = block_writer_of(bench.view(), roll, w);
-            for (std::uint64_t i = 1; i <= operations; ++i) {
+            // On where the reader has not had a processor yet.
+            for (std::uint64_t i = 1; i <= operations || (totals.ok == 0 && i < 1000 * operations); ++i) {
                 const std::uint64_t draw = random_at(seeds[w], 0, i);
                 const std::size_t place = draw % board::places;
                 // Not taken from the board: others may hold the same handle now.
@@ -212,7 +217,9 @@ TEST(BlockStoreConcurrency, ManyWritersTakeEachValueOnce) {
                 if (!kept && kept.status != outcome::stale) count(totals.wrong);
                 if (!kept) continue;
                 count(came);
-                shown.set(place, kept.handle);
+                // Who came to the same place meanwhile loses it: else nobody would know of that value any more.
+                const std::uint64_t displaced = shown.exchange(place, kept.handle);
+                if (displaced != found && displaced != 0 && writer.free(displaced) == outcome::ok) count(went);
             }
             writer.discard();
             if (writer.reader().fault().get()) count(totals.wrong);
