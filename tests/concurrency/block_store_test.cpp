@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -60,11 +61,13 @@ struct tally {
     std::atomic<std::uint64_t> ok{0}, stale{0}, wrong{0}, scans{0}, busy{0}, quiet{0};
 };
 
-// The writer's work: every place of the board is filled, replaced or emptied at random.
-void churn(block_bench& bench, board& shown, tally& totals, std::uint64_t operations, seeded_random& random) {
+// The writer's work: every place of the board is filled, replaced or emptied at random. It goes on until the others
+// have begun, however long that takes.
+void churn(block_bench& bench, board& shown, tally& totals, std::uint64_t operations, seeded_random& random,
+           const std::function<bool()>& begun) {
     block_writer writer = bench.writer();
     std::array<std::uint64_t, board::places> held{};
-    for (std::uint64_t i = 1; i <= operations; ++i) {
+    for (std::uint64_t i = 1; i <= operations || !begun(); ++i) {
         const std::size_t place = random.below(board::places);
         const std::uint64_t choice = random.below(8);
         if (choice < 2 && held[place] != 0) {
@@ -133,7 +136,7 @@ TEST(BlockStoreConcurrency, ReadersNeverSeeAMix) {
         }
         if (reader.fault().get()) count(totals.wrong);
     });
-    churn(bench, shown, totals, scaled(400'000), random);
+    churn(bench, shown, totals, scaled(400'000), random, [&] { return totals.ok != 0 && totals.scans != 0; });
     totals.stop.store(true, std::memory_order_relaxed);
     for (auto& reader : readers) reader.join();
     EXPECT_EQ(totals.wrong, 0U);
@@ -161,7 +164,7 @@ TEST(BlockStoreConcurrency, VerifyBesideAWorkingWriterFindsNothing) {
             count(report.busy ? totals.busy : totals.quiet);
         }
     });
-    churn(bench, shown, totals, scaled(200'000), random);
+    churn(bench, shown, totals, scaled(200'000), random, [&] { return totals.quiet != 0; });
     totals.stop.store(true, std::memory_order_relaxed);
     verifier.join();
     EXPECT_EQ(first, "");
@@ -188,8 +191,8 @@ TEST(BlockStoreConcurrency, ManyWritersTakeEachValueOnce) {
     for (unsigned w = 0; w < writers_max; ++w)
         threads.emplace_back([&, w] {
             many_block_writer writer = block_writer_of(bench.view(), roll, w);
-            // On where the reader has not had a processor yet.
-            for (std::uint64_t i = 1; i <= operations || (totals.ok == 0 && i < 1000 * operations); ++i) {
+            // On until the reader has begun, however long that takes.
+            for (std::uint64_t i = 1; i <= operations || totals.ok == 0; ++i) {
                 const std::uint64_t draw = random_at(seeds[w], 0, i);
                 const std::size_t place = draw % board::places;
                 // Not taken from the board: others may hold the same handle now.

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <string>
 #include <thread>
@@ -63,9 +64,11 @@ struct tally {
     std::atomic<std::uint64_t> ok{0}, missed{0}, contended{0}, wrong{0}, scans{0}, busy{0}, quiet{0};
 };
 
-void churn(map_bench& bench, tally& totals, std::uint64_t operations, seeded_random& random, std::uint64_t ttl_s) {
+// Goes on until the others have begun, however long that takes.
+void churn(map_bench& bench, tally& totals, std::uint64_t operations, seeded_random& random, std::uint64_t ttl_s,
+           const std::function<bool()>& begun) {
     map_writer writer = moving_writer(bench);
-    for (std::uint64_t i = 1; i <= operations; ++i) {
+    for (std::uint64_t i = 1; i <= operations || !begun(); ++i) {
         const std::uint64_t key = random.below(keys);
         const auto words = value_of(key, i, random());
         const hash_map_entry_options how{.ttl = std::chrono::seconds(stays(key) ? 0 : ttl_s), .flags = 0};
@@ -150,7 +153,8 @@ TEST_P(HashMapConcurrency, ReadersNeverSeeAMix) {
     std::vector<std::thread> readers;
     for (unsigned i = 0; i < 2; ++i) readers.emplace_back([&] { read_keys(moving_reader(bench), totals, !evicting); });
     readers.emplace_back([&] { scan_keys(moving_reader(bench), totals, !evicting); });
-    churn(bench, totals, scaled(200'000), random, evicting ? 5 : 0);
+    churn(bench, totals, scaled(200'000), random, evicting ? 5 : 0,
+          [&] { return totals.ok != 0 && totals.scans != 0; });
     totals.stop.store(true, std::memory_order_relaxed);
     for (auto& reader : readers) reader.join();
     EXPECT_EQ(totals.wrong, 0U);
@@ -184,7 +188,8 @@ TEST_P(HashMapConcurrency, VerifyBesideAWorkingWriterFindsNothing) {
             count(report.busy != 0 ? totals.busy : totals.quiet);
         }
     });
-    churn(bench, totals, scaled(100'000), random, 0);
+    churn(bench, totals, scaled(100'000), random, 0,
+          [&] { return totals.quiet != 0 || (sanitized && totals.busy != 0); });
     totals.stop.store(true, std::memory_order_relaxed);
     verifier.join();
     EXPECT_EQ(first, "");

@@ -216,7 +216,8 @@ TYPED_TEST(HashTableConcurrencyVerify, AWorkingWriterNeverLooksLikeDamage) {
         for (u64 key = 0; key < capacity; ++key) ASSERT_TRUE(table.try_insert(key, value));
         const auto reader = table.make_reader();
         std::atomic<bool> done{false};
-        u64 findings = 0, rounds = 0;
+        u64 findings = 0;
+        std::atomic<u64> rounds{0};
         std::thread thread([&] {
             while (!done.load(std::memory_order_acquire)) {
                 const auto seen = reader.verify([](const hash_table_finding&) { return true; });
@@ -225,7 +226,7 @@ TYPED_TEST(HashTableConcurrencyVerify, AWorkingWriterNeverLooksLikeDamage) {
             }
         });
         test::seeded_random random;
-        for (u64 i = 0; i < test::scaled(400'000); ++i) {
+        for (u64 i = 0; i < test::scaled(400'000) || rounds == 0; ++i) {
             const u64 key = random.below(capacity);
             const u64 what = random.below(8);
             if (what == 0)

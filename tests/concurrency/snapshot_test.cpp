@@ -79,7 +79,8 @@ TEST(SnapshotConcurrency, CopyingReadersNeverSeeAMix) {
     auto writer = bench.writer();
     holdfast::layout::no_hazards nobody;
     std::vector<std::uint64_t> words;
-    for (std::uint64_t i = 1; i <= scaled(200000); ++i) {
+    // Here and below: beside readers that have begun, however long that takes.
+    for (std::uint64_t i = 1; i <= scaled(200000) || totals.read == 0; ++i) {
         fill(words, i);
         ASSERT_TRUE(writer.publish(std::as_bytes(std::span(words)), nobody, 0));
     }
@@ -117,7 +118,7 @@ TEST(SnapshotConcurrency, PinnedReadersSeeTheirObjectUntouched) {
         });
     auto writer = bench.writer();
     std::vector<std::uint64_t> words;
-    for (std::uint64_t i = 1; i <= scaled(200000); ++i) {
+    for (std::uint64_t i = 1; i <= scaled(200000) || totals.read == 0; ++i) {
         fill(words, i);
         const auto room = writer.prepare(8 * words.size(), hazards);
         ASSERT_TRUE(room) << "readers + 2 slots always suffice";
@@ -159,8 +160,7 @@ TEST(SnapshotConcurrency, ReadersOfSmallObjectsNeverSeeAMix) {
         });
     auto writer = bench.writer();
     holdfast::layout::no_hazards nobody;
-    // Beside readers that have begun, however long that takes. Relaxed: a total.
-    for (std::uint64_t i = 1; i <= scaled(200000) || totals.read.load(std::memory_order_relaxed) < 1000; ++i) {
+    for (std::uint64_t i = 1; i <= scaled(200000) || totals.read < 1000; ++i) {
         const std::vector<std::uint64_t> object(words_of(i), i);
         ASSERT_TRUE(writer.publish(std::as_bytes(std::span(object)), nobody, 0));
     }
