@@ -166,8 +166,11 @@ class segment {
                          const attach_options& options);
     void enter_registry() const noexcept;
     void watch(bool writable) {
-        watch_ = memory::truncation_watch::over(storage_.map.data(), storage_.map.bytes(), writable);
         if (writable) guard_ = memory::fork_guard::make(info_.uri);
+        watch_for_truncation(writable);
+    }
+    void watch_for_truncation(bool writable) noexcept {
+        watch_ = memory::truncation_watch::over(storage_.map.data(), storage_.map.bytes(), writable);
     }
 
     memory::uri name_;
@@ -238,6 +241,7 @@ inline segment segment::create_erased(std::string_view uri, const segment_spec& 
     result.info_ = detail::plan(result.name_, spec, options);
     result.name_ = detail::rooted(result.name_);
     const detail::making job{result.name_, spec, options, initialise, context, result.info_.uri, result.info_};
+    result.guard_ = memory::fork_guard::make(result.info_.uri);  // nothing fails behind the publication
     switch (result.name_.kind) {
         case memory::kind::posix:
         case memory::kind::file: result.storage_ = detail::create_file(job); break;
@@ -253,7 +257,7 @@ inline segment segment::create_erased(std::string_view uri, const segment_spec& 
             detail::fill(job, result.storage_.map);
             break;
     }
-    result.watch(true);
+    result.watch_for_truncation(true);
     result.enter_registry();
     return result;
 }
@@ -280,15 +284,24 @@ inline segment segment::adopt(memory::uri name, detail::storage storage, const l
 
 namespace detail {
 
+/// Takes the name away from the segment that was about to follow this one. Returns: whether none of its owner's is
+/// there. (What a stranger planted in a folder that all may write is left alone.)
+[[nodiscard]] inline bool discard_successor(const memory::uri& name, const struct stat& data) noexcept {
+    const std::string path = places_of(name).growing();
+    if (::unlink(path.c_str()) == 0 || errno == ENOENT) return true;
+    struct stat there{};
+    return ::lstat(path.c_str(), &there) != 0 || there.st_uid != data.st_uid;
+}
+
 /// Finishes what a writer left that was killed while another segment was about to take the name (successor.hpp, F1 and
-/// F2): the name leads here, so it never did. Requires: the lease.
+/// F2): the name leads here, so it never did. Whoever may not remove what it left leaves the mark, too. Requires: the
+/// lease.
 inline void settle_succession(const memory::uri& name, const storage& held, writers policy) {
     const std::atomic_ref moved(header_of(held.map)->moved);
     // Relaxed: nobody else stores to it while we hold the lease.
     if (policy != writers::one || moved.load(std::memory_order_relaxed) == 0) return;
-    ::unlink(places_of(name).growing().c_str());
     // Release, after the unlink: without the mark there is no file.
-    moved.store(0, std::memory_order_release);
+    if (discard_successor(name, held.file)) moved.store(0, std::memory_order_release);
 }
 
 }  // namespace detail

@@ -3,6 +3,7 @@
 // or gives our own peers file a second name. Attacked: nothing of it is followed, waited for, filled or taken away; who
 // needs the file is refused as unsafe_file, everybody else reads on, and without the trap all goes on. Many writers
 // have their slots in NAME.lease: there a trap is refused, and at NAME.peers it is in nobody's way.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -327,6 +328,38 @@ TEST_P(PeersTrap, BesideAContainerOfManyWritersIsInNobodysWay) {
         EXPECT_EQ(may(user, kind.read), "");
         EXPECT_TRUE(is_strangers("s.peers"));
     });
+}
+
+// A registered reader may write the peers file and nothing else. It writes over what the file is known by, and holds
+// every lock in it: the next writer makes another one, and the reader's own place is all that is lost.
+TEST_F(PeersFolder, AReaderThatWritesOverTheFileAndLocksItKeepsNoWriterOut) {
+    const auto spoil = [this] {
+        memory::descriptor file = memory::open_at(AT_FDCWD, path_of("s.peers").c_str(), O_RDWR);
+        char byte = 0;
+        require(::pread(file.get(), &byte, 1, 8) == 1);
+        byte = static_cast<char>(byte ^ 1);
+        require(::pwrite(file.get(), &byte, 1, 8) == 1);
+        require(memory::try_lock(file.get(), memory::lock_mode::exclusive, 0, header_bytes));
+        return file;
+    };
+    for (const container& kind : registered) {
+        SCOPED_TRACE(kind.name);
+        make(kind, third_user);
+        const memory::descriptor held = spoil();
+        EXPECT_EQ(may(third_user, kind.write), "");
+        EXPECT_EQ(may(third_user, kind.read_registered), "");
+        EXPECT_FALSE(memory::still_named(path_of("s.peers"), held.get()));
+        clear();
+    }
+    // Of many writers, who share the lease, the same.
+    segment_spec spec = pattern_spec(1, 4096);
+    spec.policy = writers::many;
+    spec.peer_slots = 2;
+    const segment one = segment::create(uri_, spec, {}, [](std::span<std::byte>) {});
+    const memory::descriptor held = spoil();
+    EXPECT_TRUE(segment::attach(uri_, access::read_write).writable());
+    EXPECT_FALSE(memory::still_named(path_of("s.peers"), held.get()));
+    EXPECT_TRUE(segment::attach(uri_, access::read_write).writable()) << "and those that come after it";
 }
 
 INSTANTIATE_TEST_SUITE_P(Traps, PeersTrap, ::testing::ValuesIn(std::begin(traps), traps_of_anybody_end()),

@@ -112,6 +112,32 @@ TEST_F(SegmentRightsOf, AnotherUserOfTheWritersModeMaySucceed) {
     EXPECT_TRUE(end.success()) << end.text();
 }
 
+// The creator gave the data to a group, and was killed before it made the companions.
+TEST_F(SegmentRightsOf, WhatAnOwnerMakesAnewBelongsToTheGroupOfTheData) {
+    if (!can_change_user()) GTEST_SKIP() << "needs: root, to play another user";
+    constexpr gid_t group = 4242;
+    create_options options = with_mode(0660);
+    options.owner = stranger;
+    options.group = group;
+    segment_spec spec = pattern_spec(1, pattern_bytes);
+    spec.peer_slots = 2;
+    (void)segment::create(name_.uri(), spec, options, [](std::span<std::byte>) {});
+    for (const char* const companion : {".lease", ".peers"}) ASSERT_EQ(::unlink((name_.path() + companion).c_str()), 0);
+    const ended end = in_child([&]() -> std::string {
+        if (::setgroups(1, &group) != 0 || ::setresgid(stranger, stranger, stranger) != 0 ||
+            ::setresuid(stranger, stranger, stranger) != 0)
+            return "cannot become another user";
+        return segment::attach(name_.uri(), access::read_write).writable() ? "" : "not writable";
+    });
+    EXPECT_TRUE(end.success()) << end.text();
+    for (const char* const companion : {".lease", ".peers"}) {
+        struct stat status{};
+        ASSERT_EQ(::stat((name_.path() + companion).c_str(), &status), 0) << companion;
+        EXPECT_EQ(status.st_gid, group) << companion;
+        EXPECT_EQ(status.st_mode & 0777, 0660U) << companion;
+    }
+}
+
 TEST_F(SegmentRightsOf, CreationWhereOneMayNotWriteIsNoPermission) {
     if (!can_change_user()) GTEST_SKIP() << "needs: root, to play another user";
     const unique_directory ours("ours");

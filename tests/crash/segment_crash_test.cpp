@@ -149,6 +149,28 @@ TEST_F(SystemVCreatorDeath, AtAnySystemCallLeavesWhatTheNextCreatorCanTake) {
     RecordProperty("kills", std::to_string(report.steps));
 }
 
+// One creator is stopped at each of its system calls until it has the lease; there another one dies with the segment
+// made and not published; then the first goes on.
+TEST_F(SystemVCreatorDeath, BesideAnotherCreatorLeavesWhatTheNextCanTake) {
+    if (!can_trace()) GTEST_SKIP() << "needs: ptrace";
+    for (std::uint64_t target = 1;; ++target) {
+        clear();
+        shared_image control(4096);
+        rig::traced_child creator(control, [&] { (void)create_pattern(name_.uri(), 1); });
+        for (std::uint64_t stop = 0; stop < target; ++stop)
+            ASSERT_TRUE(creator.resume(PTRACE_SYSCALL)) << "its lease kept nobody out";
+        const ended end = in_child([&] {
+            return expect_refusal(errc::writer_alive, [&] {
+                (void)segment::create(name_.uri(), pattern_spec(2), {},
+                                      [](std::span<std::byte>) { ::kill(::getpid(), SIGKILL); });
+            });
+        });
+        while (creator.resume(PTRACE_CONT)) continue;
+        ASSERT_EQ(after_death(), "") << "stop " << target << ", the other: " << end.text();
+        if (end.success()) return;
+    }
+}
+
 TEST_F(SystemVCreatorDeath, AtRandomInstantsLeavesWhatTheNextCreatorCanTake) {
     const kill_plan plan{.rounds = scaled(400), .delay_ns_max = 500'000, .seed = choose_seed()};
     SCOPED_TRACE("HOLDFAST_TEST_SEED=" + std::to_string(plan.seed));

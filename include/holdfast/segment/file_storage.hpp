@@ -113,7 +113,8 @@ inline void refuse_huge_file_system(int fd, const std::string& subject) {
     const bool lease_was_there = held.has_value();
     result.lease = settle_lease(job, where, std::move(held), std::move(fresh));
     try {
-        ensure_peers(where, job.info.identity, job.info.peer_slots, job.peers_rights(), {}, job.subject);
+        ensure_peers(where, result.lease.get(), job.spec.policy, job.info.identity, job.info.peer_slots,
+                     job.peers_rights(), {}, job.subject);
     } catch (...) {  // no room, or a name planted: what creates nothing leaves nothing
         if (memory::still_named(where.data(), data.fd())) ::unlink(where.data().c_str());
         // Last, as in removal: until here the lock keeps other writers out.
@@ -123,10 +124,18 @@ inline void refuse_huge_file_system(int fd, const std::string& subject) {
     return result;
 }
 
+/// Whether this process may give files of its own to that group.
+[[nodiscard]] inline bool is_of_group(gid_t group) noexcept {
+    return group == ::getegid() || ::group_member(group) != 0;
+}
+
+/// What companions get that somebody else than the creator makes.
 [[nodiscard]] inline memory::ownership rights_of(const struct stat& status) noexcept {
-    // A successor under another user than the owner cannot give its files away; then it makes them its own.
-    if (::geteuid() != 0) return {status.st_mode & 0777, std::nullopt, std::nullopt};
-    return {status.st_mode & 0777, status.st_uid, status.st_gid};
+    const mode_t mode = status.st_mode & 0777;
+    if (::geteuid() == 0) return {mode, status.st_uid, status.st_gid};
+    // A successor under another user than the owner cannot give its files away; then it makes them its own. To a group
+    // only its members can.
+    return {mode, std::nullopt, is_of_group(status.st_gid) ? std::optional(status.st_gid) : std::nullopt};
 }
 
 /// Attaches to a named file. Returns the storage and a validated private copy of the header.
@@ -152,7 +161,8 @@ inline void refuse_huge_file_system(int fd, const std::string& subject) {
                 continue;  // removed or replaced while we waited for the lease
             memory::ownership peers_rights = rights;
             peers_rights.mode = memory::writers_mode(rights.mode);
-            ensure_peers(where, header.identity, header.peer_slots, peers_rights, options.trust, subject);
+            ensure_peers(where, result.lease.get(), static_cast<writers>(header.policy), header.identity,
+                         header.peer_slots, peers_rights, options.trust, subject);
         }
         result.map = memory::mapping::of_file(file.get(), header.total_bytes, write, subject);
         return {std::move(result), header};

@@ -4,8 +4,9 @@
 // A lock byte in the data file would let any reader lock the writer out (a read lock works through a read-only
 // descriptor), so the lease has a file of its own. Byte 0 is the writer's: locked exclusively under writers::one,
 // shared under writers::many. Byte 1 + n is that of writer slot n of containers that give each of many writers a slot
-// of its own (segment/writer_slot.hpp). The kernel frees it when the holder is torn down: no time-outs, no
-// heartbeats, no pids. Crash: nothing to repair; a lease file without a lock is a free lease.
+// of its own (segment/writer_slot.hpp), and byte 2^33 of whoever of many writers puts another file in the place of
+// NAME.peers. The kernel frees it when the holder is torn down: no time-outs, no heartbeats, no pids. Crash: nothing to
+// repair; a lease file without a lock is a free lease.
 #pragma once
 
 #include <fcntl.h>
@@ -25,6 +26,7 @@
 namespace holdfast::detail {
 
 inline constexpr std::int64_t lease_byte = 0;
+inline constexpr std::int64_t peers_byte = std::int64_t{1} << 33;
 
 [[nodiscard]] constexpr std::int64_t writer_slot_byte(std::uint32_t slot) noexcept { return std::int64_t{1} + slot; }
 
@@ -100,17 +102,28 @@ inline void give_lease_rights(int fd, const memory::ownership& data_rights, cons
     return file;
 }
 
+/// A lease that is held, and whether its file was there before.
+struct taken_lease {
+    memory::descriptor file;
+    bool was_there = false;
+};
+
 /// Takes the lease of a segment whose lease file may be missing (its creator was killed before it made one, or it was
 /// removed).
+[[nodiscard]] inline taken_lease find_or_make_lease(const places& where, writers policy, const memory::trust& whom,
+                                                    std::uint64_t timeout_ns, const memory::ownership& data_rights,
+                                                    const std::string& subject) {
+    for (int tries = 0; tries < 1000; ++tries) {
+        if (auto held = take_existing_lease(where, policy, whom, timeout_ns, subject)) return {std::move(*held), true};
+        memory::unpublished_file fresh = make_lease(where, policy, data_rights, subject);
+        if (fresh.publish(where.lease_name, subject)) return {fresh.release(), false};
+    }
+    throw error(errc::io, subject, "the lease file appears and vanishes without end; stop whatever does that");
+}
 [[nodiscard]] inline memory::descriptor take_lease(const places& where, writers policy, const memory::trust& whom,
                                                    std::uint64_t timeout_ns, const memory::ownership& data_rights,
                                                    const std::string& subject) {
-    for (int tries = 0; tries < 1000; ++tries) {
-        if (auto held = take_existing_lease(where, policy, whom, timeout_ns, subject)) return std::move(*held);
-        memory::unpublished_file fresh = make_lease(where, policy, data_rights, subject);
-        if (fresh.publish(where.lease_name, subject)) return fresh.release();
-    }
-    throw error(errc::io, subject, "the lease file appears and vanishes without end; stop whatever does that");
+    return find_or_make_lease(where, policy, whom, timeout_ns, data_rights, subject).file;
 }
 
 }  // namespace holdfast::detail

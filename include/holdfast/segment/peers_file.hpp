@@ -24,6 +24,7 @@
 #include "holdfast/layout/segment_header.hpp"
 #include "holdfast/memory/shared_file.hpp"
 #include "holdfast/memory/space.hpp"
+#include "holdfast/segment/lease.hpp"
 #include "holdfast/segment/places.hpp"
 
 namespace holdfast::layout {
@@ -76,17 +77,36 @@ inline void fill_peers(int fd, const identity_array& identity, std::uint32_t slo
            header.identity == identity && header.slots == slots;
 }
 
-/// Makes sure that the companion of a named segment is there and is its own. Called with the lease held; under
-/// writers::many several may come at once, so who replaces a stale file holds it locked while it still has the name.
-inline void ensure_peers(const places& where, const identity_array& identity, std::uint32_t slots,
-                         const memory::ownership& rights, const memory::trust& whom, const std::string& subject) {
+/// The right to take a peers file's name away. A holder of an exclusive lease has it alone; of those that share one it
+/// is a lock in the lease's file, which no reader can open. (One in the peers file itself any reader could hold.)
+class peers_replacement {
+ public:
+    peers_replacement(int lease, writers policy) noexcept
+        : lease_(policy == writers::many ? lease : -1),
+          had_(lease_ < 0 || memory::try_lock(lease_, memory::lock_mode::exclusive, peers_byte)) {}
+    peers_replacement(const peers_replacement&) = delete;
+    peers_replacement& operator=(const peers_replacement&) = delete;
+    ~peers_replacement() {
+        if (had_ && lease_ >= 0) memory::unlock(lease_, peers_byte);
+    }
+    [[nodiscard]] bool had() const noexcept { return had_; }
+
+ private:
+    int lease_;
+    bool had_;
+};
+
+/// Makes sure that the companion of a named segment is there and is its own. Requires: `lease`, held by that policy.
+inline void ensure_peers(const places& where, int lease, writers policy, const identity_array& identity,
+                         std::uint32_t slots, const memory::ownership& rights, const memory::trust& whom,
+                         const std::string& subject) {
     if (slots == 0) return;
     for (int tries = 0; tries < 1000; ++tries) {
         const memory::descriptor existing = memory::open_trusted(where.peers(), O_RDWR, whom, subject);
         if (existing && peers_match(existing.get(), identity, slots, subject)) return;
-        if (existing) {  // of an earlier segment of this name
-            constexpr std::int64_t replacement_byte = 0;
-            if (!memory::try_lock(existing.get(), memory::lock_mode::exclusive, replacement_byte)) {
+        if (existing) {  // of an earlier segment of this name, or written over
+            const peers_replacement mine(lease, policy);
+            if (!mine.had()) {
                 const struct timespec pause{0, 100'000};
                 ::nanosleep(&pause, nullptr);
                 continue;

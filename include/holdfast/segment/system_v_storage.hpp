@@ -54,7 +54,7 @@ namespace holdfast::detail {
 
 /// Whether the segment was never published because its maker died. Zeroed memory under this key may as well be another
 /// program's: ours was made by this user, by a maker that had put a lease file there before. Only asked while holding
-/// the lease; `lease_was_there` says whether its file existed earlier.
+/// the lease; `lease_was_there` says whether its file is an earlier maker's.
 [[nodiscard]] inline bool unpublished_remains(int id, bool lease_was_there, const std::string& subject) {
     const struct shmid_ds status = status_of(id, subject);
     if (!lease_was_there || status.shm_segsz < header_bytes || status.shm_perm.cuid != ::geteuid()) return false;
@@ -97,12 +97,12 @@ inline void require_ours_system_v(int id, const places& where, const std::string
 
 /// The lease, alone: even writers::many are made by one creator, or each would take the other's unfinished segment for
 /// the remains of a dead one. While another creator holds it, waits for its segment to appear.
-[[nodiscard]] inline memory::descriptor lease_for_system_v(const making& job, const places& where) {
+[[nodiscard]] inline taken_lease lease_for_system_v(const making& job, const places& where) {
     constexpr std::uint64_t creation_ns = 200'000'000;
     const std::uint64_t begin = monotonic_ns();
     for (;;) {
         try {
-            return take_lease(where, writers::one, {}, 1'000'000, job.rights(), job.subject);
+            return find_or_make_lease(where, writers::one, {}, 1'000'000, job.rights(), job.subject);
         } catch (const error& failure) {
             if (failure.reason() != errc::writer_alive) throw;
             if (find_system_v(job.name) >= 0) throw_already_exists(job.subject);
@@ -114,8 +114,8 @@ inline void require_ours_system_v(int id, const places& where, const std::string
 [[nodiscard]] inline storage create_system_v(const making& job) {
     const places where = places_of(job.name);
     storage result;
-    const bool lease_was_there = lease_file_exists(where);
-    result.lease = lease_for_system_v(job, where);
+    auto [lease, lease_was_there] = lease_for_system_v(job, where);
+    result.lease = std::move(lease);
     give_lease_rights(result.lease.get(), job.rights(), job.subject);
     try {
         memory::check_memory_limit(job.info.total_bytes, job.subject);
@@ -141,7 +141,9 @@ inline void require_ours_system_v(int id, const places& where, const std::string
             throw error(errc::no_space, job.subject,
                         "the system has no memory for " + std::to_string(job.info.total_bytes) +
                             " bytes; make the segment smaller");
-        ensure_peers(where, job.info.identity, job.info.peer_slots, job.peers_rights(), {}, job.subject);
+        // The lease is exclusive still.
+        ensure_peers(where, result.lease.get(), writers::one, job.info.identity, job.info.peer_slots,
+                     job.peers_rights(), {}, job.subject);
         // Before the magic is stored: whoever finds the segment ready finds its lease open to the writers it admits.
         if (!memory::try_lock(result.lease.get(), lease_mode(job.spec.policy), lease_byte))
             memory::throw_errno(errno, job.subject, "sharing the lease");
@@ -197,7 +199,8 @@ inline void require_ours_system_v(int id, const places& where, const std::string
             throw error(errc::not_found, subject, "the segment was removed meanwhile; create it anew");
         memory::ownership peers_rights = rights;
         peers_rights.mode = memory::writers_mode(rights.mode);
-        ensure_peers(where, header.identity, header.peer_slots, peers_rights, options.trust, subject);
+        ensure_peers(where, result.lease.get(), static_cast<writers>(header.policy), header.identity, header.peer_slots,
+                     peers_rights, options.trust, subject);
     }
     result.map = memory::mapping::of_system_v(id, header.total_bytes, write, subject);
     return {std::move(result), header};
