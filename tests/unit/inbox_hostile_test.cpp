@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <optional>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "holdfast/hash_table.hpp"
@@ -249,6 +251,33 @@ TEST_F(InboxHostile, AClientPassesOverWhatIsNoAnswerToIt) {
     EXPECT_EQ(answer->verdict, inbox_verdict::full);
     EXPECT_EQ(answer->value.size(), 8U);
     EXPECT_FALSE(client->next());
+}
+
+// Answers without end to a command that the client never sent: it waits for its own as long as it said, and no longer.
+TEST_F(InboxHostile, AFloodOfAnswersKeepsNobodyBeyondHisTime) {
+    auto ring = holdfast::broadcast_writer::create(
+        name_.uri() + ".answers",
+        {.capacity_bytes = 1 << 16, .schema = holdfast::detail::inbox_answer_schema(8).text()});
+    (void)holdfast::queue_producer::create(name_.uri() + ".inbox");
+    auto consumer = holdfast::queue_consumer::attach(name_.uri() + ".inbox");
+    auto client = inbox_client::attach(name_.uri());
+    ASSERT_TRUE(client);
+    std::atomic<bool> stop{false};
+    std::thread flood([&] {
+        const std::uint64_t value = 2;
+        std::vector<std::byte> bytes(40);
+        encode_answer(bytes,
+                      {{client->client(), 0}, inbox_verdict::done, holdfast::entry_change::none, view_of(value)});
+        while (!stop.load()) (void)ring.publish(bytes);
+    });
+    const std::uint64_t key = 1, value = 2;
+    const auto begin = std::chrono::steady_clock::now();
+    const holdfast::inbox_reply reply = client->ask(put(key, value), 200ms);
+    const auto took = std::chrono::steady_clock::now() - begin;
+    stop.store(true);
+    flood.join();
+    EXPECT_EQ(reply.status, outcome::timed_out);
+    EXPECT_LT(took, 5s);
 }
 
 }  // namespace

@@ -382,6 +382,22 @@ TEST_F(Inbox, AClientOfAnEarlierLifeIsToldToAttachAnew) {
     EXPECT_EQ(verdict(asked(inbox_operation::put, 1)), inbox_verdict::done);
 }
 
+// Somebody removes all names by hand, and the table and its inbox are made anew while the first owner lives.
+TEST_F(Inbox, AnEarlierOwnerThatEndsLeavesTheInboxOfALaterOne) {
+    for (const std::string& entry : name_.entries())
+        ASSERT_EQ(::unlink((unique_posix_name::directory() + "/" + entry).c_str()), 0) << entry;
+    auto anew = visits::create(name_.uri(), {.capacity = 8});
+    table_inbox later(anew);
+    inbox_.reset();
+    client_ = inbox_client::attach(name_.uri());
+    ASSERT_TRUE(client_);
+    ASSERT_TRUE(client_->send(asked(inbox_operation::put, 1).what, 10s));
+    EXPECT_EQ(later.apply().count, 1U);
+    const auto answer = client_->next();
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->verdict, inbox_verdict::done);
+}
+
 TEST_F(Inbox, WithoutALivingOwnerThereIsNone) {
     EXPECT_FALSE(inbox_client::attach(name_.uri() + "-other"));
     EXPECT_FALSE(inbox_client::attach("sysv:0x5f5e100"));

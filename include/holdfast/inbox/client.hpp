@@ -117,11 +117,13 @@ class inbox_client {
         const result sent = send_until(what, until, std::min<std::chrono::nanoseconds>(timeout, ask_patience));
         if (!sent) return {sent.status, {}};
         for (;;) {
-            while (const std::optional<inbox_answer> answer = next())
+            while (const std::optional<inbox_answer> answer = next()) {
                 if (answer->id.sequence == sent.count) return {outcome::ok, *answer};
+                if (until.left_ns() == 0) return {outcome::timed_out, {}};  // who fills the ring keeps nobody
+            }
             if (fault()) return {outcome::corrupt, {}};
             const result news = wait(std::chrono::nanoseconds(until.left_ns()));
-            if (news) continue;
+            if (news && until.left_ns() != 0) continue;
             return {news.status == outcome::writer_gone ? outcome::reader_gone : outcome::timed_out, {}};
         }
     }

@@ -82,22 +82,18 @@ class table_inbox {
             throw error(errc::not_found, table.segment().uri(),
                         "the name leads to this table no more, so nobody would find its inbox; make the table anew");
         remove_leftovers();
-        const create_options rights = rights_of(table.segment());
         const std::size_t command_bytes = detail::inbox_command_bytes_max(target_.key_bytes(), target_.value_bytes());
         answer_.resize(detail::inbox_answer_bytes(target_.value_bytes()));
         command_.resize(command_bytes);
-        broadcast_options ring;
-        ring.capacity_bytes = std::max<std::uint64_t>(options.capacity_bytes, 8 * (answer_.size() + 64));
-        ring.schema = detail::inbox_answer_schema(target_.value_bytes()).text();
-        ring.segment = rights;
-        answers_.emplace(broadcast_writer::create(places_.answers, ring));
-        queue_options queue;
-        queue.capacity_bytes = std::max<std::uint64_t>(options.capacity_bytes, 8 * (command_bytes + 64));
-        queue.segment = rights;
-        (void)queue_producer::create(places_.commands, queue);  // its lease is the requesters'
-        queue_consumer_options how;
-        how.segment.trust = options.trust;
-        commands_.emplace(queue_consumer::attach(places_.commands, how));
+        const create_options rights = rights_of(table.segment());
+        make_answers(rights);
+        try {
+            make_commands(rights);
+        } catch (...) {
+            answers_.reset();  // its lease would keep the removal out
+            (void)remove_quietly(places_.answers);
+            throw;
+        }
     }
     table_inbox(const table_inbox&) = delete;
     table_inbox& operator=(const table_inbox&) = delete;
@@ -142,7 +138,8 @@ class table_inbox {
     /// removed. Where a requester is stopped amid an enqueue both stay until the next opening, and nobody owns them.
     void close() noexcept {
         if (!is_ours()) return;
-        const bool removed = remove_quietly(places_.commands);
+        // Names that lead elsewhere by now belong to a later owner's inbox.
+        const bool removed = commands_->segment().replaced() || remove_quietly(places_.commands);
         // With the name gone nobody adds to it. Where it could not be removed: those that are there now.
         for (std::uint64_t left = commands_->capacity_bytes() / 8; left != 0; --left) {
             const queue_message message = commands_->front();
@@ -152,9 +149,10 @@ class table_inbox {
             ++counts_.late;
             answer({*received.id, inbox_verdict::closed});
         }
+        const bool answers_are_ours = !answers_->segment().replaced();
         commands_.reset();
-        answers_.reset();                                    // its lease would keep the removal out
-        if (removed) (void)remove_quietly(places_.answers);  // (I2)
+        answers_.reset();                                                        // its lease would keep the removal out
+        if (removed && answers_are_ours) (void)remove_quietly(places_.answers);  // (I2)
     }
 
     [[nodiscard]] const inbox_counts& counts() const noexcept { return counts_; }
@@ -169,6 +167,29 @@ class table_inbox {
     static constexpr std::uint64_t nap_ns = 100'000'000;
 
     [[nodiscard]] bool is_ours() const noexcept { return answers_ && answers_->segment().writable(); }
+
+    void make_answers(const create_options& rights) {
+        broadcast_options ring;
+        ring.capacity_bytes = std::max<std::uint64_t>(options_.capacity_bytes, 8 * (answer_.size() + 64));
+        ring.schema = detail::inbox_answer_schema(target_.value_bytes()).text();
+        ring.segment = rights;
+        answers_.emplace(broadcast_writer::create(places_.answers, ring));
+    }
+    /// Leaves nothing where it throws.
+    void make_commands(const create_options& rights) {
+        queue_options queue;
+        queue.capacity_bytes = std::max<std::uint64_t>(options_.capacity_bytes, 8 * (command_.size() + 64));
+        queue.segment = rights;
+        (void)queue_producer::create(places_.commands, queue);  // its lease is the requesters'
+        try {
+            queue_consumer_options how;
+            how.segment.trust = options_.trust;
+            commands_.emplace(queue_consumer::attach(places_.commands, how));
+        } catch (...) {
+            (void)remove_quietly(places_.commands);
+            throw;
+        }
+    }
 
     /// Copies a message (its sender could still write it), and releases it: A1, A2.
     [[nodiscard]] detail::received_command take(const queue_message& message) noexcept {

@@ -63,19 +63,13 @@ class event_source {
     /// Throws: io when the system gives no descriptor or thread; what a fork_guard throws.
     explicit event_source(Handle handle, Wait wait = {})
         : state_(std::make_unique<state>(std::move(handle), std::move(wait))) {
-        // Signals are for the threads that expect them; but a fault is the worker's own, and the truncation guard's.
-        sigset_t all{}, before{};
-        ::sigfillset(&all);
-        for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) ::sigdelset(&all, fault);
-        ::pthread_sigmask(SIG_SETMASK, &all, &before);
+        const faults_only for_the_worker;
         try {
             state_->worker = std::thread([of = state_.get()] { of->run(); });
         } catch (const std::system_error& failure) {
-            ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
             throw error(errc::io, "event_source",
                         failure.what() + std::string("; raise the limit on threads (ulimit -u)"));
         }
-        ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     }
 
     event_source(event_source&&) noexcept = default;
@@ -102,6 +96,22 @@ class event_source {
 
  private:
     struct state;
+    /// Signals are for the threads that expect them; but a fault is the worker's own, and the truncation guard's.
+    class faults_only {
+     public:
+        faults_only() noexcept {
+            sigset_t all{};
+            ::sigfillset(&all);
+            for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) ::sigdelset(&all, fault);
+            ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+        }
+        faults_only(const faults_only&) = delete;
+        faults_only& operator=(const faults_only&) = delete;
+        ~faults_only() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+     private:
+        sigset_t before_{};
+    };
     /// In a forked child: there is no such thread, and the mutex may be as that thread left it, so the memory stays.
     /// The descriptors are those that no wait changes.
     static void abandon(state& of) noexcept {
