@@ -225,7 +225,8 @@ void api::dispatch_v1(exchange& it) {
         it.which = what == "stats" ? route::stats : route::segments;
         check_parameters(it.query, {});
         if (allows_get(it.from, it.to))
-            answer_json(it.to, what == "stats" ? render_stats(counts_) : render_segments(catalog_, it.who));
+            answer_json(it.to,
+                        what == "stats" ? render_stats(counts_, catalog_, it.who) : render_segments(catalog_, it.who));
     } else if (parts.size() == 4 && what == "indexes") {
         it.which = route::index_get;
         if (allows_get(it.from, it.to)) get_index(it, parts[2], parts[3]);

@@ -105,8 +105,7 @@ class api {
     void put_snapshot(exchange& it, const std::string& name);
     // api_write.cpp
     void change_entry(exchange& it, const std::string& segment, const std::string& key, change what);
-    void make_change(exchange& it, table_source& table, table_writer& writer, const std::string& key, change what,
-                     const conditions& asked);
+    void make_change(exchange& it, table_writer& writer, const std::string& key, change what, const conditions& asked);
     [[nodiscard]] static std::string_view name_of(change what) noexcept;
     void publish(exchange& it, const std::string& segment);
     /// Makes a change that the log has been told of. Throws: what `change_it` throws, which has then changed nothing.

@@ -324,16 +324,23 @@ void ring_routes::follow_replacement(const followed_ring& old) {
     for (const auto& each : old->hub.take_subscribers()) {
         try {
             ring_source& ring = segments_.ring(name, viewer_of(each->who));
+            if (&ring == old->hub.source().get()) {  // it was replaced since the catalog looked
+                old->hub.put_back(each);
+                continue;
+            }
             const followed_ring into = hub_of(ring);
             into->hub.add(each, broadcast_start::oldest(), {replaced_note(ring)});
             schedule(into, 1);
-        } catch (const failure&) {
-            ring_hub::end(*each, ring_end::damaged);
+        } catch (const failure& e) {
+            if (e.status == 503)  // outrun by its writer; or cut off, which the next attaching tells
+                old->hub.put_back(each);
+            else
+                ring_hub::end(*each, ring_end::damaged);
         } catch (const error& e) {
             if (e.reason() == errc::contended || e.reason() == errc::io || e.reason() == errc::not_ready)
                 old->hub.put_back(each);  // nobody can tell for now
             else
-                ring_hub::end(*each, ring_end::not_served);
+                ring_hub::end(*each, e.reason() == errc::truncated ? ring_end::damaged : ring_end::not_served);
         }
     }
 }

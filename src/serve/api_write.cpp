@@ -64,7 +64,7 @@ void api::change_entry(exchange& it, const std::string& name, const std::string&
     require_may_write(it, writer.memory());
     if (writer.memory().replaced()) throw failure{503, uri + " was replaced while it was attached; ask again", 1};
     try {
-        logged(it, name_of(what), uri, key, [&] { make_change(it, table, writer, key, what, asked); });
+        logged(it, name_of(what), uri, key, [&] { make_change(it, writer, key, what, asked); });
     } catch (const failure&) {
         if (writer.broken()) writers_.erase(std::string(uri));
         throw;
@@ -109,7 +109,9 @@ void api::publish(exchange& it, const std::string& name) {
     broadcast_writer writer = attach_to_write(uri, [&](const auto& how) { return broadcast_writer::attach(uri, how); });
     // Another segment may have got the name since its rights were looked at.
     require_may_write(it, writer.segment());
-    if (writer.segment().replaced()) throw failure{503, uri + " was replaced while it was attached; ask again", 1};
+    // The message was made for the ring that the catalog knows.
+    if (writer.segment().replaced() || writer.segment().info().identity != ring.memory().info().identity)
+        throw failure{503, uri + " was replaced while it was attached; ask again", 1};
     logged(it, "publish", uri, {}, [&] {
         const result done = writer.publish(message, static_cast<std::uint16_t>(type));
         switch (done.status) {
@@ -127,7 +129,7 @@ void api::publish(exchange& it, const std::string& name) {
                            ring_id(ring, writer.sequence() + 1) + "\"}");
 }
 
-void api::make_change(exchange& it, table_source& table, table_writer& writer, const std::string& key, change what,
+void api::make_change(exchange& it, table_writer& writer, const std::string& key, change what,
                       const conditions& asked) {
     table_writer::written done;
     switch (what) {
@@ -138,7 +140,7 @@ void api::make_change(exchange& it, table_source& table, table_writer& writer, c
     if (what != change::erase) it.to.header("ETag", tag_of(done.value).text());
     if (what == change::increment) {
         std::string body;
-        table.writer().append(body, done.key, done.value);
+        writer.append_json(body, done);
         answer_json(it.to, std::move(body));
     } else {
         it.to.status(done.what == entry_change::inserted ? 201 : 204);

@@ -78,6 +78,16 @@ bool catalog::may_show(const segment_rights& rights, viewer who) const {
     return shows_all(who) || rights.allow_everybody(wish::read);
 }
 
+bool catalog::may_name(std::string_view name, viewer who) const {
+    try {
+        const memory::uri parsed = memory::uri::parse(name);
+        if (!served_.empty() && !std::ranges::binary_search(served_, parsed.text())) return false;
+        return may_show(segment_rights::of(parsed), who);
+    } catch (const error&) {  // no name at all
+        return false;
+    }
+}
+
 void catalog::require_same(const segment& attached) {
     if (attached.replaced())
         throw error(errc::contended, attached.uri(), "was replaced while it was attached; ask again");

@@ -40,6 +40,10 @@ class catalog {
     /// Whether a client may be shown what has these rights. (I2)
     [[nodiscard]] bool may_show(const segment_rights& rights, viewer who) const;
 
+    /// Whether a client may be told that there is, or was, a segment of this name. Of one that is gone nobody knows who
+    /// might have read it: it is told only to who is shown whatever is served. (I2)
+    [[nodiscard]] bool may_name(std::string_view name, viewer who) const;
+
     /// URIs of what is served to a client, sorted. They may not exist at this moment. Throws: io where nobody can tell
     /// for now.
     [[nodiscard]] std::vector<std::string> list(viewer who = {}) const;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "holdfast/error.hpp"
+#include "holdfast/hash_table/dynamic.hpp"
 #include "holdfast/memory/waiting.hpp"
 #include "holdfast/segment.hpp"
 
@@ -20,6 +21,7 @@ constexpr auto word_of_lateness = 200ms;  // how long behind that the owner may 
 constexpr auto enqueue_patience = 5ms;
 constexpr std::uint64_t pause_ns_min = 100'000, pause_ns_max = 4'000'000;
 constexpr std::uint64_t owner_looks_ns = 20'000'000;
+constexpr unsigned answers_at_once = 1024;  // whoever may write the ring may fill it without end
 
 }  // namespace
 
@@ -33,7 +35,10 @@ std::shared_ptr<owner_desk::table> owner_desk::of(const segment& memory) {
     }
     std::optional<inbox_client> client = inbox_client::attach(uri);
     if (!client) return nullptr;
-    const container_schema schema = container_schema::parse(memory.info().schema);
+    // The name may have left `memory` for another table, which the inbox is of. While an inbox is open the name leads
+    // to its table, or to what that has grown into, of the same fields: these are good for the inbox's life.
+    const container_schema schema = dynamic_hash_table_reader::attach(uri).schema();
+    if (!client->owner_alive()) return nullptr;
     return tables_.emplace(uri, std::make_shared<table>(*std::move(client), schema, uri)).first->second;
 }
 
@@ -64,7 +69,9 @@ void owner_desk::turn(const std::shared_ptr<table>& owner) {
         owned = owner->client_.owner_alive();  // before the look: what it said last is seen
     }
     bool news = false;
-    while (const std::optional<inbox_answer> answer = owner->client_.next()) {
+    for (unsigned taken = 0; taken < answers_at_once; ++taken) {
+        const std::optional<inbox_answer> answer = owner->client_.next();
+        if (!answer) break;
         news = true;
         if (auto asked = waiting.extract(answer->id.sequence)) asked.mapped().later({&*answer});
     }

@@ -37,8 +37,8 @@ class owner_desk {
     /// Says whose timers to use. Before the first request, and it must outlive the last.
     void run_on(net::server& loop) noexcept { loop_ = &loop; }
 
-    /// The inbox of a segment's living owner. Returns: null where the segment has none, or many writers.
-    /// Throws: failure 404, error.
+    /// The inbox of the living owner of what has this segment's name now. Returns: null where there is none, or many
+    /// writers. Throws: failure 404, error.
     [[nodiscard]] std::shared_ptr<table> of(const segment& memory);
     /// Sends a command. `later` is called on the loop, not within this. Returns: ok; else nothing was sent: writer_gone
     /// (ask of() again), full, contended, too_large. Throws: error.

@@ -26,9 +26,16 @@ struct series {
 };
 using families = std::map<std::string, std::vector<series>, std::less<>>;
 
-families families_of(const counter_set& counters) {
+/// What this client may be told: a series that counts for a segment names it.
+families families_of(const counter_set& counters, const catalog& segments, viewer who) {
     families found;
+    std::map<std::string, bool> told;  // by segment, which may have a thousand series
     counters.for_each([&](std::string_view family, std::string_view labels, std::uint64_t value) {
+        if (const auto segment = metric_label_value(labels, "segment")) {
+            const auto [at, is_first] = told.try_emplace(*segment);
+            if (is_first) at->second = segments.may_name(*segment, who);
+            if (!at->second) return;
+        }
         found[std::string(family)].push_back({std::string(labels), value});
     });
     return found;
@@ -71,8 +78,8 @@ std::string_view help_of(std::string_view family) noexcept {
     return "A count that a program keeps in this set.";
 }
 
-void render_counts(exposition& out, const counter_set& counters) {
-    for (const auto& [family, all] : families_of(counters)) {
+void render_counts(exposition& out, const families& counted) {
+    for (const auto& [family, all] : counted) {
         if (family.ends_with("_total"))
             out.counters(family, help_of(family));
         else
@@ -225,7 +232,7 @@ std::string render_metrics(const shared_counts& counts, const catalog& segments,
     const std::unique_ptr<exposition> writer = make_exposition(format);
     exposition& out = *writer;
     out.info("holdfast_build_info", "Version of the server.", metric_label("version", version_text));
-    render_counts(out, counts.counters);
+    render_counts(out, families_of(counts.counters, segments, who));
     render_latency(out, counts.latency);
     const std::vector<inspect::description> all = describe_all(segments, who);
     render_gauges(out, all);
@@ -250,8 +257,8 @@ std::string render_segments(const catalog& segments, viewer who) {
     return text;
 }
 
-std::string render_stats(const shared_counts& counts) {
-    const families all = families_of(counts.counters);
+std::string render_stats(const shared_counts& counts, const catalog& segments, viewer who) {
+    const families all = families_of(counts.counters, segments, who);
     std::string text;
     json_out json(text);
     json.begin_object().member("version", version_text).member("now_ms", now_ms());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// report.hpp - what is known of the server as a whole, from shared memory: for collectors and for the dashboard.
+// report.hpp - what is known of the server as a whole, from shared memory: for collectors and for the dashboard. Counts
+// that name a segment are told to who may know of it (catalog::may_name).
 #pragma once
 
 #include <string>
@@ -18,6 +19,6 @@ namespace holdfast::serve {
 [[nodiscard]] std::string render_segments(const catalog& segments, viewer who);
 
 /// Counts, latency buckets and workers as JSON, for GET /v1/stats. Counts only grow: whoever wants rates subtracts.
-[[nodiscard]] std::string render_stats(const shared_counts& counts);
+[[nodiscard]] std::string render_stats(const shared_counts& counts, const catalog& segments, viewer who);
 
 }  // namespace holdfast::serve

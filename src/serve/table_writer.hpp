@@ -45,6 +45,8 @@ class table_writer {
     written erase(std::string_view key, const conditions& asked);
     /// `body` is {"field": NAME, "by": NUMBER}.
     written increment(std::string_view key, std::string_view body, const conditions& asked);
+    /// Appends the entry as GET gives it, by the fields that it was changed by.
+    void append_json(std::string& out, const written& entry) const { text_.append_json(out, entry.key, entry.value); }
 
  private:
     /// Throws: failure for whatever is no success; `denied` is why the change said no.

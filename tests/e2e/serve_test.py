@@ -445,6 +445,18 @@ class UnixSocket(ServeCase):
             self.assertEqual(server.stop(), 0)
             self.assertFalse(self.path.exists(), "the name goes with the server")
 
+    def test_lookups_in_a_segment_are_told_to_who_may_read_it(self):
+        geo = self.segments.load_index("geo4", RANGES)
+        server = self.serve("--unix", self.path, "--count", f"{geo}=country", private=False)
+        self.assertEqual(server.ask(f"/v1/indexes/{geo}/8.8.8.8", by=self.path)[0], 200)
+        for target, line in (("/metrics", f'holdfast_index_lookups_by_value_total{{segment="{geo}",field="country",value="US"}} 1'),
+                             ("/v1/stats", f'{{"segment":"{geo}","field":"country","value":"US","count":1}}')):
+            os.chmod(f"/dev/shm/{geo}", 0o600)
+            self.assertIn(line, server.ask(target, by=self.path)[2])
+            self.assertNotIn(geo, server.ask(target)[2])
+            os.chmod(f"/dev/shm/{geo}", 0o644)
+            self.assertIn(line, server.ask(target)[2])
+
     def test_a_killed_worker_keeps_nobody_from_the_socket_and_a_killed_server_nobody_from_the_name(self):
         server = self.serve("--unix", self.path)
         for _ in range(3):
