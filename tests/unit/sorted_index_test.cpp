@@ -11,6 +11,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -302,6 +303,74 @@ TEST(SortedIndexRefusals, AKeyThatIsNoNumber) {
     }
 }
 
+// Keys of several fields with a float among them: records known by their schema alone.
+struct measured {
+    double x;
+    std::uint32_t y;
+    friend bool operator==(const measured&, const measured&) = default;
+};
+std::shared_ptr<const index_shape> shape_of_measured() {
+    using holdfast::record_schema;
+    static const auto shape = std::make_shared<const index_shape>(
+        index_shape::of({record_schema::parse_list("x:f64,y:u32"), record_schema::parse_list("v:u32")}));
+    return shape;
+}
+std::vector<std::byte> key_of(const measured& key) {
+    std::vector<std::byte> bytes(shape_of_measured()->key.key_bytes);
+    std::memcpy(bytes.data(), &key.x, sizeof key.x);
+    std::memcpy(bytes.data() + sizeof key.x, &key.y, sizeof key.y);
+    return bytes;
+}
+holdfast::dynamic_sorted_index_builder builder_of(const std::vector<measured>& keys) {
+    holdfast::dynamic_sorted_index_builder builder(*shape_of_measured());
+    for (std::uint32_t value = 10; const measured& key : keys) builder.add(key_of(key), bytes_of(value++));
+    return builder;
+}
+
+TEST(SortedIndexRefusals, AKeyOfWhichAFieldIsNoNumber) {
+    // In this order each is above the one before, as far as y decides.
+    for (const std::vector<measured>& keys : {std::vector<measured>{{1, 5}, {std::nan(""), 6}, {0, 7}},
+                                              std::vector<measured>{{1, 5}, {std::nanf(""), 4}}}) {
+        auto builder = builder_of(keys);
+        try {
+            builder.finish();
+            ADD_FAILURE() << "accepted a NaN";
+        } catch (const sorted_index_error& e) {
+            EXPECT_EQ(e.record(), 1U);
+        }
+    }
+}
+
+TEST(SortedIndex, SearchingForAKeyOfWhichAFieldIsNoNumberFindsNothing) {
+    const auto image = builder_of({{1, 5}}).build();
+    const auto view = dynamic_sorted_index_view::over(image, shape_of_measured());
+    EXPECT_EQ(view.find(key_of({1, 5})), 0U);
+    const std::vector<std::byte> nowhere = key_of({std::nan(""), 5});
+    EXPECT_EQ(view.find(nowhere), std::nullopt);
+    EXPECT_EQ(view.find_covering(nowhere), std::nullopt);
+    view.find_many(nowhere, [](std::size_t, const auto& position) { EXPECT_EQ(position, std::nullopt); });
+    EXPECT_LE(view.lower_bound(nowhere), view.size());
+}
+
+TEST(SortedIndex, VerifyFindsAKeyOfWhichAFieldIsNoNumber) {
+    const auto sound = builder_of({{1, 5}, {2, 6}, {3, 7}}).build();
+    EXPECT_EQ(count_findings(sound, *shape_of_measured()), 0U);
+    for (std::uint64_t record = 0; record < 3; ++record) {
+        auto image = sound;
+        holdfast::layout::sorted_index_image parsed;
+        ASSERT_EQ(holdfast::layout::sorted_index_image::parse(image, parsed), nullptr);
+        const double none = std::nan("");
+        std::memcpy(image.data() + parsed.header().keys_offset + record * shape_of_measured()->key.key_bytes, &none,
+                    sizeof none);
+        const std::uint64_t sum = parsed.computed_checksum();
+        std::memcpy(image.data() + offsetof(holdfast::layout::sorted_index_header, checksum), &sum, sizeof sum);
+        findings found;
+        holdfast::layout::verify_sorted_index(image, &shape_of_measured()->key, found);
+        ASSERT_EQ(found.count(), 1U) << record;
+        EXPECT_NE(found.list()[0].what.find("key " + std::to_string(record) + " is not a number"), std::string::npos);
+    }
+}
+
 struct span_of_time {
     double until;
 };
@@ -310,6 +379,18 @@ TEST(SortedIndexRefusals, ARangeEndThatIsNoNumber) {
     sorted_index<double, span_of_time, &span_of_time::until>::builder builder;
     builder.add(1.0, {std::nan("")});
     EXPECT_THROW(builder.finish(), sorted_index_error);
+}
+
+TEST(SortedIndexRanges, VerifyFindsAnEndThatIsNoNumber) {
+    using times = sorted_index<double, span_of_time, &span_of_time::until>;
+    times::builder builder;
+    builder.add(1.0, {2.0});
+    auto image = builder.build();
+    const double none = std::nan("");
+    std::memcpy(image.data() + times::view::over(image).image().header().values_offset, &none, sizeof none);
+    findings found;
+    holdfast::layout::verify_sorted_index(image, nullptr, found);
+    EXPECT_EQ(found.count(), 2U) << "the end, and the sum";
 }
 
 TEST(SortedIndexRefusals, NegativeZeroIsZeroTwice) {

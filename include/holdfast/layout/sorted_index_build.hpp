@@ -6,7 +6,6 @@
 #pragma once
 
 #include <algorithm>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -146,8 +145,7 @@ class sorted_index_build_core {
         if (size_ > sorted_index_count_max)
             throw error(errc::invalid_argument, "sorted index", "more than 2^36 records; split it");
         for (std::uint64_t i = 0; i < size_; ++i) {
-            const auto value = order.load(key(i));
-            if (!is_number(value)) throw sorted_index_error("its key is not a number (NaN)", i, {});
+            if (order.unordered(order.load(key(i)))) throw sorted_index_error("its key is not a number (NaN)", i, {});
         }
         const auto before = [&](std::uint64_t a, std::uint64_t b) {
             const auto x = order.load(key(a));
@@ -173,7 +171,7 @@ class sorted_index_build_core {
             // A NaN end fails this comparison too, as it must.
             if (ranges && !(order.less(order.load(key(record)), order.load(range_end(record))) ||
                             !(order.less(order.load(range_end(record)), order.load(key(record))) ||
-                              !is_number(order.load(range_end(record))))))
+                              order.unordered(order.load(range_end(record))))))
                 throw sorted_index_error("its range ends before it begins", record, {});
             if (place == 0) continue;
             const std::uint64_t previous = record_at(place - 1);
@@ -185,12 +183,6 @@ class sorted_index_build_core {
                 throw sorted_index_error("its range overlaps that of record " + std::to_string(earlier), later,
                                          earlier);
         }
-    }
-
-    template <class T>
-    [[nodiscard]] static bool is_number(const T& value) noexcept {
-        if constexpr (std::floating_point<T>) return value == value;
-        return true;
     }
 
     /// Writes one array in sorted order and zeroes the gap behind it, through a buffer so that the shared side is

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // sorted_index_search.hpp - key orders, and the one binary search that typed and run-time typed indexes share.
 //
-// An order turns stored bytes into something comparable (`load`) and compares (`less`). Loads may race with a writer: a
-// search over a slot that is being overwritten gives some position below size(), to be thrown away by the caller's
-// check.
+// An order turns stored bytes into something comparable (`load`), compares (`less`), and tells what cannot be compared:
+// a NaN, or a key with one in it (`unordered`). Loads may race with a writer: a search over a slot that is being
+// overwritten gives some position below size(), to be thrown away by the caller's check.
 #pragma once
 
 #include <bit>
@@ -39,6 +39,11 @@ struct scalar_order {
     /// Requires: `at` aligned as keys are.
     [[nodiscard]] static T load_key(const std::byte* at) noexcept { return shared(at); }
     [[nodiscard]] static bool less(T a, T b) noexcept { return a < b; }
+    /// A NaN, which equals nothing, itself included.
+    [[nodiscard]] static bool unordered(T value) noexcept {
+        if constexpr (std::is_floating_point_v<T>) return value != value;
+        return false;
+    }
 
  private:
     using bits =
@@ -70,6 +75,7 @@ struct bytes16_order {
     [[nodiscard]] static bool less(const value_type& a, const value_type& b) noexcept {
         return (a.high < b.high) | ((a.high == b.high) & (a.low < b.low));
     }
+    [[nodiscard]] static bool unordered(const value_type&) noexcept { return false; }
 };
 
 /// Any number of bytes in byte order.
@@ -87,6 +93,7 @@ struct bytes_order {
         }
         return false;
     }
+    [[nodiscard]] static bool unordered(value_type) noexcept { return false; }
 };
 
 /// One field of a key of several.
@@ -140,6 +147,14 @@ struct fields_order {
         }
         return false;
     }
+    /// A part that equals nothing makes the comparison of the parts behind it decide, and that is no order.
+    [[nodiscard]] bool unordered(value_type key) const noexcept {
+        for (const key_part& part : description->parts)
+            if (with_scalar_order(part.order, part.bytes,
+                                  [&](auto order) { return order.unordered(order.load(key + part.offset)); }))
+                return true;
+        return false;
+    }
 };
 
 /// Calls use(order) with the order that `description` tells; the one place where run-time types become compiled code.
@@ -168,12 +183,12 @@ class index_search {
         return partition_point([&](const std::byte* at) { return !above(at, key); });
     }
     [[nodiscard]] std::uint64_t find(value_type key) const noexcept {
-        return unordered(key) ? index_npos : exactly(key, lower_bound(key));
+        return order_.unordered(key) ? index_npos : exactly(key, lower_bound(key));
     }
     /// The record whose range [key, end] holds `key`; without ranges the same as find.
     [[nodiscard]] std::uint64_t find_covering(value_type key) const noexcept {
         if (!image_.has_ranges()) return find(key);
-        return unordered(key) ? index_npos : covering(key, upper_bound(key));
+        return order_.unordered(key) ? index_npos : covering(key, upper_bound(key));
     }
 
     /// Many keys at once, their cache misses overlapped: calls found(i, position) for i from 0 to count - 1 in order,
@@ -222,11 +237,6 @@ class index_search {
         if (bound == 0) return index_npos;
         return order_.less(end_of(bound - 1), key) ? index_npos : bound - 1;
     }
-    /// A NaN, which equals nothing, itself included.
-    [[nodiscard]] static bool unordered(const value_type& key) noexcept {
-        if constexpr (std::is_floating_point_v<value_type>) return key != key;
-        return false;
-    }
 
     /// A mask: each step of a search waits for the one before it, and an `and` takes a third of a multiplication's
     /// time.
@@ -264,7 +274,7 @@ class index_search {
             for (std::size_t i = 0; i < n; ++i)
                 if (const std::uint64_t at = candidate(bounds[i]); at < image_.size()) prefetch(image_.value(at));
             for (std::size_t i = 0; i < n; ++i)
-                found(from + i, unordered(keys[i]) ? index_npos : finish(keys[i], bounds[i]));
+                found(from + i, order_.unordered(keys[i]) ? index_npos : finish(keys[i], bounds[i]));
         }
     }
 

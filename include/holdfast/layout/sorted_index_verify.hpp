@@ -13,7 +13,7 @@
 
 namespace holdfast::layout {
 
-/// Reports every place where order or ranges break (I1, I2).
+/// Reports every place where order or ranges break (I1, I2), and what has no order: a NaN.
 template <class Order>
 void verify_sorted_order(const sorted_index_image& image, Order order, findings& found) {
     const index_search<Order> search(image, order);
@@ -21,10 +21,14 @@ void verify_sorted_order(const sorted_index_image& image, Order order, findings&
     for (std::uint64_t i = 0; i < image.size(); ++i) {
         const std::uint64_t key_at = image.header().keys_offset + i * image.header().key_bytes;
         const std::uint64_t end_at = ranges_at + i * image.header().value_bytes;
-        if (i > 0 && !order.less(search.key_of(i - 1), search.key_of(i)))
+        if (order.unordered(search.key_of(i)))
+            found.add(key_at, "key " + std::to_string(i) + " is not a number");
+        else if (i > 0 && !order.less(search.key_of(i - 1), search.key_of(i)))
             found.add(key_at, "key " + std::to_string(i) + " is not above the key before it");
         if (!image.has_ranges()) continue;
-        if (order.less(search.end_of(i), search.key_of(i)))
+        if (order.unordered(search.end_of(i)))
+            found.add(end_at, "the end of range " + std::to_string(i) + " is not a number");
+        else if (order.less(search.end_of(i), search.key_of(i)))
             found.add(end_at, "range " + std::to_string(i) + " ends before it begins");
         if (i > 0 && !order.less(search.end_of(i - 1), search.key_of(i)))
             found.add(key_at, "range " + std::to_string(i) + " overlaps the one before it");
