@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hooks/interleaving.hpp"
@@ -109,11 +110,14 @@ class broadcast_evict_interleaving final : public interleaving {
         (void)beginning_.enrol(broadcast_start::oldest(), broadcast_policy::evict, patience_, 7);
     }
 
-    // Of each message, refusals beyond the reader's patience: one that has moved meanwhile may be in the way again.
+    // Of each message, refusals beyond the reader's patience: one that has moved meanwhile may be in the way again, and
+    // has it anew.
     result append(layout::broadcast_write_core& writer, const std::vector<std::byte>& next, std::string& why) {
+        std::uint64_t stood = 0;
         for (std::uint64_t refusals = 0;; ++refusals) {
             meet();
             const std::uint64_t word = held(), evictions = evictions_counted(), noticed = noticed_;
+            if (std::exchange(stood, word) != word) refusals = 0;
             const result added = writer.append(next, 0, slots_);
             if (added && evictions_counted() != evictions) why = unjust(noticed);
             if (added.status != outcome::full) return added;

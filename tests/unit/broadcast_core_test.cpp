@@ -432,6 +432,64 @@ TEST(BroadcastCore, ASuccessorThatJoinsWhereADeadReaderStoodKeepsItsPlace) {
     EXPECT_TRUE(writer.claim(bench.geometry().message_max(), slots)) << "and lets the writer go on when it has read";
 }
 
+// A reader under evict with a second's patience, in a ring that four messages fill.
+class BroadcastPatience : public ::testing::Test {
+ protected:
+    BroadcastPatience() {
+        EXPECT_TRUE(reader_.enrol(broadcast_start::oldest(), broadcast_policy::evict, 1'000'000'000, 1));
+        for (int i = 0; i < 4; ++i) EXPECT_EQ(publish_at(0), outcome::ok);
+    }
+    outcome publish_at(std::uint64_t ms) {
+        bench_clock::monotonic_time = 5'000 + ms * 1'000'000;
+        const result put = writer_.append(message_, 0, slots_);
+        return put ? writer_.commit().status : put.status;
+    }
+    void read_one() {
+        const auto take = [](std::span<const std::byte>, std::uint16_t) noexcept { return true; };
+        EXPECT_TRUE(reader_.next(take));
+    }
+    [[nodiscard]] const holdfast::layout::broadcast_report& report() {
+        return *reinterpret_cast<holdfast::layout::broadcast_report*>(bench_.body().data() +
+                                                                      broadcast_geometry::report_offset(0));
+    }
+
+    broadcast_bench bench_{65536, 1};
+    holdfast::test::slot_bench slots_{1};
+    broadcast_write_core writer_ = bench_.writer();
+    broadcast_hold_core reader_{bench_.reader(), slots_.slot(0)};
+    std::vector<std::byte> message_ = std::vector<std::byte>(15'360);
+};
+
+TEST_F(BroadcastPatience, CountsFromTheFirstRefusal) {
+    EXPECT_EQ(publish_at(0), outcome::full);
+    EXPECT_EQ(publish_at(999), outcome::full);
+    EXPECT_EQ(publish_at(1'000), outcome::ok);
+    EXPECT_FALSE(reader_.registered());
+    EXPECT_EQ(report().blocked_ns.load(), 1'000'000'000U);
+}
+
+TEST_F(BroadcastPatience, CountsAnewWhenTheReaderHasMovedAndIsStillInTheWay) {
+    EXPECT_EQ(publish_at(0), outcome::full);
+    read_one();
+    EXPECT_EQ(publish_at(600), outcome::full) << "the next message goes round the ring's end: one read is not enough";
+    EXPECT_EQ(publish_at(1'000), outcome::full);
+    EXPECT_EQ(publish_at(1'599), outcome::full);
+    EXPECT_TRUE(reader_.registered());
+    EXPECT_EQ(publish_at(1'600), outcome::ok);
+    EXPECT_FALSE(reader_.registered());
+    EXPECT_EQ(report().blocked.load(), 1U) << "it held the writer up once";
+    EXPECT_EQ(report().blocked_ns.load(), 1'600'000'000U);
+}
+
+TEST_F(BroadcastPatience, IsNotUsedUpByAWriterThatLooksLater) {
+    EXPECT_EQ(publish_at(0), outcome::full);
+    read_one();
+    EXPECT_EQ(publish_at(60'000), outcome::full);
+    read_one();
+    EXPECT_EQ(publish_at(60'500), outcome::ok);
+    EXPECT_TRUE(reader_.registered());
+}
+
 /// Reads to the end by batches of random sizes into room that may be too small. Returns what was wrong.
 std::string read_batches_to_end(broadcast_read_core& reader, std::uint64_t& next, std::size_t longest,
                                 holdfast::test::seeded_random& random) {

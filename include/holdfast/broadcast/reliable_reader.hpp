@@ -25,6 +25,7 @@
 #include "holdfast/memory/fork_guard.hpp"
 #include "holdfast/memory/waiting.hpp"
 #include "holdfast/peers.hpp"
+#include "holdfast/segment/writer_presence.hpp"
 
 namespace holdfast {
 
@@ -33,7 +34,7 @@ struct broadcast_registration {
     broadcast_start start = broadcast_start::oldest();
     broadcast_policy policy = broadcast_policy::block;
     std::chrono::nanoseconds patience = std::chrono::seconds(1);  ///< under evict: for how long it may hold the writer
-                                                                  ///< up in one go
+                                                                  ///< up without reading on
 };
 
 namespace detail {
@@ -153,7 +154,7 @@ class broadcast_reliable_reader {
                 std::atomic_thread_fence(std::memory_order_seq_cst);  // the look's loads stay behind it
             },
             [] {},  // the writer takes it back: others may be asleep
-            [&] { return !table_->alive(detail::broadcast_board_slot); });
+            [&] { return !detail::writer_lives(*segment_, *table_, detail::broadcast_board_slot); });
         return {detail::outcome_of_wait(answer), 0};
     }
 

@@ -27,6 +27,7 @@
 #include "holdfast/memory/waiting.hpp"
 #include "holdfast/peers.hpp"
 #include "holdfast/segment.hpp"
+#include "holdfast/segment/writer_presence.hpp"
 
 namespace holdfast {
 
@@ -57,14 +58,15 @@ class broadcast_writer {
                                                 [&](std::span<std::byte> body) {
                                                     layout::broadcast_write_core::format(body, geometry, unix_ns());
                                                 }),
-                                {}, layout::ring_origin::just_made);
+                                {}, detail::presence_patience_max, layout::ring_origin::just_made);
     }
 
     /// Takes over an existing ring. After a crash: bounded recovery, a walk over a stride and a batch.
     /// Throws: as segment::attach (writer_alive while another lives); kind_mismatch, version_mismatch,
     /// geometry_mismatch, corrupt.
     [[nodiscard]] static broadcast_writer attach(std::string_view uri, const attach_options& options = {}) {
-        return broadcast_writer(segment::attach(uri, access::read_write, options), options.trust);
+        return broadcast_writer(segment::attach(uri, access::read_write, options), options.trust, options.lease_timeout,
+                                layout::ring_origin::predecessor);
     }
 
     /// Copies a message into the ring and publishes it, with all that was staged before.
@@ -190,17 +192,19 @@ class broadcast_writer {
 
     /// Takes over a segment attached read-write by other means (descriptors). Throws: as attach; read_only.
     explicit broadcast_writer(holdfast::segment from, const memory::trust& whom = {})
-        : broadcast_writer(std::move(from), whom, layout::ring_origin::predecessor) {}
+        : broadcast_writer(std::move(from), whom, detail::presence_patience_max, layout::ring_origin::predecessor) {}
 
  private:
-    broadcast_writer(holdfast::segment from, const memory::trust& whom, layout::ring_origin origin)
+    broadcast_writer(holdfast::segment from, const memory::trust& whom, std::chrono::nanoseconds patience,
+                     layout::ring_origin origin)
         : segment_(std::make_shared<holdfast::segment>(std::move(from))) {
         if (!segment_->writable())
             throw error(errc::read_only, segment_->uri(), "a ring's writer needs the segment attached read-write");
         const auto geometry = detail::broadcast_geometry_of(*segment_);
         if (segment_->info().peer_slots > 0) {
             peers_ = peers::open(*segment_, whom);
-            hold_board();
+            // The board's lock tells registered readers that a writer lives.
+            detail::show_presence(*segment_, *peers_, detail::broadcast_board_slot, patience);
         }
         core_ =
             layout::broadcast_write_core(segment_->body(), geometry, {unix_ns, monotonic_ns}, segment_->uri(), origin);
@@ -223,16 +227,6 @@ class broadcast_writer {
         // Release, pairs with the acquire in wait_until(). Ours alone to write.
         bell.store(bell.load(std::memory_order_relaxed) + 1, std::memory_order_release);
         memory::futex_wake(bell, std::numeric_limits<int>::max());
-    }
-    /// The board's lock tells registered readers that a writer lives. The lease is ours, so whoever holds it is about
-    /// to vanish; if somebody hostile does, only their question gets a stale answer.
-    void hold_board() noexcept {
-        constexpr std::uint64_t patience_ns = 1'000'000'000;
-        const std::uint64_t begin = monotonic_ns();
-        while (!peers_->hold(detail::broadcast_board_slot) && monotonic_ns() - begin < patience_ns) {
-            const struct timespec pause{0, 100'000};
-            ::nanosleep(&pause, nullptr);
-        }
     }
     [[nodiscard]] bool writable() const noexcept { return segment_ != nullptr && segment_->writable(); }
     [[nodiscard]] detail::broadcast_peer_slots table() noexcept {

@@ -90,18 +90,20 @@ class broadcast_gate {
         about.registered_ns.store(registered, std::memory_order_relaxed);
         blocked_since_[index] = 0;
     }
-    /// The reader is not in the way (any more).
+    /// The reader is not in the way (any more), or stands elsewhere.
     void settle(std::uint32_t index) noexcept {
         if (blocked_since_[index] == 0) return;
         add(report(index).blocked_ns, clocks_.monotonic_ns() - blocked_since_[index]);
         blocked_since_[index] = 0;
     }
     [[nodiscard]] bool out_of_patience(std::uint32_t index, const broadcast_slot& slot, std::uint64_t held) noexcept {
+        if (blocked_since_[index] == 0) add(report(index).blocked, 1);
+        // It has moved, though not far enough for this message: patience counts from here on.
+        if (held != blocked_by_[index]) settle(index);
         const std::uint64_t now = clocks_.monotonic_ns();
         if (blocked_since_[index] == 0) {
             blocked_since_[index] = now == 0 ? 1 : now;
             blocked_by_[index] = held;
-            add(report(index).blocked, 1);
         }
         // Relaxed: stored before `held`, which R4 acquired.
         const std::uint64_t patience = slot.patience_ns.load(std::memory_order_relaxed);
@@ -124,7 +126,7 @@ class broadcast_gate {
     broadcast_geometry geometry_{};
     broadcast_clocks clocks_{};
     std::vector<std::uint64_t> blocked_since_;  // monotonic; 0: not in the way
-    std::vector<std::uint64_t> blocked_by_;     // the word it held when that began
+    std::vector<std::uint64_t> blocked_by_;     // the word it holds since then
 };
 
 }  // namespace holdfast::layout

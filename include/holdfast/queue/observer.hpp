@@ -12,6 +12,7 @@
 #include "holdfast/layout/queue_verify.hpp"
 #include "holdfast/peers.hpp"
 #include "holdfast/queue/place.hpp"
+#include "holdfast/record.hpp"
 #include "holdfast/segment.hpp"
 
 namespace holdfast {
@@ -27,6 +28,7 @@ class queue_observer {
         : segment_(std::move(from)) {
         segment_->require(container_kind::queue, queue_layout_version);
         geometry_ = layout::queue_geometry::parse(segment_->info().geometry, segment_->bytes().size(), segment_->uri());
+        element_bytes_ = element_bytes_of(*segment_, geometry_);
         if (segment_->name().kind == memory::kind::heap) {
             consumer_ =
                 reinterpret_cast<const layout::queue_side*>(segment_->bytes().data() + layout::queue_consumer_offset);
@@ -45,11 +47,12 @@ class queue_observer {
     [[nodiscard]] queue_side_stats producer() const noexcept {
         return detail::stats_of(
             *reinterpret_cast<const layout::queue_side*>(segment_->bytes().data() + layout::queue_producer_offset),
-            geometry_);
+            geometry_, element_bytes_);
     }
     /// Nothing when the consumer's side cannot be seen: refusal() says why.
     [[nodiscard]] std::optional<queue_side_stats> consumer() const noexcept {
-        return consumer_ != nullptr ? std::optional(detail::stats_of(*consumer_, geometry_)) : std::nullopt;
+        if (consumer_ == nullptr) return std::nullopt;
+        return detail::stats_of(*consumer_, geometry_, element_bytes_);
     }
     [[nodiscard]] const std::optional<error>& refusal() const noexcept { return blind_; }
     /// The words behind consumer(), which change meanwhile; null when they cannot be seen.
@@ -63,7 +66,8 @@ class queue_observer {
         return put.messages > taken->messages ? put.messages - taken->messages : 0;
     }
     [[nodiscard]] std::optional<bool> producer_alive() const noexcept {
-        return table_ ? std::optional(table_->alive(layout::queue_producer_slot)) : std::nullopt;
+        if (!table_) return std::nullopt;
+        return detail::writer_lives(*segment_, *table_, layout::queue_producer_slot);
     }
     [[nodiscard]] std::optional<bool> consumer_alive() const noexcept {
         return table_ ? std::optional(table_->alive(layout::queue_consumer_slot)) : std::nullopt;
@@ -75,8 +79,19 @@ class queue_observer {
     [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 
  private:
+    /// By the schema; where that is damaged, a slot's.
+    [[nodiscard]] static std::uint64_t element_bytes_of(const holdfast::segment& of, const layout::queue_geometry& g) {
+        try {
+            const container_schema stored = container_schema::parse(of.info().schema);
+            if (!stored.key && stored.value && stored.value->bytes() <= g.stride) return stored.value->bytes();
+        } catch (const error&) {  // not a schema
+        }
+        return g.stride;
+    }
+
     std::shared_ptr<const holdfast::segment> segment_;
     layout::queue_geometry geometry_;
+    std::uint64_t element_bytes_ = 0;
     std::optional<peers> table_;
     const layout::queue_side* consumer_ = nullptr;
     std::optional<error> blind_;

@@ -3,11 +3,10 @@
 // queue.hpp.
 //
 // The consumer's side lies in slots 0 and 1 of NAME.peers; the lock on slot 0 is its claim. The producer's right is the
-// segment's lease; beside it the producer holds the lock of slot 2, which a consumer may ask about though it may not
-// open the lease. heap: segments are one process and have no peers: there both sides lie in the body, with a flag each.
+// segment's lease; beside it the producer holds the lock of slot 2, by which the consumer learns whether it lives
+// (segment/writer_presence.hpp). heap: segments are one process and have no peers: there both sides lie in the body,
+// with a flag each.
 #pragma once
-
-#include <time.h>
 
 #include <atomic>
 #include <chrono>
@@ -23,6 +22,7 @@
 #include "holdfast/outcome.hpp"
 #include "holdfast/peers.hpp"
 #include "holdfast/segment.hpp"
+#include "holdfast/segment/writer_presence.hpp"
 
 namespace holdfast {
 
@@ -70,17 +70,6 @@ namespace detail {
     return spec;
 }
 
-/// Takes a slot within the time given to a dying holder. Returns: false when somebody goes on holding it.
-[[nodiscard]] inline bool hold_within(peers& table, std::uint32_t slot, std::uint64_t timeout_ns) noexcept {
-    const std::uint64_t begin = monotonic_ns();
-    for (long pause_ns = 50'000;; pause_ns = pause_ns < 1'000'000 ? pause_ns * 2 : pause_ns) {
-        if (table.hold(slot)) return true;
-        if (monotonic_ns() - begin >= timeout_ns) return false;
-        const struct timespec pause{0, pause_ns};
-        ::nanosleep(&pause, nullptr);
-    }
-}
-
 /// A word of a heap: segment's body: 1 while a handle of this process has a role. Move-only.
 class heap_flag {
  public:
@@ -104,20 +93,19 @@ class heap_flag {
 /// One handle's place at a queue: its hold on its role and its way to the other side. Move-only.
 class queue_place {
  public:
-    /// The producer's. Requires: `of` attached read-write. Throws: as peers::open.
-    [[nodiscard]] static queue_place of_producer(const segment& of, const memory::trust& whom) {
+    /// The producer's. Requires: `of` attached read-write; it outlives this. `patience`: as show_presence(). Throws: as
+    /// peers::open.
+    [[nodiscard]] static queue_place of_producer(const segment& of, const memory::trust& whom,
+                                                 std::chrono::nanoseconds patience = presence_patience_max) {
         queue_place result(of, whom, layout::queue_consumer_slot);
-        if (!result.table_) {
+        if (result.table_)
+            show_presence(of, *result.table_, layout::queue_producer_slot, patience);
+        else
             (void)result.flag_.take(heap_word(of, layout::queue_producer_here_offset));
-        } else {
-            // The lease is ours, so whoever holds this is about to vanish. If somebody hostile holds it, only the
-            // consumer's question "is a producer there" gets a stale answer.
-            constexpr std::uint64_t patience_ns = 1'000'000'000;
-            (void)hold_within(*result.table_, layout::queue_producer_slot, patience_ns);
-        }
         return result;
     }
-    /// The consumer's. Throws: no_space while another living consumer has it; as peers::open.
+    /// The consumer's. Requires: `of` outlives this. Throws: no_space while another living consumer has it; as
+    /// peers::open.
     [[nodiscard]] static queue_place of_consumer(const segment& of, const memory::trust& whom,
                                                  std::uint64_t timeout_ns) {
         queue_place result(of, whom, layout::queue_producer_slot);
@@ -130,14 +118,17 @@ class queue_place {
     }
 
     [[nodiscard]] layout::queue_side& consumer() const noexcept { return *consumer_; }
-    /// Whether a living process has the other role. Cost: a system call.
+    /// Whether a living process has the other role. Cost: a system call; for the consumer, as writer_lives().
     [[nodiscard]] bool other_lives() const noexcept {
         // Acquire, pairs with heap_flag.
-        return table_ ? table_->alive(other_slot_) : other_word_->load(std::memory_order_acquire) != 0;
+        if (!table_) return other_word_->load(std::memory_order_acquire) != 0;
+        return other_slot_ == layout::queue_producer_slot ? writer_lives(*segment_, *table_, other_slot_)
+                                                          : table_->alive(other_slot_);
     }
 
  private:
-    queue_place(const segment& of, const memory::trust& whom, std::uint32_t other_slot) : other_slot_(other_slot) {
+    queue_place(const segment& of, const memory::trust& whom, std::uint32_t other_slot)
+        : segment_(&of), other_slot_(other_slot) {
         if (of.name().kind == memory::kind::heap) {
             consumer_ = reinterpret_cast<layout::queue_side*>(heap_bytes(of) + layout::queue_consumer_offset);
             other_word_ =
@@ -157,6 +148,7 @@ class queue_place {
         return *reinterpret_cast<std::atomic<std::uint64_t>*>(heap_bytes(of) + offset);
     }
 
+    const segment* segment_;
     std::optional<peers> table_;  // its descriptor holds the lock
     heap_flag flag_;
     layout::queue_side* consumer_ = nullptr;
@@ -205,9 +197,10 @@ template <class Ready>
     return outcome::timed_out;
 }
 
-/// What a side counted, read beside its owner.
-[[nodiscard]] inline queue_side_stats stats_of(const layout::queue_side& side,
-                                               const layout::queue_geometry& g) noexcept {
+/// What a side counted, read beside its owner. `element_bytes`: form elements: what each holds, which is less than its
+/// slot where that is rounded up; left out where nobody asks for bytes.
+[[nodiscard]] inline queue_side_stats stats_of(const layout::queue_side& side, const layout::queue_geometry& g,
+                                               std::uint64_t element_bytes = 0) noexcept {
     queue_side_stats out;
     constexpr auto relaxed = std::memory_order_relaxed;  // numbers that need not belong together
     out.refused = side.refused.load(relaxed);
@@ -217,7 +210,7 @@ template <class Ready>
         out.position = side.position.load(std::memory_order_acquire);  // pairs with W3, W1 or W2 of the side
         if (g.form == layout::queue_form::elements) {
             out.messages = out.position;
-            out.bytes = out.position * g.stride;
+            out.bytes = out.position * element_bytes;
             return out;
         }
         const auto counter = layout::queue_counter::at(side, out.position);

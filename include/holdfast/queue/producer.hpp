@@ -50,18 +50,11 @@ class queue_producer {
     /// Throws: as segment::attach (writer_alive while another lives); kind_mismatch, version_mismatch,
     /// geometry_mismatch, corrupt.
     [[nodiscard]] static queue_producer attach(std::string_view uri, const attach_options& options = {}) {
-        return queue_producer(segment::attach(uri, access::read_write, options), options.trust);
+        return queue_producer(segment::attach(uri, access::read_write, options), options.trust, options.lease_timeout);
     }
     /// Takes over a segment attached read-write by other means (descriptors). Throws: as attach; read_only.
     explicit queue_producer(holdfast::segment from, const memory::trust& whom = {})
-        : segment_(std::make_shared<holdfast::segment>(std::move(from))) {
-        if (!segment_->writable())
-            throw error(errc::read_only, segment_->uri(), "a queue's producer needs the segment attached read-write");
-        const auto geometry = detail::queue_geometry_of(*segment_, layout::queue_form::bytes);
-        rings_ = geometry.rings;
-        place_.emplace(detail::queue_place::of_producer(*segment_, whom));
-        core_ = layout::queue_write_core(segment_->body(), geometry, place_->consumer(), segment_->uri());
-    }
+        : queue_producer(std::move(from), whom, detail::presence_patience_max) {}
 
     queue_producer(queue_producer&&) noexcept = default;
     queue_producer& operator=(queue_producer&& other) noexcept {
@@ -185,6 +178,15 @@ class queue_producer {
     [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 
  private:
+    queue_producer(holdfast::segment from, const memory::trust& whom, std::chrono::nanoseconds patience)
+        : segment_(std::make_shared<holdfast::segment>(std::move(from))) {
+        if (!segment_->writable())
+            throw error(errc::read_only, segment_->uri(), "a queue's producer needs the segment attached read-write");
+        const auto geometry = detail::queue_geometry_of(*segment_, layout::queue_form::bytes);
+        rings_ = geometry.rings;
+        place_.emplace(detail::queue_place::of_producer(*segment_, whom, patience));
+        core_ = layout::queue_write_core(segment_->body(), geometry, place_->consumer(), segment_->uri());
+    }
     [[nodiscard]] bool writable() const noexcept { return segment_ != nullptr && segment_->writable(); }
     void ring() noexcept { detail::ring_if_asleep(core_, rings_); }
 

@@ -30,9 +30,11 @@ namespace holdfast {
 
 namespace detail {
 
-/// Refuses a queue whose elements are not T, or T with more fields at its end. Throws: schema_mismatch.
+/// Refuses a queue whose elements are not T, or T with more fields at its end, or whose slots are not as far apart as
+/// its elements need: by that distance a T is found and aligned. Returns: bytes of a stored element.
+/// Throws: schema_mismatch, geometry_mismatch.
 template <class T>
-void require_queue_element(const segment& from, const layout::queue_geometry& geometry, bool writes) {
+std::uint64_t require_queue_element(const segment& from, const layout::queue_geometry& geometry, bool writes) {
     std::string why = "its elements have no schema";
     if (!from.info().schema.empty()) {
         const container_schema stored = container_schema::parse(from.info().schema);
@@ -40,8 +42,11 @@ void require_queue_element(const segment& from, const layout::queue_geometry& ge
             const schema_relation relation = compare(*stored.value, schema_of<T>(), why);
             const bool fits = relation == schema_relation::same ||
                               (relation == schema_relation::stored_has_more_fields_at_end && !writes);
-            if (fits && geometry.stride >= layout::ring_round_up(sizeof(T))) return;
-            if (fits) why = "its slots are smaller than the record";
+            if (fits && geometry.stride == layout::ring_round_up(stored.value->bytes())) return stored.value->bytes();
+            if (fits)
+                throw error(errc::geometry_mismatch, from.uri(),
+                            "its slots are not of its records' size; the header is damaged: restore or recreate the "
+                            "queue");
         } else {
             why = "its elements are not single records: " + from.info().schema;
         }
@@ -101,19 +106,11 @@ class queue<T>::producer {
     }
     /// Throws: as segment::attach; kind_mismatch, version_mismatch, geometry_mismatch, schema_mismatch, corrupt.
     [[nodiscard]] static producer attach(std::string_view uri, const attach_options& options = {}) {
-        return producer(segment::attach(uri, access::read_write, options), options.trust);
+        return producer(segment::attach(uri, access::read_write, options), options.trust, options.lease_timeout);
     }
     /// Takes over a segment attached read-write by other means (descriptors). Throws: as attach; read_only.
     explicit producer(holdfast::segment from, const memory::trust& whom = {})
-        : segment_(std::make_shared<holdfast::segment>(std::move(from))) {
-        if (!segment_->writable())
-            throw error(errc::read_only, segment_->uri(), "a queue's producer needs the segment attached read-write");
-        const auto geometry = detail::queue_geometry_of(*segment_, layout::queue_form::elements);
-        detail::require_queue_element<T>(*segment_, geometry, true);
-        rings_ = geometry.rings;
-        place_.emplace(detail::queue_place::of_producer(*segment_, whom));
-        core_ = layout::queue_element_write_core(segment_->body(), geometry, place_->consumer(), segment_->uri());
-    }
+        : producer(std::move(from), whom, detail::presence_patience_max) {}
     producer(producer&&) noexcept = default;
     producer& operator=(producer&& other) noexcept {
         if (this == &other) return *this;
@@ -185,7 +182,8 @@ class queue<T>::producer {
 
     [[nodiscard]] std::uint64_t capacity() const noexcept { return core_.capacity(); }
     [[nodiscard]] queue_side_stats stats() const noexcept {
-        return detail::stats_of(core_.side(), {layout::queue_form::elements, core_.capacity(), core_.stride(), rings_});
+        return detail::stats_of(core_.side(), {layout::queue_form::elements, core_.capacity(), core_.stride(), rings_},
+                                sizeof(T));
     }
     [[nodiscard]] bool consumer_alive() const noexcept { return place_->other_lives(); }
     [[nodiscard]] std::optional<errc> fault() const noexcept {
@@ -199,6 +197,16 @@ class queue<T>::producer {
     [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 
  private:
+    producer(holdfast::segment from, const memory::trust& whom, std::chrono::nanoseconds patience)
+        : segment_(std::make_shared<holdfast::segment>(std::move(from))) {
+        if (!segment_->writable())
+            throw error(errc::read_only, segment_->uri(), "a queue's producer needs the segment attached read-write");
+        const auto geometry = detail::queue_geometry_of(*segment_, layout::queue_form::elements);
+        detail::require_queue_element<T>(*segment_, geometry, true);
+        rings_ = geometry.rings;
+        place_.emplace(detail::queue_place::of_producer(*segment_, whom, patience));
+        core_ = layout::queue_element_write_core(segment_->body(), geometry, place_->consumer(), segment_->uri());
+    }
     [[nodiscard]] bool writable() const noexcept { return segment_ != nullptr && segment_->writable(); }
     [[nodiscard]] outcome room_for(std::uint64_t count) noexcept {
         if (!writable()) return outcome::read_only;
@@ -238,7 +246,7 @@ class queue<T>::consumer {
     explicit consumer(std::shared_ptr<const holdfast::segment> from, const queue_consumer_options& options = {})
         : segment_(std::move(from)), how_(options.how) {
         const auto geometry = detail::queue_geometry_of(*segment_, layout::queue_form::elements);
-        detail::require_queue_element<T>(*segment_, geometry, false);
+        element_bytes_ = detail::require_queue_element<T>(*segment_, geometry, false);
         rings_ = geometry.rings;
         guard_ = memory::fork_guard::make(segment_->uri());
         place_.emplace(detail::queue_place::of_consumer(*segment_, options.segment.trust,
@@ -368,7 +376,8 @@ class queue<T>::consumer {
 
     [[nodiscard]] std::uint64_t capacity() const noexcept { return core_.capacity(); }
     [[nodiscard]] queue_side_stats stats() const noexcept {
-        return detail::stats_of(core_.side(), {layout::queue_form::elements, core_.capacity(), core_.stride(), rings_});
+        return detail::stats_of(core_.side(), {layout::queue_form::elements, core_.capacity(), core_.stride(), rings_},
+                                element_bytes_);
     }
     [[nodiscard]] bool producer_alive() const noexcept { return place_->other_lives(); }
     [[nodiscard]] std::optional<errc> fault() const noexcept {
@@ -404,7 +413,8 @@ class queue<T>::consumer {
     std::optional<detail::queue_place> place_;
     layout::queue_element_read_core core_;
     delivery how_ = delivery::at_least_once;
-    std::uint64_t front_ = 0;  // elements that front() or front_block() gave and pop() may release
+    std::uint64_t element_bytes_ = sizeof(T);  // as stored
+    std::uint64_t front_ = 0;                  // elements that front() or front_block() gave and pop() may release
     bool rings_ = true;
 };
 
