@@ -693,6 +693,10 @@ TEST_F(HashTableGrow, ReaderSaysThatTheNewGenerationIsGone) {
     EXPECT_EQ(r.find(7), std::nullopt);
     EXPECT_EQ(r.fault(), errc::not_found);
     EXPECT_EQ(r.size(), 0U);
+    const u64 keys[] = {7, 8};
+    std::optional<u64> values[2];
+    EXPECT_EQ(r.find_many(keys, values), 0U);
+    EXPECT_THAT(values, testing::Each(std::nullopt));
     t = table::create(uri(), {.capacity = 10});
     EXPECT_EQ(t->try_insert(7, 1), status::inserted);
     EXPECT_EQ(r.find(7), 1U);

@@ -16,6 +16,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <span>
@@ -976,17 +977,148 @@ TEST_F(HashTableManyGrow, WhoSeesTheFileAndNotItsFolderDoesNotOpenTheOldGenerati
         if (mine.update(1, 5) != status::updated) return "it is refused";
         talk.signal();
         if (!talk.wait()) return "the test is gone";
-        for (int tries = 0; tries < 2; ++tries)
+        for (int tries = 0; tries < 2; ++tries) {
+            if (mine.find(1)) return "it answers from a table that others have left";
             if (mine.update(1, 7) != status::contended) return "it changed what nobody reads";
+        }
         return mine.segment().moved() ? "" : "the mark is gone";
     });
     if (!inside.talk().wait()) FAIL() << inside.wait().text();
     a.grow(4000);
     finish(a);
+    ASSERT_EQ(a.update(1, 9), status::updated);
     inside.talk().signal();
     EXPECT_TRUE(inside.wait().success()) << inside.wait().text();
-    EXPECT_EQ(a.find(1), 5U);
+    EXPECT_EQ(a.find(1), 9U);
     EXPECT_EQ(a.capacity(), 4000U);
+}
+
+// What a writer's handle has is what others have left: until it can go over, it answers nothing and says why.
+TEST_F(HashTableManyGrow, AWriterThatCannotFollowAnswersNothing) {
+    counts a = counts::create(uri(), {.capacity = 1000}), b = counts::attach(uri());
+    dynamic_hash_table d = dynamic_hash_table::attach(uri());
+    for (u64 n = 0; n < 300; ++n) ASSERT_EQ(a.try_insert(n, n), status::inserted);
+    const std::optional<hash_table_place> place = b.place_of(7);
+    ASSERT_TRUE(place);
+    a.grow(4000);
+    finish(a);
+    for (u64 n = 0; n < 300; ++n) ASSERT_EQ(a.update(n, n + 1), status::updated);
+    ASSERT_EQ(::rename(place_.file("t").c_str(), place_.file("elsewhere").c_str()), 0);
+
+    std::vector<u64> keys(300);
+    std::iota(keys.begin(), keys.end(), 0U);
+    for (const u64 key : keys) {
+        ASSERT_EQ(b.find(key), std::nullopt) << key;
+        ASSERT_FALSE(b.contains(key)) << key;
+        ASSERT_FALSE(d.contains(raw(key))) << key;
+    }
+    EXPECT_EQ(b.fault(), errc::contended);
+    EXPECT_EQ(d.fault(), errc::contended);
+    EXPECT_TRUE(b.clear_contended());
+    std::vector<std::optional<u64>> values(keys.size(), 1);
+    EXPECT_EQ(b.find_many(keys, values), 0U);
+    EXPECT_THAT(values, testing::Each(std::nullopt));
+    hash_table_entry<u64, u64> entry{};
+    EXPECT_EQ(b.entry_at(*place, entry), outcome::contended);
+    EXPECT_EQ(b.entry_at(place->slot), std::nullopt);
+    EXPECT_EQ(b.place_of(7), std::nullopt);
+    EXPECT_EQ(b.size(), 0U);
+    EXPECT_EQ(d.size(), 0U);
+    EXPECT_TRUE(b.begin() == b.end());
+    EXPECT_TRUE(d.begin() == d.end());
+    EXPECT_EQ(damage_of(b), "");
+    b.set_patience(20ms);
+    EXPECT_EQ(b.update(7, 5), status::contended);
+    EXPECT_EQ(b.fault(), errc::contended);
+
+    ASSERT_EQ(::rename(place_.file("elsewhere").c_str(), place_.file("t").c_str()), 0);
+    EXPECT_EQ(b.find(7), 8U);
+    EXPECT_EQ(b.fault(), std::nullopt);
+    EXPECT_EQ(b.entry_at(*place, entry), outcome::stale);
+    EXPECT_TRUE(d.contains(raw(7)));
+    EXPECT_EQ(d.fault(), std::nullopt);
+    EXPECT_EQ(b.update(7, 5), status::updated);
+    EXPECT_EQ(a.find(7), 5U);
+}
+
+// It shares its parent's locks and cannot go anywhere.
+TEST_F(HashTableManyGrow, AForkedCopyAnswersNothingOnceTheTableHasGrown) {
+    counts a = counts::create(uri(), {.capacity = 1000}), b = counts::attach(uri());
+    ASSERT_EQ(a.try_insert(1, 5), status::inserted);
+    child_process copy([&](channel& talk) -> std::string {
+        if (b.find(1) != 5U) return "it does not read the table";
+        talk.signal();
+        if (!talk.wait()) return "the test is gone";
+        if (b.find(1)) return "it answers from a table that others have left";
+        return b.fault() == errc::contended ? "" : "it does not say why";
+    });
+    ASSERT_TRUE(copy.talk().wait()) << copy.wait().text();
+    a.grow(4000);
+    finish(a);
+    ASSERT_EQ(a.update(1, 9), status::updated);
+    copy.talk().signal();
+    EXPECT_TRUE(copy.wait().success()) << copy.wait().text();
+    EXPECT_EQ(b.find(1), 9U);
+}
+
+// All of it was removed by hand and made anew: in that lease the slot is another's.
+TEST_F(HashTableManyGrow, AWriterDoesNotFollowTheNameToAnotherLease) {
+    const hash_table_options options{.capacity = 1000, .writer_slots = 2};
+    std::optional<counts> a = counts::create(uri(), options);
+    counts idle = counts::attach(uri());
+    ASSERT_EQ(a->try_insert(1, 5), status::inserted);
+    a->grow(4000);
+    finish(*a);
+    a.reset();
+    for (const std::string& file : files()) ::unlink(place_.file(file).c_str());
+    counts c = counts::create(uri(), options), d = counts::attach(uri());
+    ASSERT_EQ(d.writer_slot(), idle.writer_slot());
+    idle.set_patience(20ms);
+    for (u64 n = 0; n < 10; ++n) {
+        EXPECT_EQ(d.try_insert(n, n), status::inserted);
+        EXPECT_EQ(idle.insert_or_assign(n + 100, n), status::contended);
+        EXPECT_EQ(idle.find(n), std::nullopt);
+    }
+    EXPECT_EQ(idle.fault(), errc::contended);
+    EXPECT_EQ(c.size(), 10U);
+    EXPECT_EQ(damage_of(c), "");
+}
+
+// A reader on the leader's mapping keeps that and the lease, and not the lead.
+TEST_F(HashTableManyGrow, AHandleThatGoesLeavesTheLeadWhoeverReadsItsMapping) {
+    for (const bool replaced : {false, true}) {
+        SCOPED_TRACE(replaced ? "another handle takes its place" : "it ends");
+        for (const std::string& file : files()) ::unlink(place_.file(file).c_str());
+        counts b = counts::create(uri(), {.capacity = 1000});
+        std::map<u64, u64> model;
+        for (u64 n = 0; n < 300; ++n) {
+            ASSERT_EQ(b.try_insert(n, n), status::inserted);
+            model[n] = n;
+        }
+        std::optional<counts> a = counts::attach(uri());
+        a->grow(4000);
+        ASSERT_TRUE(a->advance(3)) << "stripes mirror";
+        child_process copy([&]() -> std::string {
+            a.reset();
+            return {};
+        });
+        EXPECT_TRUE(copy.wait().success()) << copy.wait().text();
+        EXPECT_EQ(refusal_of([&] { b.grow(9000); }), errc::contended) << "the lead went with a forked copy";
+        const hash_table_reader<u64, u64> reads = a->make_reader();
+        if (replaced)
+            *a = counts::create("heap:", {.capacity = 10});
+        else
+            a.reset();
+        finish(b);
+        EXPECT_EQ(b.capacity(), 4000U);
+        EXPECT_EQ(difference(b, model, 300), "");
+        EXPECT_EQ(damage_of(b), "");
+        EXPECT_EQ(reads.find(7), 7U);
+        if (replaced) {
+            EXPECT_EQ(a->try_insert(1, 2), status::inserted);
+            EXPECT_EQ(a->find(1), 2U);
+        }
+    }
 }
 
 // In another working folder a relative name is what it was. Where names lead nowhere an operation ends all the same.

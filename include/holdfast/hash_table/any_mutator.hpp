@@ -66,7 +66,7 @@ class any_hash_table_mutator {
 
     [[nodiscard]] const hash_table_finder<node>& finder() const noexcept {
         one_of_many* const shared = many();
-        return shared != nullptr ? shared->current().finder() : std::get_if<the_one>(&writer_)->finder();
+        return shared != nullptr ? shared->finder_for_queries() : std::get_if<the_one>(&writer_)->finder();
     }
     /// The writer as one of many; nullptr where it is the only one.
     [[nodiscard]] one_of_many* many() const noexcept { return std::get_if<one_of_many>(&writer_); }

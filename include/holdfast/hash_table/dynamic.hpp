@@ -125,7 +125,9 @@ class dynamic_hash_table_queries {
     /// one. Threads: one that shares the handle may lose sight of its own.
     bool clear_contended() const noexcept { return finder().clear_contended(); }
     /// What kept an operation of this handle from an answer: the first damage that it met (corrupt, or truncated where
-    /// the guard is on), or, without damage, `contended`: a read found no quiet moment beside the writer.
+    /// the guard is on), or, without damage, `contended`: a read found no quiet moment beside the writer, or a handle
+    /// of writers::many could not go over to the generation that took this one's place. Until it can, questions are
+    /// answered as by an empty table.
     [[nodiscard]] std::optional<errc> fault() const noexcept {
         const std::optional<errc> own = finder().fault();
         return own ? own : self().segment().fault();

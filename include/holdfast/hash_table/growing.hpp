@@ -18,6 +18,7 @@
 // Readers pay one load for a find, of a line that nobody writes. Protocol: grow.hpp, segment/successor.hpp.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -65,7 +66,11 @@ class growing_hash_table_reader {
     }
     /// As hash_table_reader::find_many; all answers are of one generation, not of one moment.
     std::size_t find_many(std::span<const K> keys, std::span<std::optional<V>> values) noexcept {
-        return ask([&](const table& t) { return t.find_many(keys, values); });
+        const auto question = [&](const table& t) { return t.find_many(keys, values); };
+        std::size_t found = question(table_);
+        if (table_.segment().moved() && !ask_the_newest(question, found)) [[unlikely]]
+            for (std::optional<V>& value : values.first(std::min(keys.size(), values.size()))) value.reset();
+        return found;
     }
     [[nodiscard]] std::uint64_t size() noexcept {
         return ask([](const table& t) { return t.size(); });
@@ -121,21 +126,26 @@ class growing_hash_table_reader {
     [[gnu::always_inline]] auto ask(Question&& question) noexcept {
         auto answer = question(table_);
         if (table_.segment().moved()) [[unlikely]]
-            ask_the_newest(question, answer);
+            (void)ask_the_newest(question, answer);
         return answer;
     }
-    /// The rest of a question to a generation that is marked. Apart, so that the others do not pay for it.
+    /// The rest of a question to a generation that is marked. Returns: whether there is an answer. Apart, so that the
+    /// others do not pay for it.
     template <class Question, class Answer>
-    [[gnu::noinline]] void ask_the_newest(Question& question, Answer& answer) noexcept {
+    [[nodiscard, gnu::noinline]] bool ask_the_newest(Question& question, Answer& answer) noexcept {
         for (unsigned tries = 0; tries < generations_max; ++tries) {
             const step went = follow();
-            if (went == step::stays) return;
-            if (went == step::lost) return void(answer = Answer{});
+            if (went == step::stays) return true;
+            if (went == step::lost) {
+                answer = Answer{};
+                return false;
+            }
             answer = question(table_);
-            if (!table_.segment().moved()) return;
+            if (!table_.segment().moved()) return true;
         }
         lost_ = errc::contended;
         answer = Answer{};
+        return false;
     }
 
     /// Goes on to the segment that the name leads to, if that is another.

@@ -10,7 +10,8 @@
 // Threads: one writer object is used by one thread at a time; threads and processes have a handle each, which takes one
 //          of the table's writer slots. Operations on one key follow each other; each happens at one instant.
 // Growth:  any writer may move the table to a larger or smaller one while all go on: grow(). Each of its operations
-//          moves a few entries, and the handles go over by themselves. growing_hash_table_reader follows, too.
+//          moves a few entries, and the handles go over by themselves. growing_hash_table_reader follows, too. A handle
+//          that cannot go over answers nothing, and says `contended`.
 // Crash:   a writer may be killed at any instruction. Its operation has then happened or not. Whoever next needs what
 //          it held finds that its lock is gone, finishes its operation and goes on; nothing waits for anything else.
 // A writer that is stopped, not dead, keeps what it holds. Who needs that gets `contended` after its patience.
@@ -70,7 +71,7 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
     ~hash_table() = default;
 
     /// A reader on this very mapping, for other threads. It keeps the mapping, and until the table grows the writer
-    /// slot, until it goes. It does not go over to another generation.
+    /// slot, until it goes; not the lead of a growth. It does not go over to another generation.
     [[nodiscard]] hash_table_reader<K, V> make_reader() const {
         return hash_table_reader<K, V>(table_.segment_pointer());
     }
@@ -183,7 +184,7 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
     using mutator = typename detail::many_table<node>::mutator;
     friend detail::hash_table_queries<hash_table, K, V>;
     friend detail::hash_table_changes<hash_table, K, V>;
-    [[nodiscard]] const auto& finder_for_queries() const noexcept { return table_.current().finder(); }
+    [[nodiscard]] const auto& finder_for_queries() const noexcept { return table_.finder_for_queries(); }
     [[nodiscard]] std::shared_ptr<const void> mapping_for_queries() const noexcept { return table_.segment_pointer(); }
 
     hash_table(std::shared_ptr<holdfast::segment> mapping, const attach_options& options) {

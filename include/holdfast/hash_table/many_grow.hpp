@@ -38,8 +38,11 @@
 #include <utility>
 #include <vector>
 
+#include "holdfast/hash_table/empty_view.hpp"
 #include "holdfast/hash_table/grow.hpp"
 #include "holdfast/hash_table/many_attach.hpp"
+#include "holdfast/memory/shared_file.hpp"
+#include "holdfast/segment/places.hpp"
 
 namespace holdfast::detail {
 
@@ -65,6 +68,21 @@ class many_table {
     using mutator = hash_table_many_mutator<Node, writer_slot_locks>;
     using view = typename mutator::view;
 
+    many_table() = default;
+    many_table(many_table&&) noexcept = default;
+    many_table& operator=(many_table&& other) noexcept {
+        if (this == &other) return *this;
+        std::destroy_at(this);
+        return *std::construct_at(this, std::move(other));
+    }
+    many_table(const many_table&) = delete;
+    many_table& operator=(const many_table&) = delete;
+    /// Readers of this mapping keep the lease's description, and would keep the lead with nobody to lead. A forked copy
+    /// shares its parent's, and leaves it alone.
+    ~many_table() {
+        if (move_ && segment_->writable()) leave_lead();
+    }
+
     /// Becomes one of the writers of the table in `s`, and finishes what dead ones left undone. Throws: writer_alive,
     /// and what segment::attach throws.
     [[nodiscard]] hash_table_recovery join(std::shared_ptr<segment> s, const memory::trust& whom,
@@ -77,6 +95,7 @@ class many_table {
         const std::uint32_t slot =
             claim_writer_slot(*segment_, static_cast<std::uint32_t>(geometry_.writer_slots), timeout_ns);
         mutator_ = mutator(view_of(*segment_, geometry_), slot, {segment_->lease_descriptor(), patience_ns});
+        nowhere_ = hash_table_finder<Node>(empty_view(geometry_, node_description<Node>(geometry_)));
         name_holder(mutator_.bytes(), slot, writer_slot_locks::pid());
         // Whoever had the slot before may have died in the next generation, too, which may have taken the name since.
         for (unsigned tries = 0; tries < tries_max; ++tries) {
@@ -114,8 +133,15 @@ class many_table {
     /// The writer, in the newest generation as far as one look tells.
     [[nodiscard]] mutator& current() noexcept {
         if (segment_->moved()) [[unlikely]]
-            look_for_the_newest();
+            (void)come_to_the_newest();
         return mutator_;
+    }
+    /// Who answers questions: that writer's finder. Where it cannot be in the newest generation, one that finds nothing
+    /// and has latched why: others have left what it could read.
+    [[nodiscard]] const hash_table_finder<Node>& finder_for_queries() noexcept {
+        if (segment_->moved()) [[unlikely]]
+            return newest_finder();
+        return mutator_.finder();
     }
     [[nodiscard]] const std::shared_ptr<holdfast::segment>& segment_pointer() const noexcept { return segment_; }
     [[nodiscard]] const layout::hash_table_geometry& geometry() const noexcept { return geometry_; }
@@ -283,6 +309,12 @@ class many_table {
         if (next_) mutator_.mirror_to(next_->tag, &next_->writer);
     }
 
+    /// Whether this slot is locked in the lease that has the name. If not, the table was removed by hand, and in one
+    /// made anew the slot is another's (M1). Asked behind a look at the table under the name: a lease that has lost its
+    /// own does not get it back, so the one that is found was there when that table was made.
+    [[nodiscard]] bool has_the_names_lease() const {
+        return memory::still_named(places_of(segment_->name()).lease(), segment_->lease_descriptor());
+    }
     /// Goes on to what the name leads to. Returns: false where that cannot be attached.
     bool follow() noexcept {
         try {
@@ -290,6 +322,7 @@ class many_table {
             if (!next_ || next_->segment->replaced()) {
                 std::shared_ptr<holdfast::segment> newest = segment_successor::under_the_name(*segment_, trust_);
                 if (segment_successor::same(*newest, *segment_)) return true;
+                if (!has_the_names_lease()) return false;
                 to = enter(std::move(newest), leftovers::left);
             } else {
                 to = std::move(next_);
@@ -311,13 +344,19 @@ class many_table {
         geometry_ = to->geometry;
         mutator_ = to->writer;
     }
-    [[gnu::noinline]] void look_for_the_newest() noexcept {
-        for (unsigned tries = 0; tries < tries_max && segment_->moved() && segment_->writable(); ++tries) {
-            if (mutator_.is_changing() || !segment_->replaced()) return;
-            if (follow()) continue;
-            mutator_.finder().latch(errc::contended);
-            return;
+    /// Returns: whether the writer is in the newest generation, as far as one look tells. A forked copy goes nowhere.
+    [[gnu::noinline]] bool come_to_the_newest() noexcept {
+        for (unsigned tries = 0; tries < tries_max; ++tries) {
+            // Within a change a stripe is owned, so that no growth can be over.
+            if (!segment_->moved() || mutator_.is_changing() || !segment_->replaced()) return true;
+            if (!segment_->writable() || !follow()) return false;
         }
+        return false;
+    }
+    [[nodiscard, gnu::noinline]] const hash_table_finder<Node>& newest_finder() noexcept {
+        if (come_to_the_newest()) return mutator_.finder();
+        nowhere_.latch(errc::contended);
+        return nowhere_;
     }
 
     /// Finds out about a stripe's word that the writer does not know. Behind it the writer can go on.
@@ -599,6 +638,7 @@ class many_table {
     memory::trust trust_;
     memory::page_policy pages_;
     mutator mutator_;
+    hash_table_finder<Node> nowhere_;  // over an empty table
     std::unique_ptr<generation> next_;
     std::unique_ptr<move> move_;
     retired_mapping retired_;
