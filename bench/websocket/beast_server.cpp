@@ -2,12 +2,15 @@
 // beast_server.cpp - Boost.Beast as a subject of the websocket suite: websocket_beast_server [version]
 //
 // /echo sends each message back, /publish to every connection of /subscribe. One thread, and asio is told so: no locks,
-// no executor behind a pointer. A message is one frame; no compression, no time-outs.
-// Prints "listening PORT".
+// no executor behind a pointer. A message is one frame; no compression, no time-outs. Each takes a call of its own;
+// those that wait for a subscriber go behind a cork, and the kernel joins them. Prints "listening PORT".
 #include <cstdio>
 
 #if __has_include(<boost/beast/websocket.hpp>)
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -52,9 +55,10 @@ class session : public std::enable_shared_from_this<session> {
                          });
     }
 
+    /// Writing begins a turn later: by then the publisher's next message is here, if it came in the same read.
     void send(const shared_text& message) {
         queue_.push_back(message);
-        if (queue_.size() == 1) write_next();
+        if (queue_.size() == 1) asio::post(stream_.get_executor(), [self = shared_from_this()] { self->write_next(); });
     }
 
  private:
@@ -89,24 +93,34 @@ class session : public std::enable_shared_from_this<session> {
             });
             return;
         }
-        if (publishes_) {
-            const auto bytes = buffer_.cdata();
-            const auto message =
-                std::make_shared<const std::string>(static_cast<const char*>(bytes.data()), bytes.size());
-            for (session* const each : all_) each->send(message);
-        }
+        const auto bytes = buffer_.cdata();
+        const auto message =
+            publishes_ ? std::make_shared<const std::string>(static_cast<const char*>(bytes.data()), bytes.size())
+                       : nullptr;
         buffer_.consume(buffer_.size());
-        read();
+        read();  // before the others' writes, so that the next message is queued ahead of them
+        if (message)
+            for (session* const each : all_) each->send(message);
+    }
+
+    /// While it is on, the kernel keeps what fills no segment; what it kept leaves when it goes off.
+    void cork(bool on) {
+        if (on == corked_) return;
+        corked_ = on;
+        const int value = on ? 1 : 0;
+        (void)::setsockopt(stream_.next_layer().native_handle(), IPPROTO_TCP, TCP_CORK, &value, sizeof value);
     }
 
     void write_next() {
+        if (queue_.size() > 1) cork(true);
         stream_.async_write(asio::buffer(*queue_.front()), [self = shared_from_this()](error_code code, std::size_t) {
             if (code) {
                 self->all_.erase(self.get());
                 return;
             }
             self->queue_.pop_front();
-            if (!self->queue_.empty()) self->write_next();
+            if (!self->queue_.empty()) return self->write_next();
+            self->cork(false);
         });
     }
 
@@ -115,7 +129,7 @@ class session : public std::enable_shared_from_this<session> {
     beast::flat_buffer buffer_;
     http::request<http::empty_body> request_;
     std::deque<shared_text> queue_;
-    bool echoes_ = false, publishes_ = false;
+    bool echoes_ = false, publishes_ = false, corked_ = false;
 };
 
 class server {

@@ -39,7 +39,8 @@ http::subject ours(std::string name, const char* engine) {
     return {
         .name = std::move(name),
         .ours = true,
-        .how = {{answer_kind::computed, "channels; a message to many is one text that all share"}},
+        .how = {{answer_kind::computed,
+                 "channels; a message to many is one text that all share; what waits leaves in one send"}},
         .version =
             [engine = std::string(engine)](const site&) {
                 if (engine == "io_uring")
@@ -82,14 +83,18 @@ std::vector<http::subject> all_subjects() {
         ours(net_epoll_name, "epoll"),
         ours(net_io_uring_name, "io_uring"),
         compiled("Boost.Beast", "websocket_beast_server",
-                 "asio told that it has one thread, a message in one frame, a text that all share"),
+                 "asio told that it has one thread, a message in one frame, a text that all share; what waits goes "
+                 "behind a cork"),
         compiled("libwebsockets", "websocket_lws_server",
-                 "one service thread with its own loop, receive buffers of a whole message, a frame that all share"),
+                 "one service thread with its own loop, receive buffers of a whole message, a frame that all share; "
+                 "what waits goes behind a cork"),
         of_rust("fastwebsockets",
                 "on the socket itself below hyper, tokio's runtime of one thread, bytes that all "
-                "share by a broadcast channel of tokio"),
-        of_rust("tokio-tungstenite",
-                "tokio's runtime of one thread, bytes that all share by a broadcast channel of tokio")};
+                "share by a broadcast channel of tokio; what waits leaves in one write"),
+        of_rust(
+            "tokio-tungstenite",
+            "tokio's runtime of one thread, bytes that all share by a broadcast channel of tokio; what waits leaves "
+            "in one write")};
 }
 
 }  // namespace holdfast::bench::websocket

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The websocket suite from outside: what it writes, that wrong answers and missing peers are told, and that it leaves nothing behind."""
+"""The websocket suite from outside: what it writes, that wrong answers and missing peers are told, that it leaves nothing behind, and that
+its subjects join what waits."""
 import json
 import os
 import pathlib
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -82,6 +85,80 @@ class BenchWebsocket(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("fastwebsockets gave a wrong answer, so no number of this run counts", done.stdout + done.stderr)
         wait_until("nothing is left behind", lambda: left_behind() <= before)
+
+
+class Client:
+    """A connection to a subject's path, opened."""
+
+    def __init__(self, port, path):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self.socket.sendall(f"GET {path} HTTP/1.1\r\nHost: test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode())
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += self.take(1)
+        if not head.startswith(b"HTTP/1.1 101 "):
+            raise AssertionError(f"{path}: {head}")
+
+    def take(self, size):
+        taken = b""
+        while len(taken) < size:
+            more = self.socket.recv(size - len(taken))
+            if not more:
+                raise AssertionError(f"closed behind {taken}")
+            taken += more
+        return taken
+
+    def segments(self):
+        """Segments with data that have arrived: tcpi_data_segs_in."""
+        return struct.unpack_from("I", self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 160), 152)[0]
+
+
+class Joined(unittest.TestCase):
+    """Messages that come in one read leave for each subscriber together: else a figure with several under way is the price of a send each."""
+
+    def check(self, program, *words):
+        if not os.access(program, os.X_OK):
+            self.skipTest(f"needs {program}, which ./dev bench websocket builds")
+        process = subprocess.Popen([program, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        line = process.stdout.readline()
+        if not line.startswith("listening "):
+            self.skipTest(f"needs {program}: {process.stderr.readline().strip()}")
+        port = int(line.split()[1])
+        subscribers = [Client(port, "/subscribe") for _ in range(8)]
+        publisher = Client(port, "/publish")
+        for each in (*subscribers, publisher):
+            self.addCleanup(each.socket.close)
+        for count in (1, 16):
+            bodies = [bytes([number]) * 64 for number in range(count)]
+            before = [each.segments() for each in subscribers]
+            # A key of zeros leaves the bytes as they are.
+            publisher.socket.sendall(b"".join(b"\x82" + bytes([0x80 | len(body)]) + bytes(4) + body for body in bodies))
+            wanted = b"".join(b"\x82" + bytes([len(body)]) + body for body in bodies)
+            for each, segments in zip(subscribers, before):
+                self.assertEqual(each.take(len(wanted)), wanted)
+                # One, unless the machine stood still for the 200 ms that a cork holds at most.
+                self.assertLessEqual(each.segments() - segments, max(1, count // 4), f"segments of {count} messages")
+
+    def test_by_epoll(self):
+        self.check(BUILD / "bin" / "websocket_net_server", "epoll")
+
+    def test_by_io_uring(self):
+        self.check(BUILD / "bin" / "websocket_net_server", "io_uring")
+
+    def test_by_beast(self):
+        self.check(BUILD / "bin" / "websocket_beast_server")
+
+    def test_by_libwebsockets(self):
+        self.check(BUILD / "bin" / "websocket_lws_server")
+
+    def test_by_fastwebsockets(self):
+        self.check(BUILD.parent / "peers" / "websocket" / "websocket_peer", "fastwebsockets")
+
+    def test_by_tokio_tungstenite(self):
+        self.check(BUILD.parent / "peers" / "websocket" / "websocket_peer", "tokio-tungstenite")
 
 
 if __name__ == "__main__":
