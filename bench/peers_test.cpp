@@ -9,9 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "bench/peers/sequence_lock.hpp"
+#include "holdfast/detail/shared_copy.hpp"
+#include "holdfast/perf_test/do_not_optimize.hpp"
+#include "holdfast/perf_test/interleaved.hpp"
 #include "support/hash_table_kinds.hpp"
 #include "support/trial_recorder.hpp"
 #include "support/unique_name.hpp"
+#include "workload/shared_pages.hpp"
 
 namespace holdfast::test {
 
@@ -57,6 +62,37 @@ TEST(BenchSuites, RunEveryPeerOnce) {
         EXPECT_FALSE(r.ran.empty()) << run.suite;
         for (const auto& [name, subjects] : r.ran) EXPECT_GE(subjects.size(), run.subjects) << name;
     }
+}
+
+// A yardstick that copies word by word takes four times as long, and says nothing of what a version costs.
+TEST(SequenceLock, ReadsAsFastAsItsObjectIsCopied) {
+    constexpr std::size_t words = 512;
+    bench::sequence_lock lock({.words = words, .name = "", .far_cpu = 0});
+    workload::word_buffer out(words);
+    ASSERT_TRUE(lock.publish(out.span()));
+    const workload::shared_pages bare(64 + words * 8);  // as far into a page as the lock's object
+    perf_test::interleaved_options timing;
+    timing.seconds = 0.02;
+    const auto found =
+        perf_test::measure_interleaved({{"copy",
+                                         [&](std::uint64_t times) {
+                                             for (; times > 0; --times) {
+                                                 detail::copy_from_shared(reinterpret_cast<std::byte*>(out.data()),
+                                                                          bare.bytes().data() + 64, words * 8);
+                                                 perf_test::do_not_optimize(out.data());
+                                             }
+                                         },
+                                         {},
+                                         0},
+                                        {"lock",
+                                         [&](std::uint64_t times) {
+                                             for (; times > 0; --times)
+                                                 perf_test::do_not_optimize(lock.read(out.span()));
+                                         },
+                                         {},
+                                         0}},
+                                       timing);
+    EXPECT_LT(found.ratio(0, 1).ratio, 1.5);
 }
 
 // Those that take two cores: every message of each peer is compared once, both ways, and so is every loss.

@@ -6,7 +6,8 @@ usage: ./dev bench compare A.json B.json [--fail] [--force] [--min-effect PERCEN
 
 Two runs at different times differ by what the machine did in between, so what is compared first is the ratio of ours to a peer, which both
 runs measured within themselves. Intervals of the change are built from both runs' own 95 % intervals (MOVER: Zou and Donner, Statistics in
-Medicine 27, 2008). A change counts only if its whole interval lies beyond the least effect (5 % unless given). An experiment is worse if
+Medicine 27, 2008). A change counts only if its whole interval lies beyond the least effect (5 % unless given); of fewer than six samples there
+is no interval, and all is unclear. An experiment is worse if
 every peer says so; if they disagree, it was the peers that moved. Experiments without a peer are judged by their medians with twice
 the least effect, which says less: they count for --fail only with --absolute.
 
@@ -24,6 +25,7 @@ import sys
 
 SCHEMA, VERSION = "holdfast-bench", 1
 SIZE_MAX = 256 << 20
+SAMPLES_LEAST = 6  # fewer have no 95 % interval of the median
 
 
 class Refused(Exception):
@@ -66,20 +68,26 @@ class Run:
         self.machine = text(machine, "identity", f"{path}: machine")
         self.quick = root.get("quick") is True
         self.versions = {k: v for k, v in (root.get("versions") or {}).items() if isinstance(v, str)} if isinstance(root.get("versions") or {}, dict) else {}
-        self.ratios, self.medians = {}, {}
+        self.ratios, self.medians, few = {}, {}, set()
+        for entry in entries(root, "results", path):
+            where = f"{path}: a result"
+            name, subject = text(entry, "name", where), text(entry, "subject", where)
+            median = number(entry, "median", where)
+            low, high = (number(entry, key, where) if key in entry else median for key in ("median_low", "median_high"))
+            if not 0 < low <= median <= high:
+                raise Refused(f"{where} of {entry.get('name')!r} is not above zero and within its own interval")
+            if number(entry, "runs", where) < SAMPLES_LEAST and entry.get("unit") != "bytes":  # those are counted, not timed
+                few.add((name, subject))
+            bounded = "median_low" in entry and "median_high" in entry and (name, subject) not in few
+            self.medians[(name, subject)] = (*known(bounded, median, low, high), entry.get("higher_is_better") is True)
         for entry in entries(root, "ratios", path):
             where = f"{path}: a ratio"
             value = tuple(number(entry, key, where) for key in ("ratio", "low", "high"))
             if not 0 < value[1] <= value[0] <= value[2]:
                 raise Refused(f"{where} of {entry.get('name')!r} lies outside its own interval")
-            self.ratios[(text(entry, "name", where), text(entry, "subject", where), text(entry, "peer", where))] = value
-        for entry in entries(root, "results", path):
-            where = f"{path}: a result"
-            median = number(entry, "median", where)
-            low, high = (number(entry, key, where) if key in entry else median for key in ("median_low", "median_high"))
-            if not 0 < low <= median <= high:
-                raise Refused(f"{where} of {entry.get('name')!r} is not above zero and within its own interval")
-            self.medians[(text(entry, "name", where), text(entry, "subject", where))] = (median, low, high, entry.get("higher_is_better") is True)
+            name, subject, peer = (text(entry, key, where) for key in ("name", "subject", "peer"))
+            bounded = entry.get("bounded") is not False and few.isdisjoint({(name, subject), (name, peer)})
+            self.ratios[(name, subject, peer)] = known(bounded, *value)
 
     @staticmethod
     def _load(path):
@@ -97,9 +105,16 @@ class Run:
         return root
 
 
+def known(bounded, value, low, high):
+    """An estimate with its interval: every value above zero where the ends are those of too few samples."""
+    return (value, low, high) if bounded else (value, 0.0, math.inf)
+
+
 def change(a, b):
     """The quotient b/a of two estimates (value, low, high) with its interval."""
     value = math.log(b[0] / a[0])
+    if 0 in (a[1], b[1]):
+        return math.exp(value), 0.0, math.inf
     low = value - math.hypot(math.log(b[0] / b[1]), math.log(a[2] / a[0]))
     high = value + math.hypot(math.log(b[2] / b[0]), math.log(a[0] / a[1]))
     return math.exp(value), math.exp(low), math.exp(high)
@@ -152,6 +167,8 @@ def judge(a, b, effect):
 
 def percent(moved):
     value, low, high = ((x - 1) * 100 for x in moved)
+    if math.isinf(high):
+        return f"{value:+.1f} % (too few samples)"
     return f"{value:+.1f} % ({low:+.1f} to {high:+.1f})"
 
 

@@ -14,12 +14,14 @@
 #include "holdfast/perf_test/environment.hpp"
 #include "workload/background_writer.hpp"
 #include "workload/far_side.hpp"
+#include "workload/hash_table_fills.hpp"
 #include "workload/hash_table_growth.hpp"
 #include "workload/hash_table_targets.hpp"
 #include "workload/hash_table_writers.hpp"
 #include "workload/keys.hpp"
 #include "workload/memory_chase.hpp"
 #include "workload/room.hpp"
+#include "workload/sample_rounds.hpp"
 
 namespace holdfast::workload {
 
@@ -99,6 +101,18 @@ struct steady_work {
     double seconds = 0;
 };
 
+/// What precedes a batch of reads beside a writer. The lookups that warm a table take no lock, and with one 20,000 of
+/// them can take a second: who needs it is warmed while the writer rests. Requires: writer and job outlive it.
+[[nodiscard]] std::function<void()> beside(background_writer& writer, const background_writer::job& job, bool lock_free,
+                                           std::function<void()> warm) {
+    return [&writer, &job, lock_free, warm = std::move(warm)] {
+        if (!lock_free) writer.rest();
+        if (!lock_free && warm) warm();
+        writer.work_on(job);
+        if (lock_free && warm) warm();
+    };
+}
+
 using slice_loop = std::uint64_t (hash_table_subject::*)(keys);
 
 /// Everything of one size: built when asked for, gone with the object.
@@ -119,15 +133,8 @@ class data_set {
     void fill();
     void check();
     void note_pages();
-    /// A way to fill a table; that of ours one by one is the first.
-    struct filling {
-        std::string name;
-        hash_table_subject* table;
-        slice_loop insert;
-    };
-    [[nodiscard]] std::vector<filling> fillings() const;
-    void measure_fill(const std::string& title);
-    void time_fills(const std::string& title, std::size_t rounds);
+    [[nodiscard]] std::vector<table_filling> fillings() const;
+    void measure_fill();
     void measure_find(const char* what, bool hit, slice_loop loop);
     void measure_chain();
     void measure_update();
@@ -168,12 +175,7 @@ void data_set::run() {
     if (!wanted) return;
     build();
     if (contenders_.empty()) return;
-    if (to_.wants(name(titles[0]))) {
-        if (size_.entries <= fits_in_cache)
-            measure_fill(name(titles[0]));
-        else
-            time_fills(name(titles[0]), to_.options().quick ? 1 : large() ? 3 : 11);
-    }
+    measure_fill();
     fill();
     check();
     note_pages();
@@ -298,8 +300,9 @@ void data_set::measure_chain() {
     targets_.note_chain(e.name, run_sampled(to_, e));
 }
 
-std::vector<data_set::filling> data_set::fillings() const {
-    std::vector<filling> all;
+/// That of ours one by one is the first.
+std::vector<table_filling> data_set::fillings() const {
+    std::vector<table_filling> all;
     for (const contender& c : contenders_) all.push_back({c.name, c.table.get(), &hash_table_subject::insert});
     for (const contender& c : contenders_)
         if (c.table->batches_inserts())
@@ -308,41 +311,17 @@ std::vector<data_set::filling> data_set::fillings() const {
     return all;
 }
 
-void data_set::measure_fill(const std::string& title) {
-    experiment e;
-    e.name = title;
-    for (const filling& f : fillings()) {
-        perf_test::subject s;
-        s.name = f.name;
-        s.batch = size_.entries;
-        s.prepare = [f, all = present()] { f.table->clear(all); };
-        s.run = [f, all = present()](std::uint64_t operations) {
-            if ((f.table->*f.insert)(all.first(operations)) != operations)
-                throw std::runtime_error(f.name + " refused an insert before it held what it was made for");
-        };
-        e.subjects.push_back(std::move(s));
-    }
-    targets_.note_insert(e.name, run_sampled(to_, e));
-}
-
-void data_set::time_fills(const std::string& title, std::size_t rounds) {
-    sampled found;
-    const std::vector<filling> all = fillings();
-    for (const filling& f : all) found.names.push_back(f.name);
-    found.samples.resize(all.size());
-    for (std::size_t round = 0; round < rounds; ++round) {
-        for (std::size_t i = 0; i < all.size(); ++i) {
-            if (all[i].table->size() != 0) all[i].table->clear(present());
-            const auto start = std::chrono::steady_clock::now();
-            const std::uint64_t done = (all[i].table->*all[i].insert)(present());
-            const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
-            if (done != size_.entries)
-                throw std::runtime_error(all[i].name + " refused an insert before it held what it was made for");
-            found.samples[i].push_back(took.count() / static_cast<double>(done));
-        }
-    }
-    to_.add(title, "ns", found.names, found.samples, false);
-    targets_.note_insert(title, found);
+void data_set::measure_fill() {
+    const std::string title = name(titles[0]);
+    if (!to_.wants(title)) return;
+    if (size_.entries <= fits_in_cache)
+        return targets_.note_insert(title, run_sampled(to_, fill_experiment(title, fillings(), present())));
+    fill();  // none is filled for the first time under the clock
+    // Of the largest a fill takes seconds: next to each is disturbed, by less than a hundredth of it.
+    const fill_rounds wanted = to_.options().quick ? fill_rounds{1, 0}
+                               : large()           ? fill_rounds{3, 0}
+                                                   : fill_rounds{11, sample_rounds::usual_retakes};
+    targets_.note_insert(title, time_fills(to_, title, fillings(), present(), wanted));
 }
 
 void data_set::measure_update() {
@@ -456,10 +435,7 @@ void data_set::measure_beside_writer() {
             }));
         perf_test::subject s = walking(c, asked, &hash_table_subject::find_shared, true);
         if (!table->lock_free_readers()) s.name += " + std::shared_mutex";
-        s.prepare = [&writer, job = jobs.back().get(), before = s.prepare] {
-            writer.work_on(*job);
-            if (before) before();
-        };
+        s.prepare = beside(writer, *jobs.back(), table->lock_free_readers(), std::move(s.prepare));
         e.subjects.push_back(std::move(s));
         if (&c != &contenders_.front()) continue;
         e.subjects.push_back(walking(c, asked, &hash_table_subject::find_shared, true));
@@ -529,7 +505,7 @@ void data_set::note_memory() {
         names.push_back(c.name);
         samples.push_back({static_cast<double>(bytes) / static_cast<double>(size_.entries)});
     }
-    to_.add(title, "bytes", names, samples, false);
+    to_.add(title, "bytes", names, samples, false, {.exact = true});
     if (size_.entry_bytes == 16 && !names.empty() && names[0] == contenders_[0].name)
         targets_.note_memory(title, samples[0][0]);
 }

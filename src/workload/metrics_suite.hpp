@@ -3,6 +3,7 @@
 // processes that record at once.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,8 @@ namespace holdfast::workload {
 /// A suite over these kinds, the first of which the others are compared with.
 [[nodiscard]] suite metrics_suite(std::vector<metrics_kind> kinds);
 
-/// What the suite says of its target for a record. `reading_ns`: the same loop without the record; it is told, and not
-/// taken off, because a user pays it.
-[[nodiscard]] std::string record_target_text(double record_ns, double reading_ns);
+/// What the suite says of its target for a record. `reading_ns`: the same loop without the record, where it was timed;
+/// it is told, and not taken off, because a user pays it.
+[[nodiscard]] std::string record_target_text(double record_ns, std::optional<double> reading_ns);
 
 }  // namespace holdfast::workload

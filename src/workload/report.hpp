@@ -23,7 +23,7 @@ struct subject_report {
     std::string name;
     std::vector<double> samples = {};
     perf_test::summary described = {};
-    double floor = 0;         ///< cost of the empty loop, already taken off
+    bool bounded = true;      ///< the interval of the median holds: of six samples or more, or of exact counts
     std::uint64_t batch = 0;  ///< operations behind one sample; 0: unknown
     std::vector<perf_test::warning> warnings = {};
 };
@@ -33,6 +33,7 @@ struct ratio_report {
     std::string subject, peer;
     double ratio = 0;
     perf_test::interval range = {};  ///< 95 %
+    bool bounded = true;             ///< else the range is the least and the greatest of too few samples
     bool paired = false;             ///< from rounds that both took part in; else from two medians, which says less
 };
 

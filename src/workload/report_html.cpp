@@ -20,6 +20,9 @@ using plot::escaped;
     return out;
 }
 
+/// Behind an interval that is none.
+[[nodiscard]] std::string too_few(bool bounded) { return bounded ? "" : ", too few samples"; }
+
 [[nodiscard]] std::string charts(const experiment_report& e, const perf_test::unit_scale& scale) {
     std::vector<plot::bar> bars;
     std::vector<plot::series> curves;
@@ -40,7 +43,8 @@ using plot::escaped;
     }
     std::string out = plot::bars(bars, e.full_name() + ": medians, with the 5th to 95th percentile", scale.unit);
     std::vector<plot::ratio_row> rows;
-    for (const ratio_report& r : e.ratios) rows.push_back({"vs " + r.peer, r.range.low, r.ratio, r.range.high});
+    for (const ratio_report& r : e.ratios)
+        rows.push_back({"vs " + r.peer + too_few(r.bounded), r.range.low, r.ratio, r.range.high});
     if (!rows.empty())
         out += "<p class=\"faint\">Ratio of each peer to ours, with its 95 % interval</p>" +
                plot::ratios(rows, e.full_name() + ": ratios");
@@ -62,15 +66,17 @@ using plot::escaped;
     for (const subject_report& s : e.subjects) {
         const auto text = [&scale](double value) { return number_text(value / scale.divisor); };
         out += "<tr>" + element("td", s.name) + element("td", text(s.described.median));
-        out += element("td", text(s.described.median_95.low) + " to " + text(s.described.median_95.high));
+        out += element(
+            "td", text(s.described.median_95.low) + " to " + text(s.described.median_95.high) + too_few(s.bounded));
         out += element("td", text(s.described.p05)) + element("td", text(s.described.p95));
         out += element("td", std::to_string(s.described.count));
         const ratio_report* ratio = nullptr;
         for (const ratio_report& r : e.ratios)
             if (r.peer == s.name) ratio = &r;
         out += element("td", ratio == nullptr ? "" : ratio_text(ratio->ratio));
-        out += element("td",
-                       ratio == nullptr ? "" : ratio_text(ratio->range.low) + " to " + ratio_text(ratio->range.high));
+        out += element("td", ratio == nullptr ? ""
+                                              : ratio_text(ratio->range.low) + " to " + ratio_text(ratio->range.high) +
+                                                    too_few(ratio->bounded));
         out += "</tr>\n";
     }
     return out + "</tbody></table></div></details>\n";

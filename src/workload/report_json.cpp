@@ -34,9 +34,8 @@ void append(json_out& out, const experiment_report& experiment, const subject_re
     out.begin_object().member("name", experiment.full_name()).member("subject", subject.name);
     out.member("unit", experiment.unit).member("median", s.median).member("p05", s.p05).member("p95", s.p95);
     out.member("runs", s.count);
-    if (std::isfinite(s.median_95.low) && std::isfinite(s.median_95.high))
+    if (subject.bounded && std::isfinite(s.median_95.low) && std::isfinite(s.median_95.high))
         out.member("median_low", s.median_95.low).member("median_high", s.median_95.high);
-    if (std::isfinite(subject.floor)) out.member("floor", subject.floor);
     out.member("batch", subject.batch).member("higher_is_better", experiment.higher_is_better);
     out.key("warnings").begin_array();
     for (const perf_test::warning& w : subject.warnings) out.string(w.code + ": " + w.text);
@@ -47,7 +46,7 @@ void append(json_out& out, const experiment_report& experiment, const ratio_repo
     if (!std::isfinite(r.ratio) || !std::isfinite(r.range.low) || !std::isfinite(r.range.high)) return;
     out.begin_object().member("name", experiment.full_name()).member("subject", r.subject).member("peer", r.peer);
     out.member("ratio", r.ratio).member("low", r.range.low).member("high", r.range.high).member("paired", r.paired);
-    out.end_object();
+    out.member("bounded", r.bounded).end_object();
 }
 
 void append(json_out& out, const char* name, const std::vector<suite_text>& texts) {

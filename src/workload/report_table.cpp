@@ -63,8 +63,9 @@ struct painter {
 [[nodiscard]] std::string ratio_cell(const ratio_report& r, const painter& paint) {
     const std::string numbers = right(ratio_text(r.ratio), 6) + "  (" + ratio_text(r.range.low) + " to " +
                                 ratio_text(r.range.high) + ")" + (r.paired ? "" : " unpaired");
-    const char* const code = r.range.low > 1 ? "32" : r.range.high < 1 ? "31" : "2";
-    const std::string_view word = r.range.low > 1    ? "ours is better"
+    const char* const code = !r.bounded ? "2" : r.range.low > 1 ? "32" : r.range.high < 1 ? "31" : "2";
+    const std::string_view word = !r.bounded         ? "too few samples"
+                                  : r.range.low > 1  ? "ours is better"
                                   : r.range.high < 1 ? "ours is worse"
                                                      : "no difference seen";
     return paint(code, numbers + "  " + std::string(word));

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -19,6 +20,18 @@ namespace {
 
 [[nodiscard]] bool matches(const std::string& suite, std::string_view experiment, const run_options& options) {
     return options.filter.empty() || (suite + ": " + std::string(experiment)).find(options.filter) != std::string::npos;
+}
+
+/// An operation, by a quick sample: no core does any work so fast. The mark `deleted` begins at a cycle (deleted.hpp),
+/// and a load from a near cache among others takes no more: 0.28 ns, bench/results/2026-11-25-amd-epyc-2cpu/array.json.
+constexpr double removed_below_ns = 0.05;
+
+/// A body whose work is gone has no time, and no ratio to anything.
+void refuse_if_removed(perf_test::result& one) {
+    if (!one.failure.empty() || one.time.p05 >= removed_below_ns) return;
+    one.failure = "an operation takes less time than any work: the compiler removed it; use its results (keep)";
+    one.samples.clear();
+    one.time = {};
 }
 
 /// The filter's answers noted, and nothing else done.
@@ -93,8 +106,9 @@ class timing_recorder final : public recorder {
                 progress->round();
                 if (own) own();
             };
-        const perf_test::interleaved_result found = perf_test::measure_interleaved(subjects, timing());
+        perf_test::interleaved_result found = perf_test::measure_interleaved(subjects, timing());
         progress.reset();  // its line has to be gone before the table is printed
+        for (perf_test::result& one : found.subjects) refuse_if_removed(one);
         done.seed = found.seed;
         done.rounds = found.rounds;
         done.disturbed_rounds = found.disturbed_rounds;
@@ -134,11 +148,12 @@ class timing_recorder final : public recorder {
                 one.failure = "one of its samples is not a finite number";
             else
                 one.time = perf_test::describe(one.samples);
+            if (!context.exact) std::ranges::move(perf_test::warnings_of(one.time), std::back_inserter(one.warnings));
             paired = paired && one.samples.size() == samples.front().size();
             found.subjects.push_back(std::move(one));
         }
         done.rounds = paired && !samples.empty() ? samples.front().size() : 0;
-        fill(done, found, paired);
+        fill(done, found, paired, context.exact);
     }
 
     void skip(std::string_view subject, std::string_view reason) override {
@@ -185,13 +200,12 @@ class timing_recorder final : public recorder {
     }
 
     /// Takes over what is good and says of the rest why it is not there (I1 of report.hpp).
-    void fill(experiment_report& done, const perf_test::interleaved_result& found, bool paired) {
+    void fill(experiment_report& done, const perf_test::interleaved_result& found, bool paired, bool exact = false) {
         std::vector<std::size_t> places;
         for (std::size_t i = 0; i < found.subjects.size(); ++i) {
             const perf_test::result& one = found.subjects[i];
             std::string failure = one.failure;
-            if (failure.empty() && !(one.time.median > 0))
-                failure = "its time cannot be told from that of an empty loop: was the work removed by the compiler?";
+            if (failure.empty() && !(one.time.median > 0)) failure = "its median is not above zero";
             if (!failure.empty()) {
                 skip(one.name, done.name + ": " + failure);
                 continue;
@@ -200,7 +214,7 @@ class timing_recorder final : public recorder {
             done.subjects.push_back({.name = one.name,
                                      .samples = one.samples,
                                      .described = one.time,
-                                     .floor = one.floor_ns,
+                                     .bounded = exact || one.time.count >= perf_test::warning_limits::samples_least,
                                      .batch = one.batch,
                                      .warnings = one.warnings});
         }
@@ -213,6 +227,7 @@ class timing_recorder final : public recorder {
     static void add_ratio(experiment_report& done, const perf_test::interleaved_result& found, std::size_t place,
                           std::size_t peer, bool paired) {
         ratio_report r{.subject = done.subjects.front().name, .peer = done.subjects[peer].name, .paired = paired};
+        r.bounded = done.subjects.front().bounded && done.subjects[peer].bounded;
         if (paired) {
             const perf_test::paired_ratio p = done.higher_is_better ? found.ratio(place, 0) : found.ratio(0, place);
             r.ratio = p.ratio;

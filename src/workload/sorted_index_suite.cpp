@@ -262,7 +262,7 @@ class data_set {
             names.push_back(c.name);
             samples.push_back({static_cast<double>(c.index->memory().bytes) / static_cast<double>(size_.records)});
         }
-        to_.add(name(memory_title), "bytes", names, samples, false);
+        to_.add(name(memory_title), "bytes", names, samples, false, {.exact = true});
         if (size_.pages == page_choice::small) return;
         std::string text = name("huge pages obtained") + ":";
         for (const contender& c : contenders_) {

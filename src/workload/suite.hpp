@@ -37,6 +37,7 @@ struct sample_context {
     std::vector<published_figure> published = {};
     std::vector<std::vector<perf_test::warning>> warnings = {};  ///< [subject], marks on its samples; empty: none
     bool unpaired = false;  ///< the subjects had their turns one after the other: samples of one place are no pair
+    bool exact = false;     ///< counts that nothing disturbs: they get no marks, and one is enough
 };
 
 /// What the user asked for.
@@ -57,7 +58,8 @@ class recorder {
     /// round in the same place; none of one that was not wanted or failed. Throws what a subject throws.
     virtual std::vector<std::vector<double>> run(const experiment&) = 0;
     /// Notes numbers that were taken elsewhere (another process, another clock): samples[i] belongs to subjects[i],
-    /// rounds are paired if all have equally many. higher_is_better: the samples are rates.
+    /// rounds are paired if all have equally many. higher_is_better: the samples are rates. What can be seen in the
+    /// samples themselves is marked behind the marks of the context.
     virtual void add(std::string_view experiment_name, std::string_view unit, const std::vector<std::string>& subjects,
                      const std::vector<std::vector<double>>& samples, bool higher_is_better,
                      const sample_context& context = {}) = 0;

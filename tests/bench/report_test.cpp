@@ -19,6 +19,7 @@ namespace holdfast::workload {
 namespace {
 
 using perf_test::json_value;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -122,7 +123,6 @@ TEST(BenchReport, JsonHoldsNoNumberThatIsNone) {
         experiment_report& e = all.experiments.front();
         e.subjects.front().described.median = bad;
         e.subjects.back().described.median_95 = {bad, bad};
-        e.subjects.back().floor = bad;
         e.ratios.front().range.high = bad;
         e.published.front().value = bad;
         all.options.seconds = bad;
@@ -161,6 +161,24 @@ TEST(BenchReport, TableCallsAnIntervalAroundOneNoDifference) {
     e.ratios.front().ratio = 0.9;
     e.ratios.front().range = {0.85, 0.95};
     EXPECT_THAT(table_text(e, false), HasSubstr("ours is worse"));
+}
+
+// The least and the greatest of few samples look like an interval and are none.
+TEST(BenchReport, AnIntervalOfTooFewSamplesIsNone) {
+    report all = example();
+    experiment_report& e = all.experiments.front();
+    e.subjects.back().bounded = e.ratios.front().bounded = false;
+    const json_value root = parsed(all);
+    const json_value::array& results = *root.elements("results");
+    EXPECT_TRUE(results.front().number("median_low"));
+    EXPECT_FALSE(results.back().number("median_low") || results.back().number("median_high"));
+    const json_value& ratio = root.elements("ratios")->front();
+    EXPECT_EQ(ratio.number("low"), 1.55);
+    EXPECT_EQ(ratio.number("high"), 1.66);
+    EXPECT_THAT(json_text(all), HasSubstr("\"bounded\":false"));
+    EXPECT_THAT(json_text(example()), HasSubstr("\"bounded\":true"));
+    EXPECT_THAT(table_text(e, false), AllOf(HasSubstr("(1.55 to 1.66)  too few samples\n"), Not(HasSubstr("better"))));
+    EXPECT_THAT(html_text(all), HasSubstr("vs peer, too few samples"));
 }
 
 TEST(BenchReport, TableSendsNoControlBytesToTheTerminal) {

@@ -161,6 +161,40 @@ TEST(BenchRunner, UnequalCountsAreNotPaired) {
     EXPECT_GT(r.range.high, r.ratio);
 }
 
+std::vector<std::string> marks_of(const subject_report& of) {
+    std::vector<std::string> codes;
+    for (const perf_test::warning& mark : of.warnings) codes.push_back(mark.code);
+    return codes;
+}
+
+TEST(BenchRunner, NumbersFromElsewhereAreMarkedByWhatTheySay) {
+    const report few = run(adding({{100, 200, 300}, {50, 51, 52}}, false));
+    const experiment_report& of_three = few.experiments.front();
+    for (const subject_report& one : of_three.subjects) {
+        EXPECT_THAT(marks_of(one), ElementsAre("unstable"));
+        EXPECT_FALSE(one.bounded);
+    }
+    EXPECT_FALSE(of_three.ratios.front().bounded);
+    const report wide =
+        run(adding({{100, 300, 150, 250, 120, 280, 200, 160}, {50, 51, 52, 50, 51, 50, 52, 51}}, false));
+    const experiment_report& of_eight = wide.experiments.front();
+    EXPECT_THAT(marks_of(of_eight.subjects.front()), testing::Contains("unstable"));
+    EXPECT_THAT(marks_of(of_eight.subjects.back()), testing::IsEmpty());
+    EXPECT_TRUE(of_eight.ratios.front().bounded);
+}
+
+TEST(BenchRunner, OneExactCountIsEnough) {
+    suite one;
+    one.name = "added";
+    one.run = [](recorder& to) { to.add("size", "bytes", {"ours", "peer"}, {{20}, {30}}, false, {.exact = true}); };
+    const report all = run(one);
+    const experiment_report& e = all.experiments.front();
+    EXPECT_TRUE(e.subjects.front().warnings.empty());
+    EXPECT_TRUE(e.subjects.front().bounded);
+    EXPECT_TRUE(e.ratios.front().bounded);
+    EXPECT_THAT(table_text(e, false), HasSubstr("ours is better"));
+}
+
 TEST(BenchRunner, NumbersFromElsewhereKeepTheirPublishedFiguresAndMarks) {
     suite one;
     one.name = "added";
@@ -172,9 +206,10 @@ TEST(BenchRunner, NumbersFromElsewhereKeepTheirPublishedFiguresAndMarks) {
     const experiment_report& e = all.experiments.front();
     ASSERT_EQ(e.published.size(), 1U);
     EXPECT_EQ(e.published.front().subject, "paper");
-    EXPECT_TRUE(e.subjects.front().warnings.empty());
-    ASSERT_EQ(e.subjects.back().warnings.size(), 1U);
-    EXPECT_THAT(table_text(e, false), AllOf(HasSubstr("[disturbed]"), HasSubstr("published, another machine [1]")));
+    EXPECT_THAT(marks_of(e.subjects.front()), ElementsAre("unstable"));
+    EXPECT_THAT(marks_of(e.subjects.back()), ElementsAre("disturbed", "unstable"));
+    EXPECT_THAT(table_text(e, false),
+                AllOf(HasSubstr("[disturbed, unstable]"), HasSubstr("published, another machine [1]")));
     one.run = [](recorder& to) { to.add("x", "us", {"ours", "peer"}, {{1}, {2}}, false, {.warnings = {{}}}); };
     EXPECT_EQ(run(one).failures.size(), 1U) << "marks of one subject of two";
 }
@@ -192,6 +227,26 @@ TEST(BenchRunner, NumbersThatAreNoneAreSkippedWithTheReason) {
         const report ours = run(adding({bad, good}, true));
         EXPECT_TRUE(ours.experiments.front().ratios.empty()) << "a peer's ratio to another peer is nobody's question";
     }
+}
+
+// What an optimiser leaves of a loop whose results nobody uses.
+TEST(BenchRunner, ABodyWhoseWorkWasRemovedHasNoTimeAndNoRatio) {
+    std::vector<std::vector<double>> samples;
+    const suite one{"removed", "a body that does nothing", [&](recorder& to) {
+                        perf_test::subject removed = spinning("removed", 1);
+                        removed.run = [](std::uint64_t operations) { perf_test::do_not_optimize(operations); };
+                        removed.batch = 1'000'000;
+                        samples = to.run(
+                            {.name = "loops", .subjects = {spinning("ours", 20), std::move(removed)}, .published = {}});
+                    }};
+    const report all = run(one);
+    EXPECT_EQ(all.experiments.front().subjects.size(), 1U);
+    EXPECT_TRUE(all.experiments.front().ratios.empty());
+    ASSERT_EQ(all.skipped.size(), 1U);
+    EXPECT_EQ(all.skipped.front().subject, "removed");
+    EXPECT_THAT(all.skipped.front().text, HasSubstr("the compiler removed it"));
+    EXPECT_FALSE(samples.at(0).empty());
+    EXPECT_TRUE(samples.at(1).empty());
 }
 
 TEST(BenchRunner, SuiteThatThrowsFailsAndTheNextOneRuns) {

@@ -17,6 +17,7 @@
 #include "support/trial_recorder.hpp"
 #include "workload/background_writer.hpp"
 #include "workload/far_side.hpp"
+#include "workload/hash_table_fills.hpp"
 #include "workload/hash_table_growth.hpp"
 #include "workload/hash_table_own.hpp"
 #include "workload/hash_table_suite.hpp"
@@ -169,6 +170,91 @@ TEST(HashTableSuite, ErasesEntriesWhereverTheyWereInserted) {
         }));
     EXPECT_GT(early, erased_keys.size() * 2 / 5);
     EXPECT_LT(early, erased_keys.size() * 3 / 5);
+}
+
+std::string done_to_tables;  // their names and a letter for what, once for each run of the same
+
+void tell(char table, char what) {
+    const std::string now = {table, what};
+    if (!done_to_tables.ends_with(now)) done_to_tables += now;
+}
+
+template <char Name>
+struct logged {
+    template <class Value>
+    struct table : standard_table<Value> {
+        using base = standard_table<Value>;
+        using base::base;
+        bool find(std::uint64_t key, Value& out) const {
+            tell(Name, 'f');
+            return base::find(key, out);
+        }
+        bool insert(std::uint64_t key, const Value& v) {
+            tell(Name, 'i');
+            return base::insert(key, v);
+        }
+        void clear() {
+            tell(Name, 'c');
+            base::clear();
+        }
+    };
+};
+
+// What clearing has read, of some tables all and of some next to nothing, is filled faster.
+TEST(HashTableFills, EachTableIsReadBeforeItIsEmptiedAndTheOrderChanges) {
+    const std::vector<std::uint64_t> all = make_keys(0, 100);
+    const auto a = kind_of<logged<'A'>::table>().make(16, {all.size(), page_choice::small});
+    const auto b = kind_of<logged<'B'>::table>().make(16, {all.size(), page_choice::small});
+    a->load(all), b->load(all);
+    const std::vector<table_filling> fillings{{"a", a.get(), &hash_table_subject::insert},
+                                              {"b", b.get(), &hash_table_subject::insert}};
+    done_to_tables.clear();
+    holdfast::test::trial_recorder r({});
+    const sampled found = time_fills(r, "fill", fillings, all, {.rounds = 2, .retakes = 0});
+    EXPECT_THAT(done_to_tables, testing::AnyOf("AfAcAiBfBcBiBfBcBiAfAcAi", "BfBcBiAfAcAiAfAcAiBfBcBi"));
+    EXPECT_THAT(found.names, ElementsAre("a", "b"));
+    EXPECT_THAT(found.samples, ElementsAre(SizeIs(2), SizeIs(2)));
+    EXPECT_THAT(r.notes, ElementsAre(HasSubstr("of 4 fills lost the processor")));
+    EXPECT_GT(r.added["fill a"], 0);
+
+    done_to_tables.clear();
+    r.run(fill_experiment("fill", fillings, all));
+    EXPECT_EQ(done_to_tables, "AfAcAiBfBcBiAfAcAiBfBcBi");
+}
+
+std::atomic<int> changing, reads_beside_a_change;
+
+// Tells when it is asked for a key while it is changed.
+template <class Value>
+struct guarded_table : standard_table<Value> {
+    using base = standard_table<Value>;
+    using base::base;
+    bool find(std::uint64_t key, Value& out) const {
+        if (changing == 0) return base::find(key, out);
+        ++reads_beside_a_change;
+        return true;
+    }
+    bool insert(std::uint64_t key, const Value& v) { return changed(base::insert(mark(key), v)); }
+    bool update(std::uint64_t key, const Value& v) { return changed(base::update(mark(key), v)); }
+    bool erase(std::uint64_t key) { return changed(base::erase(mark(key))); }
+
+ private:
+    static std::uint64_t mark(std::uint64_t key) {
+        ++changing;
+        return key;
+    }
+    static bool changed(bool done) {
+        --changing;
+        return done;
+    }
+};
+
+TEST(HashTableSuite, ATableWithALockIsNeverReadBesideItsWriterWithoutIt) {
+    reads_beside_a_change = 0;
+    holdfast::test::trial_recorder r({.quick = true, .filter = "full speed, 1e4 entries of 16", .only = {}});
+    hash_table_suite({kind_of<guarded_table>()}).run(r);
+    EXPECT_THAT(r.ran, SizeIs(1));
+    EXPECT_EQ(reads_beside_a_change, 0);
 }
 
 // What is said of the experiments of a table of so many entries, without the lines that say that a peer was not there.

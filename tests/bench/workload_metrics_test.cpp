@@ -114,7 +114,38 @@ TEST(MetricsSuite, JudgesItsTargetsByTheWorst) {
 TEST(MetricsSuite, ARecordIsJudgedWithTheReadingOfItsValue) {
     EXPECT_THAT(workload::record_target_text(1.6, 0.3),
                 testing::HasSubstr("1.60 ns (missed), of which reading and adding up takes 0.30 ns"));
-    EXPECT_THAT(workload::record_target_text(1.5, 0.3), testing::HasSubstr("1.50 ns (met)"));
+    EXPECT_THAT(workload::record_target_text(1.5, {}), testing::EndsWith("1.50 ns (met)"));
+}
+
+/// Hands out times nobody took.
+class fixed_times final : public holdfast::test::trial_recorder {
+ public:
+    using trial_recorder::trial_recorder;
+    std::vector<std::vector<double>> run(const workload::experiment& e) override {
+        std::vector<std::vector<double>> samples(e.subjects.size(), {9, 1.25, 7, 1.25, 1.25});
+        if (with_reading) samples.back() = {0.5, 0.25, 0.25};
+        if (with_reading || e.subjects.back().name != "reading and adding up alone") return samples;
+        samples.back().clear();
+        return samples;
+    }
+    bool with_reading = true;
+};
+
+// Those that the table above them shows.
+TEST(MetricsSuite, JudgesItsTimesByTheSamplesOfTheirTables) {
+    const workload::suite s = workload::metrics_suite(workload::own_metrics_kinds());
+    fixed_times alone({.quick = true, .filter = "one process", .only = {}});
+    s.run(alone);
+    alone.with_reading = false;
+    s.run(alone);
+    EXPECT_THAT(alone.notes,
+                testing::ElementsAre(testing::EndsWith("1.25 ns (met), of which reading and adding up takes 0.25 ns"),
+                                     testing::EndsWith("1.25 ns (met)")));
+    fixed_times together({.quick = true, .filter = "another process", .only = {}});
+    s.run(together);
+    if (together.ran.empty() && !together.skipped.empty()) GTEST_SKIP() << "two processes take two processors";
+    EXPECT_THAT(together.notes,
+                testing::ElementsAre(testing::HasSubstr("at once: 1.25 ns, its reading included (met)")));
 }
 
 }  // namespace

@@ -59,6 +59,33 @@ class Compare(unittest.TestCase):
         self.expect("unclear", run(2.0, width=0.2), run(1.8, width=0.2))
         self.expect("unclear", run(2.0), run(1.9))  # at the least effect itself
 
+    def test_of_too_few_samples_nothing_is_told(self):
+        for peers in (("peer",), ()):
+            a, b = run(2.0, width=0, median=50, peers=peers), run(1.8, width=0, median=70, peers=peers)
+            for one in (a, b):
+                self.few(one)
+            done = self.expect("unclear", a, b, "--fail", "--absolute")
+            self.assertIn("too few samples", done.stdout)
+            self.expect("unclear", a, run(1.0, median=100, peers=peers), "--fail", "--absolute")
+        a, b = run(2.0, width=0), run(1.0, width=0)
+        for one in (a, b):  # told by the results alone, as files of other programs may
+            self.few(one)
+            del one["ratios"][0]["bounded"]
+        self.expect("unclear", a, b, "--fail")
+
+    def few(self, one):
+        for entry in one["results"]:
+            entry["runs"] = 1
+            del entry["median_low"], entry["median_high"]
+        for entry in one["ratios"]:
+            entry["bounded"] = False
+
+    def test_exact_counts_are_told_by_one(self):
+        a, b = run(2.0, width=0), run(1.5, width=0)
+        for one in (a, b):
+            one["results"][0].update(runs=1, unit="bytes")
+        self.expect("worse", a, b, "--fail", code=1)
+
     def test_fails_on_worse_only_when_asked(self):
         self.expect("worse", run(2.0), run(1.5), "--fail", code=1)
         self.expect("worse", run(2.0), run(1.5))
