@@ -8,6 +8,7 @@
 #include "cli/output.hpp"
 #include "cli/program.hpp"
 #include "cli/progress.hpp"
+#include "inspect/lasting_name.hpp"
 #include "inspect/saver.hpp"
 
 namespace holdfast::cli {
@@ -24,6 +25,7 @@ struct options {
 };
 
 int restore(const options& chosen) {
+    inspect::require_lasting(chosen.segment);
     progress_line progress(!chosen.quiet && !chosen.json);
     inspect::restore_options all;
     all.create = chosen.made.options();

@@ -7,6 +7,7 @@
 #include "holdfast/hash_table/dynamic.hpp"
 #include "holdfast/sorted_index.hpp"
 #include "inspect/description.hpp"
+#include "inspect/lasting_name.hpp"
 #include "inspect/load_job.hpp"
 
 namespace holdfast::inspect {
@@ -71,9 +72,7 @@ void require_same(const load_job& job, const table_schema& stored) {
 }  // namespace
 
 load_report load(std::string_view uri, const std::string& file, const load_options& options) {
-    if (!memory::uri::parse(uri).named())
-        throw error(errc::invalid_argument, printable(uri),
-                    "this memory would be gone with the program; load into a posix:, file: or sysv: segment");
+    require_lasting(uri);
     const description d = describe(uri);
     const std::optional<load_target> existing = existing_target(d);
     const std::optional<table_schema> stored = existing ? stored_schema(d) : std::nullopt;

@@ -18,6 +18,7 @@
 #include "holdfast/detail/concat.hpp"
 #include "inspect/attach.hpp"
 #include "inspect/damaged_segment.hpp"
+#include "inspect/lasting_name.hpp"
 #include "inspect/salvage.hpp"
 #include "inspect/verification.hpp"
 #include "inspect/verify_body.hpp"
@@ -242,9 +243,7 @@ class repairer {
 
 repair_report repair(std::string_view uri, const repair_options& options) {
     const memory::uri name = memory::uri::parse(uri);
-    if (!options.to.empty() && !memory::uri::parse(options.to).named())
-        throw error(errc::invalid_argument, options.to,
-                    "memory of this kind ends with the program; give a posix:, file: or sysv: name");
+    if (!options.to.empty()) require_lasting(options.to);
     damaged_segment from = damaged_segment::open(uri, options.access);
     // At rest from here on: the lease is ours.
     const bool sound = verify_file(name).intact();

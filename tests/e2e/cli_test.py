@@ -42,6 +42,15 @@ class Usage(WithTables):
             done = self.expect(USAGE, "load", name, self.file(GEO), "--schema", GEO_SCHEMA)
             self.assertIn("posix:, file: or sysv:", done.stderr)
 
+    def test_memory_that_ends_with_the_program_is_neither_restored_to_nor_repaired_to(self):
+        name, saved = self.load_geo(), str(self.folder / "saved")
+        self.expect(OK, "save", name, saved)
+        for memory in ("anon:", "heap:", "memfd:"):
+            self.assertIn("posix:, file: or sysv:", self.expect(USAGE, "restore", saved, memory).stderr)
+            # Before the file is looked at.
+            self.expect(USAGE, "restore", str(self.folder / "none"), memory)
+            self.assertIn("posix:, file: or sysv:", self.expect(USAGE, "repair", name, "--to", memory).stderr)
+
     def test_names_that_are_none(self):
         for name in ("", "a/b", "posix:/.hidden", "memfd:x", "sysv:nonsense", "x" * 300, "bad\x01name"):
             self.assertEqual(self.expect(USAGE, "stat", name).stdout, "")
