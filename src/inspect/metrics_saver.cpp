@@ -64,6 +64,9 @@ saved_writer save_counters(const std::shared_ptr<const segment>& s, const saved_
 }
 
 segment restore_counters(saved_reader& file, std::string_view uri, const restore_options& options) {
+    if (options.capacity > layout::counter_capacity_max)
+        throw error(errc::invalid_argument, "--capacity",
+                    detail::concat("a counter set has room for ", layout::counter_capacity_max, " counters at most"));
     const std::uint64_t capacity = options.capacity != 0 ? options.capacity : file.header().parameters[0];
     if (capacity == 0 || capacity > layout::counter_capacity_max)
         refuse_contents(file, "its number of counters is out of range");

@@ -51,7 +51,8 @@ struct restore_options {
 };
 
 /// Makes a segment of what a file of save holds. Throws: as saved_reader and segment::create (already_exists);
-/// no_space for a table with less room than entries; unsupported for a kind that cannot be restored.
+/// no_space for a table with less room than entries; invalid_argument for a capacity that its kind cannot have;
+/// unsupported for a kind that cannot be restored.
 save_report restore(const std::string& file, std::string_view uri, const restore_options& options);
 
 void append_json(json_out& out, const save_report& report);

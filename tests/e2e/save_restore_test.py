@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from cli_support import ABSENT, GEO, GEO_SCHEMA, OK, PROGRAM, REFUSED, TABLE, TABLE_SCHEMA, UNUSABLE, WithTables, main
+from cli_support import ABSENT, GEO, GEO_SCHEMA, OK, PROGRAM, REFUSED, TABLE, TABLE_SCHEMA, UNUSABLE, USAGE, WithTables, main
 
 
 class SaveAndRestore(WithTables):
@@ -39,6 +39,17 @@ class SaveAndRestore(WithTables):
         self.assertEqual(self.json("restore", path, f"file:{copy}")["items"], 100_000)
         self.assertEqual(*(file.read_bytes()[4096:] for file in (name, copy)))
         self.assertEqual(copy.read_bytes()[4096 + 99_990:][:7], b"the end")
+
+    def test_room_that_no_counter_set_has_is_not_the_files_fault(self):
+        name, copy, path = self.name(), self.name("copy"), str(self.folder / "saved")
+        self.owner("counters", name, 8)("put", "hits_total", 5)
+        self.expect(OK, "save", name, path)
+        for capacity in (1048577, 100000000000):
+            error = self.expect(USAGE, "restore", path, copy, "--capacity", capacity).stderr
+            self.assertIn("--capacity", error)
+            self.assertNotIn(path, error)
+        self.expect(ABSENT, "stat", copy)
+        self.assertEqual(self.json("restore", path, copy, "--capacity", "100")["items"], 1)
 
     def test_what_is_no_saved_file(self):
         self.assertIn("holdfast save", self.expect(UNUSABLE, "restore", self.file("x" * 1000), self.name()).stderr)
