@@ -63,7 +63,7 @@ int get_counter(const options& chosen, const segment& from) {
     if (chosen.key.empty()) refuse_key(from.uri(), "name the key that you ask for");
     std::string text;
     bool found = false;
-    inspect::for_each_counter(from, [&](std::string_view family, std::string_view labels, std::uint64_t value) {
+    const auto look_at = [&](std::string_view family, std::string_view labels, std::uint64_t value) {
         std::string name(family);
         if (!labels.empty()) name = detail::concat(family, "{", labels, "}");
         if (found || name != chosen.key) return;
@@ -72,9 +72,12 @@ int get_counter(const options& chosen, const segment& from) {
         if (!chosen.json) return;
         inspect::json_out out(text);
         out.begin_object().member("name", family).member("labels", labels).member("value", value).end_object();
-    });
+    };
+    const counter_walk met = inspect::for_each_counter(from, look_at);
     inspect::require_whole(from);
-    if (!found) return answer(inspect::lookup::absent, chosen, from.uri());
+    // A name that cannot be read may be the one that was asked for.
+    const auto missing = met.damaged != 0 ? inspect::lookup::damaged : inspect::lookup::absent;
+    if (!found) return answer(missing, chosen, from.uri());
     put(text + "\n");
     return success;
 }

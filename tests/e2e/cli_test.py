@@ -328,6 +328,22 @@ class Entries(WithTables):
         self.assertEqual(sorted(json.loads(line)["id"] for line in self.expect(OK, "scan", table, "--json").stdout.splitlines()), [1, 2, 3])
         self.assertIn("there are id,name", self.expect(USAGE, "scan", table, "--fields", "nope").stderr)
 
+    def test_counters_that_cannot_be_shown_are_told(self):
+        name = self.name("c")
+        owner = self.owner("counters", name, 16)
+        for n in range(1, 5):
+            owner("put", f"family_{n}_total", n)
+        header, slot, family = 4096, 256, 72
+        with open(f"/dev/shm/{name}", "r+b") as file:
+            file.seek(header + 2 * slot + family)
+            file.write(b"\xff")
+        for words in ([], ["--json"]):
+            done = self.expect(UNUSABLE, "scan", name, *words)
+            self.assertEqual([n for n in range(1, 5) if f"family_{n}_total" in done.stdout], [1, 2, 4])
+            self.assertIn("holdfast verify", done.stderr)
+        self.expect(UNUSABLE, "get", name, "family_3_total")
+        self.assertEqual(self.lines("get", name, "family_4_total"), ["4"])
+
     def test_rm(self):
         name = self.load_geo()
         other = self.load_table()
