@@ -61,7 +61,6 @@ int repair(const options& chosen) {
             file->write(line + "\n");
         };
     const inspect::repair_report done = inspect::repair(chosen.segment, all);
-    if (file) file->finish();
     if (chosen.json) {
         std::string text;
         inspect::json_out out(text);
@@ -70,6 +69,7 @@ int repair(const options& chosen) {
     } else if (!chosen.quiet) {
         print(done);
     }
+    if (file) file->finish();  // last: what was done stands, and is told, also where the report cannot be written
     return done.lost == 0 ? success : negative;
 }
 

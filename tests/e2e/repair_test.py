@@ -7,7 +7,7 @@ import random
 import subprocess
 import sys
 
-from cli_support import ABSENT, NEGATIVE, OK, PROGRAM, REFUSED, UNUSABLE, USAGE, CommandLine, main
+from cli_support import ABSENT, NEGATIVE, NO_ROOM, OK, PROGRAM, REFUSED, UNUSABLE, USAGE, CommandLine, main
 
 HEADER = 4096
 FAILED = 8
@@ -97,6 +97,18 @@ class Repair(CommandLine):
         self.assertEqual(again.returncode, NEGATIVE if kept["lost"] > 0 else OK)
         self.assertGreater(kept["kept"], done["kept"])
         self.assertEqual(self.entries(name), sorted(after), "the other one is not touched")
+
+    def test_a_report_that_cannot_be_written_does_not_hide_what_was_done(self):
+        name = self.table()
+        before = self.entries(name)
+        self.damage(name, self.place_of(name, "word 500"))
+        failed = self.expect(NO_ROOM, "repair", name, "--json", "--report", "/dev/full")
+        self.assertIn("/dev/full", failed.stderr)
+        done = json.loads(failed.stdout)
+        self.assertEqual((done["repaired"], done["damaged"]), (f"posix:/{name}", f"posix:/{name}.damaged"))
+        self.assertEqual(self.entries(name), before)
+        self.damage(name, self.place_of(name, "word 501"))
+        self.assertIn(f"{name}.damaged.2", self.expect(NO_ROOM, "repair", name, "--report", "/dev/full").stdout)
 
     def test_a_header_is_put_right_by_its_checksum(self):
         name = self.table()
