@@ -97,6 +97,17 @@ void damaged_segment::take_over(const segment_header& stored, std::uint64_t memo
     missing_ = info.total_bytes > memory_bytes ? info.total_bytes - memory_bytes : 0;
 }
 
+/// The new one's rights are those of the old memory and of its companion.
+void damaged_segment::keep_rights(const struct stat& status) {
+    rights_.mode = (status.st_mode & 0777) | 0600;
+    // Where this user may not give them, making the new one says so: nobody shall lose rights in silence.
+    rights_.owner = status.st_uid;
+    rights_.group = status.st_gid;
+    struct stat peers{};
+    if (::lstat(detail::places_of(name_).peers().c_str(), &peers) == 0 && S_ISREG(peers.st_mode))
+        rights_.peers_mode = peers.st_mode & 0777;
+}
+
 void damaged_segment::open_file(const attach_options& options) {
     const detail::places where = detail::places_of(name_);
     const std::string subject = uri();
@@ -120,13 +131,7 @@ void damaged_segment::open_file(const attach_options& options) {
     take_over(stored, bytes);
     image_ = private_image(file.get(), bytes, header_bytes + spec_.body_bytes, subject);
     watch_ = memory::truncation_watch::over(image_.data(), image_.bytes(), true);
-    rights_.mode = (status.st_mode & 0777) | 0600;
-    // Where this user may not give them, making the new one says so: nobody shall lose rights in silence.
-    rights_.owner = status.st_uid;
-    rights_.group = status.st_gid;
-    struct stat peers{};
-    if (::lstat(where.peers().c_str(), &peers) == 0 && S_ISREG(peers.st_mode))
-        rights_.peers_mode = peers.st_mode & 0777;
+    keep_rights(status);
 }
 
 void damaged_segment::open_system_v(const attach_options& options) {
@@ -140,8 +145,12 @@ void damaged_segment::open_system_v(const attach_options& options) {
                     detail::concat("the segment belongs to user ", owner,
                                    ", neither you nor root; trust that owner explicitly if you mean to"));
     detail::require_ours_system_v(id, detail::places_of(name_), subject);
-    rights_.mode = (static_cast<mode_t>(status.shm_perm.mode) & 0777) | 0600;
-    lease_ = take_lease_alone(name_, options, {rights_.mode, std::nullopt, std::nullopt});
+    struct stat like_a_file{};
+    like_a_file.st_mode = (static_cast<mode_t>(status.shm_perm.mode) & 0777) | 0600;
+    like_a_file.st_uid = owner;
+    like_a_file.st_gid = status.shm_perm.gid;
+    keep_rights(like_a_file);
+    lease_ = take_lease_alone(name_, options, detail::rights_of(like_a_file));
     const memory::mapping look = memory::mapping::of_system_v(id, status.shm_segsz, false, subject);
     take_over(detail::copy_header(look), status.shm_segsz);
     // The interface has no private mapping.

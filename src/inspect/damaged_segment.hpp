@@ -49,6 +49,7 @@ class damaged_segment {
     void open_file(const attach_options& options);
     void open_system_v(const attach_options& options);
     void take_over(const layout::segment_header& stored, std::uint64_t memory_bytes);
+    void keep_rights(const struct stat& status);
     void find_consumer(const attach_options& options);
 
     memory::uri name_;

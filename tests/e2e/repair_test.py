@@ -11,6 +11,12 @@ from cli_support import ABSENT, NEGATIVE, NO_ROOM, OK, PROGRAM, REFUSED, UNUSABL
 
 HEADER = 4096
 FAILED = 8
+NOBODY = 65534
+
+
+def become_nobody():
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
 
 
 class Repair(CommandLine):
@@ -242,6 +248,15 @@ class Repair(CommandLine):
     def size_of(self, uri):
         return json.loads(self.expect(OK, "stat", uri, "--json").stdout)["bytes"]
 
+    def damage_system_v(self, key):
+        """Bytes of System V memory are reached through a mapping only; here lies the text of an entry."""
+        code = ("import ctypes,sys; libc=ctypes.CDLL(None,use_errno=True); libc.shmat.restype=ctypes.c_void_p;"
+                f"at=libc.shmat(libc.shmget({key},0,0),None,0);"
+                f"text=ctypes.string_at(at,{self.size_of(f'sysv:{key}')}).index(b'word 500\\0');"
+                "ctypes.c_uint8.from_address(at+text).value ^= 0x40")
+        subprocess.run([sys.executable, "-c", code], check=True)
+        self.expect(NEGATIVE, "verify", f"sysv:{key}")
+
     def test_system_v_memory_is_repaired_to_another_name(self):
         key = random.SystemRandom().randrange(1, 2**31 - 1)
         uri, saved = f"sysv:{key}", str(self.folder / "saved")
@@ -251,13 +266,7 @@ class Repair(CommandLine):
             self.assertTrue(self.repair(OK, uri)["intact"])
             done = self.run_program("put", uri, "7", "changed")
             self.assertEqual(done.returncode, OK)
-            # Bytes of System V memory are reached through a mapping only; here lies the text of an entry.
-            code = ("import ctypes,sys; libc=ctypes.CDLL(None,use_errno=True); libc.shmat.restype=ctypes.c_void_p;"
-                    f"at=libc.shmat(libc.shmget({key},0,0),None,0);"
-                    f"text=ctypes.string_at(at,{self.size_of(uri)}).index(b'word 500\\0');"
-                    "ctypes.c_uint8.from_address(at+text).value ^= 0x40")
-            subprocess.run([sys.executable, "-c", code], check=True)
-            self.expect(NEGATIVE, "verify", uri)
+            self.damage_system_v(key)
             self.assertIn("--to", self.expect(FAILED, "repair", uri).stderr)
             to = self.name("to")
             self.assertEqual(self.repair(OK, uri, "--to", to)["kept"], 1000)
@@ -265,6 +274,28 @@ class Repair(CommandLine):
             self.expect(REFUSED, "repair", uri, "--to", to)
         finally:
             self.run_program("rm", uri)
+
+    def test_another_users_system_v_memory_stays_theirs(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs: root, to become another user")
+        key = random.SystemRandom().randrange(1, 2**31 - 1)
+        uri, saved, to = f"sysv:{key}", self.folder / "saved", self.name("to")
+        lease = pathlib.Path(f"/dev/shm/holdfast.sysv.{key}.lease")
+        self.expect(OK, "save", "-q", self.table(), str(saved))
+        try:
+            with open(saved, "rb") as file:
+                subprocess.run([PROGRAM, "restore", "-q", "-", uri], stdin=file, check=True, preexec_fn=become_nobody)
+            self.assertEqual(lease.stat().st_uid, NOBODY)
+            self.damage_system_v(key)
+            lease.unlink()
+            self.assertEqual(self.repair(OK, uri, "--to", to, "--any-owner")["kept"], 1000)
+            for made in (self.path(to), self.path(to + ".lease"), lease):
+                status = made.stat()
+                self.assertEqual((status.st_uid, status.st_gid, status.st_mode & 0o777), (NOBODY, NOBODY, 0o600), made)
+            done = subprocess.run([PROGRAM, "put", to, "7", "changed"], capture_output=True, text=True, preexec_fn=become_nobody)
+            self.assertEqual(done.returncode, OK, done.stderr)
+        finally:
+            self.run_program("rm", uri, "--any-owner")
 
     def test_what_a_killed_repair_left_is_settled(self):
         name = self.table()
@@ -298,21 +329,17 @@ class Repair(CommandLine):
         self.damage(name, self.place_of(name, "word 500"))
         damaged = self.path(name).read_bytes()
 
-        def nobody():
-            os.setgid(65534)
-            os.setuid(65534)
-
-        done = subprocess.run([PROGRAM, "repair", name], capture_output=True, text=True, preexec_fn=nobody)
+        done = subprocess.run([PROGRAM, "repair", name], capture_output=True, text=True, preexec_fn=become_nobody)
         self.assertEqual(done.returncode, REFUSED, done.stderr)
         os.chmod(self.path(name), 0o666)
-        done = subprocess.run([PROGRAM, "repair", name], capture_output=True, text=True, preexec_fn=nobody)
+        done = subprocess.run([PROGRAM, "repair", name], capture_output=True, text=True, preexec_fn=become_nobody)
         self.assertEqual(done.returncode, REFUSED, done.stderr)
         self.assertEqual(self.path(name).read_bytes(), damaged)
         # Root repairs it with the owner and mode that it has.
-        os.chown(self.path(name), 65534, 65534)
+        os.chown(self.path(name), NOBODY, NOBODY)
         self.repair(OK, name, "--any-owner")
         status = self.path(name).stat()
-        self.assertEqual((status.st_uid, status.st_gid, status.st_mode & 0o777), (65534, 65534, 0o666))
+        self.assertEqual((status.st_uid, status.st_gid, status.st_mode & 0o777), (NOBODY, NOBODY, 0o666))
 
 
 if __name__ == "__main__":
