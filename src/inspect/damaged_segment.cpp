@@ -170,6 +170,9 @@ void damaged_segment::find_consumer(const attach_options& options) {
         throw error(
             errc::writer_alive, uri(),
             "a living consumer takes messages (holdfast who shows it); end it first, or it would take them twice");
+    // Of an earlier segment of this name, such as the damaged one whose repair was killed before the peers changed
+    // places: what its consumer took says nothing of these messages.
+    if (!detail::peers_match(peers_.get(), identity_, spec_.peer_slots, uri())) return;
     consumer_ = std::make_unique<layout::queue_side>();
     const auto at = static_cast<off_t>(layout::peer_slot_offset(layout::queue_consumer_slot));
     if (::pread(peers_.get(), static_cast<void*>(consumer_.get()), sizeof(layout::queue_side), at) !=

@@ -41,7 +41,7 @@ class damaged_segment {
     [[nodiscard]] std::span<std::byte> body() const noexcept {
         return {image_.data() + header_bytes, static_cast<std::size_t>(spec_.body_bytes)};
     }
-    /// Of a queue: a copy of the consumer's side, if it can be seen.
+    /// Of a queue: a copy of the consumer's side, if it can be seen and belongs to this segment.
     [[nodiscard]] const layout::queue_side* consumer() const noexcept { return consumer_.get(); }
 
  private:

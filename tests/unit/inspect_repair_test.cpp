@@ -426,6 +426,36 @@ TEST_F(Repair, AQueueKeepsMessagesWhoseRecordsHold) {
     EXPECT_GT(complete, made / 2);
 }
 
+// As a repair that was killed between data and peers leaves it: the consumer's side is of the segment that was there
+// before.
+TEST_F(Repair, AnotherQueuesConsumerTellsNothingOfThisOne) {
+    bytes peers_of_another;
+    {
+        auto producer = queue<u64>::producer::create(uri("other"), {.capacity = 8});
+        auto consumer = queue<u64>::consumer::attach(uri("other"));
+        for (u64 n = 0; n < 3; ++n) ASSERT_TRUE(producer.try_push(n));
+        for (u64 n = 0; n < 3; ++n) ASSERT_TRUE(consumer.try_pop());
+        consumer.acknowledge();
+        peers_of_another = content_of(folder.file("other.peers"));
+    }
+    segment::remove(uri("other"));
+    {
+        auto producer = queue<u64>::producer::create(uri(), {.capacity = 8});
+        for (u64 n = 0; n < 5; ++n) ASSERT_TRUE(producer.try_push(n));
+    }
+    remember();
+    bytes image = data();
+    image[33] ^= 1;  // of the header: nothing else is damaged
+    put_back(image);
+    std::ofstream(folder.file("s.peers"), std::ios::binary | std::ios::trunc) << peers_of_another;
+    const repair_report report = inspect::repair(uri(), {});
+    EXPECT_TRUE(report.header_rebuilt);
+    EXPECT_EQ(report.kept, 5U);
+    EXPECT_EQ(report.lost, 0U);
+    auto consumer = queue<u64>::consumer::attach(uri());
+    for (u64 n = 0; n < 5; ++n) EXPECT_EQ(consumer.try_pop().value, n);
+}
+
 TEST_F(Repair, ABroadcastKeepsTheNewestStretchUnderItsNumbers) {
     constexpr u64 last = 1000;
     {
