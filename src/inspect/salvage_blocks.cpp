@@ -31,7 +31,7 @@ void block_mender::settle_one() {
     const detail::block_counts counts = detail::recover(view_, done);
     counted_ = detail::is_plausible(view_, state) && state.record.word[detail::block_record::flags] == 0;
     values_ = counts.values;
-    serials_ = {counts.serial};
+    writers_ = {{counts.serial, done.counts_rebuilt}};
     if (done.counts_rebuilt) log_.mend("the counts were taken anew from the units", "counts", 0);
 }
 
@@ -39,11 +39,13 @@ void block_mender::settle_one() {
 void block_mender::settle_many() {
     counted_ = true;
     for (std::uint64_t slot = 0; slot < slots_.slots(); ++slot) {
+        const detail::block_state state = slots_.look(slot);
+        const bool told = state.sound || detail::last_number_left(slots_, slot, state.operation()) != 0;
         block_store_recovery done;
         const detail::block_counts counts = detail::recover_slot(slots_, slot, done);
         counted_ = counted_ && counts.flags == 0;
         values_ += counts.values;
-        serials_.push_back(slots_.number_of(counts.serial) == 0 ? 0 : counts.serial);
+        writers_.push_back({slots_.number_of(counts.serial) == 0 ? 0 : counts.serial, !told});
         if (done.counts_rebuilt)
             log_.mend("the counts were taken anew from the units", detail::concat("writer slot ", slot), 0);
     }
@@ -166,7 +168,8 @@ bool block_mender::find_handle(std::uint64_t unit) {
 void block_mender::finish() {
     std::vector<bool> taken(static_cast<std::size_t>(view_.units()));
     for (const std::uint64_t handle : handles()) {
-        last_serial(handle) = std::max(last_serial(handle), view_.serial_of(handle));
+        writer_state& writer = writer_of(handle);
+        if (writer.told_by_words) writer.last_serial = std::max(writer.last_serial, view_.serial_of(handle));
         for_each_unit(handle, [&](std::uint64_t unit) {
             if (view_.word(unit) != handle && unit != view_.index_of(handle))
                 log_.mend("a unit's word did not name its value", unit_text(unit), 0);
@@ -177,11 +180,12 @@ void block_mender::finish() {
     // What is left names no value that stands, and no writer's word is worth keeping but that of a freed handle.
     for (std::uint64_t unit = 0; unit < view_.units(); ++unit) {
         const std::uint64_t word = view_.word(unit), handle = word | layout::block_live_bit;
-        const bool freed = view_.index_of(word) == unit && word != handle && is_ours(handle) &&
-                           view_.serial_of(handle) <= last_serial(handle);
+        const bool freed = view_.index_of(word) == unit && word != handle && is_ours(handle) && was_given_out(handle);
         if (!taken[unit] && !freed) detail::store_release<std::uint64_t>(view_.word_at(unit), 0);
     }
-    write_journals(view_, serials_);
+    std::vector<std::uint64_t> serials;
+    for (const writer_state& writer : writers_) serials.push_back(writer.last_serial);
+    write_journals(view_, serials);
 }
 
 void salvage_blocks(const damaged_segment& from, std::span<std::byte> to, salvage_log& log) {

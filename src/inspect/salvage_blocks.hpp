@@ -28,15 +28,26 @@ class block_mender {
 
  private:
     enum class found : std::uint8_t { sound, mended, damaged };
+    struct writer_state {
+        std::uint64_t last_serial = 0;  // that it gave out; 0: none
+        /// Its journal is damaged and names none. Otherwise values have no say in it: serials go round, so one that
+        /// stands since the round before has a greater one.
+        bool told_by_words = false;
+    };
     void settle_one();
     void settle_many();
     /// Whether a writer of this store can have given the handle out.
     [[nodiscard]] bool is_ours(std::uint64_t handle) const {
-        return view_.is_handle(handle) && slots_.slot_of(handle) < serials_.size();
+        return view_.is_handle(handle) && slots_.slot_of(handle) < writers_.size();
     }
-    /// The last serial that its writer has given out. Requires: is_ours(handle).
-    [[nodiscard]] std::uint64_t& last_serial(std::uint64_t handle) {
-        return serials_[static_cast<std::size_t>(slots_.slot_of(handle))];
+    /// Requires: is_ours(handle).
+    [[nodiscard]] writer_state& writer_of(std::uint64_t handle) {
+        return writers_[static_cast<std::size_t>(slots_.slot_of(handle))];
+    }
+    /// Whether the handle's serial is not one that is still to come. Requires: is_ours(handle).
+    [[nodiscard]] bool was_given_out(std::uint64_t handle) {
+        const std::uint64_t last = slots_.number_of(writer_of(handle).last_serial);
+        return slots_.later(slots_.number_of(view_.serial_of(handle)), last) == last;
     }
     [[nodiscard]] bool is_head(std::uint64_t unit) const {
         const std::uint64_t word = view_.word(unit);
@@ -56,8 +67,8 @@ class block_mender {
     detail::block_view<std::byte> view_;
     detail::block_slots<std::byte> slots_;
     salvage_log& log_;
-    std::vector<std::uint64_t> serials_;  // the last of each writer; of one writer one
-    std::uint64_t values_ = 0;            // that the counts say there are
+    std::vector<writer_state> writers_;  // of one writer one
+    std::uint64_t values_ = 0;           // that the counts say there are
     bool counted_ = false;
     std::uint64_t budget_;  // units that runs of damaged values may still lead over
 };

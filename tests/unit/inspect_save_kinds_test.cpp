@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // save and restore of queues, broadcasts, block stores, metrics and raw segments: what waited waits again, numbers and
 // handles go on, copies taken beside a working writer are whole, and a file with right checksums over nonsense makes no
-// segment that is not sound.
+// segment that is not sound. Handles also go on behind a repair.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +12,7 @@
 #include <cstring>
 #include <deque>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <random>
 #include <string>
@@ -23,6 +24,7 @@
 #include "holdfast/metrics/counter_set.hpp"
 #include "holdfast/metrics/latency_histogram.hpp"
 #include "holdfast/queue.hpp"
+#include "inspect/repair.hpp"
 #include "inspect/saver.hpp"
 #include "inspect/verification.hpp"
 #include "support/process.hpp"
@@ -57,6 +59,12 @@ class SaveKinds : public segment_test {
     }
     /// Damage of every sort in the file makes no segment; nonsense under right checksums makes none that is not sound.
     void attack(const std::string& text) const;
+    /// Make a store "old" whose serials have gone round: two values of the round before stand in it, "near" and
+    /// "stays", and those given out since are freed. Return: their handles.
+    [[nodiscard]] std::vector<u64> make_store_that_went_round() const;
+    [[nodiscard]] std::vector<u64> make_store_of_many_that_went_round() const;
+    /// Changes a byte of the value "near" in "old", and repairs it.
+    void damage_and_repair() const;
 
     unique_directory folder{"save-kinds"};
     mutable inspect::save_report last;
@@ -444,8 +452,19 @@ TEST_F(SaveKinds, AClaimThatIsCommittedWhileItsStoreIsSavedIsLeftOut) {
     }
 }
 
+void SaveKinds::damage_and_repair() const {
+    std::ifstream file(folder.file("old"), std::ios::binary);
+    std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    const std::size_t at = bytes.find("near");
+    ASSERT_NE(at, std::string::npos);
+    bytes[at] ^= 1;
+    std::ofstream(folder.file("old"), std::ios::binary) << bytes;
+    EXPECT_FALSE(inspect::repair(uri("old"), {}).intact);
+    expect_intact("old");
+}
+
 // The numbers of each slot go round by themselves: then values that stand have greater ones than its last.
-TEST_F(SaveKinds, WhatManyWritersFreedStaysStaleAlsoWhenNumbersWentRound) {
+std::vector<u64> SaveKinds::make_store_of_many_that_went_round() const {
     (void)many_blocks::create(uri(), {.bytes = 10'000, .writer_slots = 3});
     std::ofstream(folder.file("empty"), std::ios::binary | std::ios::trunc) << save();
     const auto shape = block_store_reader::attach(uri());
@@ -453,28 +472,42 @@ TEST_F(SaveKinds, WhatManyWritersFreedStaysStaleAlsoWhenNumbersWentRound) {
     const detail::block_slots slots(view);
     (void)restore(resealed(folder.file("empty"),
                            [&](std::vector<std::byte>& contents) {
-                               const u64 old = slots.serial(1, slots.number_max() - 2);
+                               const u64 old = slots.serial(1, slots.number_max() - 3);
                                std::memcpy(contents.data() + 8, &old, 8);
                            }),
                   "old");
     std::vector<u64> freed;
-    {
-        auto first = many_blocks::attach(uri("old")), second = many_blocks::attach(uri("old"));
-        ASSERT_EQ(second.writer_slot(), 1U);
-        const u64 stays = second.allocate(bytes_of("stays")).handle;
-        ASSERT_EQ(slots.number_of(view.serial_of(stays)), slots.number_max() - 1);
-        for (int i = 0; i < 10; ++i) freed.push_back(second.allocate(bytes_of("goes")).handle);
-        ASSERT_EQ(slots.number_of(view.serial_of(freed.back())), 9U);
-        for (const u64 handle : freed) ASSERT_EQ(first.free(handle), outcome::ok);
-    }
-    (void)restore(save("old"), "copy");
-    expect_intact();
-    auto first = many_blocks::attach(uri("copy")), second = many_blocks::attach(uri("copy"));
+    auto first = many_blocks::attach(uri("old")), second = many_blocks::attach(uri("old"));
+    EXPECT_EQ(second.writer_slot(), 1U);
+    EXPECT_TRUE(second.allocate(bytes_of("near")));
+    const u64 stays = second.allocate(bytes_of("stays")).handle;
+    EXPECT_EQ(slots.number_of(view.serial_of(stays)), slots.number_max() - 1);
+    for (int i = 0; i < 10; ++i) freed.push_back(second.allocate(bytes_of("goes")).handle);
+    EXPECT_EQ(slots.number_of(view.serial_of(freed.back())), 9U);
+    for (const u64 handle : freed) EXPECT_EQ(first.free(handle), outcome::ok);
+    return freed;
+}
+
+void expect_stale_where_many_write(const std::string& name, const std::vector<u64>& freed) {
+    auto first = many_blocks::attach(name), second = many_blocks::attach(name);
     std::vector<std::byte> value;
     while (second.allocate(bytes_of("new"))) {
     }
     EXPECT_EQ(first.usage().units_free(), 0U);
     for (const u64 handle : freed) EXPECT_EQ(first.read(handle, value).status, outcome::stale) << handle;
+}
+
+TEST_F(SaveKinds, WhatManyWritersFreedStaysStaleAlsoWhenNumbersWentRound) {
+    const std::vector<u64> freed = make_store_of_many_that_went_round();
+    (void)restore(save("old"), "copy");
+    expect_intact();
+    expect_stale_where_many_write(uri("copy"), freed);
+}
+
+TEST_F(SaveKinds, WhatManyWritersFreedStaysStaleBehindARepairAlsoWhenNumbersWentRound) {
+    const std::vector<u64> freed = make_store_of_many_that_went_round();
+    damage_and_repair();
+    expect_stale_where_many_write(uri("old"), freed);
 }
 
 // Whatever two writers do meanwhile: no handle that the file does not know of has a number that its copy gives out.
@@ -526,33 +559,47 @@ TEST_F(SaveKinds, ACopyBesideManyBusyWritersGivesNoOldHandleOut) {
 }
 
 // Serials go round: then values that stand have greater ones than the last that was given out.
-TEST_F(SaveKinds, WhatWasFreedStaysStaleAlsoWhenSerialsWentRound) {
+std::vector<u64> SaveKinds::make_store_that_went_round() const {
     (void)block_store::create(uri(), {.bytes = 10'000});
     std::ofstream(folder.file("empty"), std::ios::binary | std::ios::trunc) << save();
     inspect::saved_header header = inspect::saved_reader(folder.file("empty")).header();
     const auto geometry =
         detail::block_store_geometry_of(*std::make_shared<const segment>(segment::attach(uri(), access::read_only)));
     const detail::block_view<const std::byte> view({}, geometry);
-    header.parameters[2] = view.serial_max() - 2;
+    header.parameters[2] = view.serial_max() - 3;
     std::string text;
     inspect::saved_writer({[&](std::string_view part) { text.append(part); }, header, ""}).finish();
     (void)restore(text, "old");
     std::vector<u64> freed;
-    {
-        auto store = block_store::attach(uri("old"));
-        const u64 stays = store.allocate(bytes_of("stays")).handle;
-        ASSERT_EQ(view.serial_of(stays), view.serial_max() - 1);
-        for (int i = 0; i < 10; ++i) freed.push_back(store.allocate(bytes_of("goes")).handle);
-        ASSERT_EQ(view.serial_of(freed.back()), 9U);
-        for (const u64 handle : freed) ASSERT_EQ(store.free(handle), outcome::ok);
+    auto store = block_store::attach(uri("old"));
+    EXPECT_TRUE(store.allocate(bytes_of("near")));
+    const u64 stays = store.allocate(bytes_of("stays")).handle;
+    EXPECT_EQ(view.serial_of(stays), view.serial_max() - 1);
+    for (int i = 0; i < 10; ++i) freed.push_back(store.allocate(bytes_of("goes")).handle);
+    EXPECT_EQ(view.serial_of(freed.back()), 9U);
+    for (const u64 handle : freed) EXPECT_EQ(store.free(handle), outcome::ok);
+    return freed;
+}
+
+void expect_stale(const std::string& name, const std::vector<u64>& freed) {
+    auto store = block_store::attach(name);
+    std::vector<std::byte> value;
+    while (store.allocate(bytes_of("new"))) {
     }
+    for (const u64 handle : freed) EXPECT_EQ(store.read(handle, value).status, outcome::stale) << handle;
+}
+
+TEST_F(SaveKinds, WhatWasFreedStaysStaleAlsoWhenSerialsWentRound) {
+    const std::vector<u64> freed = make_store_that_went_round();
     (void)restore(save("old"), "copy");
     expect_intact();
-    auto copy = block_store::attach(uri("copy"));
-    std::vector<std::byte> value;
-    while (copy.allocate(bytes_of("new"))) {
-    }
-    for (const u64 handle : freed) EXPECT_EQ(copy.read(handle, value).status, outcome::stale) << handle;
+    expect_stale(uri("copy"), freed);
+}
+
+TEST_F(SaveKinds, WhatWasFreedStaysStaleBehindARepairAlsoWhenSerialsWentRound) {
+    const std::vector<u64> freed = make_store_that_went_round();
+    damage_and_repair();
+    expect_stale(uri("old"), freed);
 }
 
 // Whatever the writer does meanwhile: no handle that the file does not know of has a serial that its copy gives out.
