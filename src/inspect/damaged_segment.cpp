@@ -95,6 +95,7 @@ void damaged_segment::take_over(const segment_header& stored, std::uint64_t memo
     spec_.peer_slots = info.peer_slots;
     identity_ = info.identity;
     missing_ = info.total_bytes > memory_bytes ? info.total_bytes - memory_bytes : 0;
+    present_ = std::min(info.body_bytes, memory_bytes - std::min<std::uint64_t>(memory_bytes, header_bytes));
 }
 
 /// The new one's rights are those of the old memory and of its companion.

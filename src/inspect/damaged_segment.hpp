@@ -41,6 +41,10 @@ class damaged_segment {
     [[nodiscard]] std::span<std::byte> body() const noexcept {
         return {image_.data() + header_bytes, static_cast<std::size_t>(spec_.body_bytes)};
     }
+    /// The beginning of body() that the memory has; the rest was cut off (I2).
+    [[nodiscard]] std::span<std::byte> present() const noexcept {
+        return body().first(static_cast<std::size_t>(present_));
+    }
     /// Of a queue: a copy of the consumer's side, if it can be seen and belongs to this segment.
     [[nodiscard]] const layout::queue_side* consumer() const noexcept { return consumer_.get(); }
 
@@ -59,6 +63,7 @@ class damaged_segment {
     identity_array identity_{};
     bool rebuilt_ = false;
     std::uint64_t missing_ = 0;
+    std::uint64_t present_ = 0;  // bytes of the body
     memory::mapping image_;
     memory::truncation_watch watch_;  // released before the mapping goes
     std::unique_ptr<layout::queue_side> consumer_;

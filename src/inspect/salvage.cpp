@@ -15,6 +15,11 @@ void require_geometry(const damaged_segment& from, const char* wrong) {
                 std::string(wrong) + "; its header is whole, so no damage did this: make the segment anew");
 }
 
+void count_cut(const damaged_segment& from, std::uint64_t bytes, salvage_log& log) {
+    if (from.present().size() < bytes)
+        log.lose("nothing tells what was cut off", detail::concat("from byte ", from.present().size(), " of the body"));
+}
+
 void salvage(const damaged_segment& from, std::span<std::byte> to, salvage_log& log) {
     const segment_spec& spec = from.spec();
     const known_kind* known = nullptr;  // of that version, else of another
@@ -35,7 +40,10 @@ void salvage(const damaged_segment& from, std::span<std::byte> to, salvage_log& 
         case container_kind::broadcast: return salvage_broadcast(from, to, log);
         case container_kind::counter_set: return salvage_counters(from, to, log);
         case container_kind::latency_histogram: return salvage_latencies(from, to, log);
-        case container_kind::raw: std::ranges::copy(from.body(), to.begin()); return;
+        case container_kind::raw:
+            count_cut(from, from.body().size(), log);
+            std::ranges::copy(from.body(), to.begin());
+            return;
     }
 }
 

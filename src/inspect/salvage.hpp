@@ -5,6 +5,7 @@
 // (I2) Whatever the bytes hold, reads stay within the old body and stores within the new one, and the work is bounded
 //      by their size.
 // (I3) The new body is made by the containers' own writers, or stands for itself: it verifies.
+// (I4) What was cut off is counted as lost: by what lies in front of it and tells, or as one item (count_cut).
 #pragma once
 
 #include <cstddef>
@@ -31,6 +32,10 @@ void salvage_queue(const damaged_segment& from, std::span<std::byte> to, salvage
 void salvage_broadcast(const damaged_segment& from, std::span<std::byte> to, salvage_log& log);
 void salvage_counters(const damaged_segment& from, std::span<std::byte> to, salvage_log& log);
 void salvage_latencies(const damaged_segment& from, std::span<std::byte> to, salvage_log& log);
+
+/// Counts one item as lost where the memory ends within the first so many bytes of the body: zeros in the place of what
+/// was cut off there look like what nobody wrote, and nothing else tells.
+void count_cut(const damaged_segment& from, std::uint64_t bytes, salvage_log& log);
 
 /// Throws geometry_mismatch with what is wrong; nothing where that is nullptr.
 void require_geometry(const damaged_segment& from, const char* wrong);

@@ -66,6 +66,7 @@ void salvage_array(const damaged_segment& from, std::span<std::byte> to, salvage
     require_geometry(from, layout::read_array_geometry(from.spec().geometry, to.size(), g));
     const array_bytes old(from.body(), g, {static_cast<std::size_t>(g.element_bytes)});
     const array_bytes made(to, g, old.element);
+    count_cut(from, g.elements_offset, log);  // the checksums; behind them each speaks for its elements
     if (detail::recover(old).journal_rejected) log.lose("the store under way was none of a writer's", "journal", 0);
     for (std::uint64_t group = 0; group < old.groups(); ++group) {
         if (!keep_group(old, group, log)) continue;

@@ -195,6 +195,7 @@ void salvage_blocks(const damaged_segment& from, std::span<std::byte> to, salvag
     if (many != (from.spec().policy == writers::many) ||
         many != (from.spec().container_version == layout::block_store_many_version))
         require_geometry(from, "policy, version and writer slots contradict each other");
+    count_cut(from, g.units_offset(), log);  // words and journals; behind them checksums speak for values
     std::ranges::copy(from.body(), to.begin());
     block_mender store(detail::block_view<std::byte>(to, g), log);
     store.run();

@@ -22,7 +22,8 @@ using boundary = layout::broadcast_boundary;
 
 class old_broadcast {
  public:
-    old_broadcast(std::span<const std::byte> body, const layout::broadcast_geometry& g) : g_(g), view_(body, g) {
+    old_broadcast(const damaged_segment& from, const layout::broadcast_geometry& g)
+        : g_(g), view_(from.body(), g), end_(from.present().data() + from.present().size()) {
         for (std::uint64_t place = 0; place < g.entries(); ++place) {
             // Relaxed: at rest.
             const std::uint64_t tag = view_.entry(place).tag.load(std::memory_order_relaxed);
@@ -102,6 +103,10 @@ class old_broadcast {
     }
 
  private:
+    /// Whether the word at a position, and so many bytes behind it, were not cut off.
+    [[nodiscard]] bool has(std::uint64_t position, std::uint64_t payload_bytes) const {
+        return payload(position) + payload_bytes <= end_;
+    }
     /// From an entry on, to the tail or to the last entry that agrees.
     [[nodiscard]] stretch walk(std::size_t start) {
         const boundary from = index_[start];
@@ -121,13 +126,15 @@ class old_broadcast {
             }
             if (records_left_ == 0) return found;
             --records_left_;
+            if (!has(at.position, 0)) return found;
             const layout::ring_word record = view_.record_at(at.position);
             if (record.kind == layout::ring_word_kind::not_ready && !skipped) {
                 found.to_tail = !contradicted && next == index_.size();
                 if (found.to_tail) found.end = at;
                 return found;
             }
-            const bool message = record.kind == layout::ring_word_kind::message && record.length <= g_.message_max();
+            const bool message = record.kind == layout::ring_word_kind::message && record.length <= g_.message_max() &&
+                                 has(at.position, record.length);
             const bool skip =
                 record.kind == layout::ring_word_kind::skip && !skipped && record.bytes <= g_.capacity / 4;
             if ((!message && !skip) || at.position + record.bytes - from.position > g_.capacity) return found;
@@ -140,6 +147,7 @@ class old_broadcast {
 
     layout::broadcast_geometry g_;
     layout::broadcast_view view_;
+    const std::byte* end_;         // of what was not cut off
     std::vector<boundary> index_;  // by position
     std::optional<std::uint64_t> oldest_;
     bool horizon_holds_ = false;
@@ -151,7 +159,7 @@ class old_broadcast {
 
 void salvage_broadcast(const damaged_segment& from, std::span<std::byte> to, salvage_log& log) {
     const auto g = layout::broadcast_geometry::parse(from.spec().geometry, to.size(), from.uri());
-    old_broadcast old(from.body(), g);
+    old_broadcast old(from, g);
     const auto kept = old.newest();
     const std::uint64_t first = kept ? kept->first.sequence : old.newest_known();
 

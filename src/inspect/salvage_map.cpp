@@ -114,6 +114,7 @@ void salvage_map(const damaged_segment& from, std::span<std::byte> to, salvage_l
         many != (from.spec().container_version == layout::hash_map_many_version))
         require_geometry(from, "policy, version and writer slots contradict each other");
     const map_bytes old(from.body(), g), made(to, g);
+    count_cut(from, g.store_offset() + g.store.units_offset(), log);  // as of a store, and the table in front of it
     const auto store_at = static_cast<std::ptrdiff_t>(g.store_offset());
     std::copy(from.body().begin() + store_at, from.body().end(), to.begin() + store_at);
     const old_index index(old);

@@ -17,6 +17,7 @@ void salvage_counters(const damaged_segment& from, std::span<std::byte> to, salv
                       from.spec().geometry[1] == sizeof(layout::counter_slot) &&
                       capacity * sizeof(layout::counter_slot) <= to.size();
     require_geometry(from, fits ? nullptr : "the numbers are no counter set's");
+    count_cut(from, from.body().size(), log);
     auto* made = reinterpret_cast<layout::counter_slot*>(to.data());
     std::unordered_set<std::string> names;
     const auto* const old = reinterpret_cast<const layout::counter_slot*>(from.body().data());
@@ -79,6 +80,7 @@ void salvage_latencies(const damaged_segment& from, std::span<std::byte> to, sal
                       words[1] == sizeof(layout::latency_shard) && words[2] == log_linear::sub_bucket_bits &&
                       words[3] == log_linear::exponent_max && layout::latency_shard_bytes(words[0]) <= to.size();
     require_geometry(from, fits ? nullptr : "the numbers are no histogram's");
+    count_cut(from, from.body().size(), log);
     const std::size_t owned = static_cast<std::size_t>(words[0]) - 1;
     const std::size_t shared_at = owned * sizeof(layout::latency_shard);
     const auto* const old = reinterpret_cast<const layout::latency_shard*>(from.body().data());

@@ -38,8 +38,10 @@ struct message_chain {
 /// The ring of an old queue.
 class old_ring {
  public:
-    old_ring(std::span<const std::byte> body, std::uint64_t capacity)
-        : ring_(body.data() + layout::queue_ring_offset), capacity_(capacity) {}
+    old_ring(const damaged_segment& from, std::uint64_t capacity)
+        : ring_(from.body().data() + layout::queue_ring_offset),
+          end_(from.present().data() + from.present().size()),
+          capacity_(capacity) {}
 
     [[nodiscard]] std::uint64_t word(std::uint64_t position) const {
         return detail::shared_load<std::uint64_t>(ring_ + (position & (capacity_ - 1)));
@@ -52,6 +54,10 @@ class old_ring {
         return ring_ + (position & (capacity_ - 1)) + layout::ring_word_bytes;
     }
     [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
+    /// Whether the word at a position, and so many bytes behind it, were not cut off.
+    [[nodiscard]] bool has(std::uint64_t position, std::uint64_t payload_bytes = 0) const {
+        return payload(position) + payload_bytes <= end_;
+    }
 
     /// From a head to the first word that is not ready, or none.
     [[nodiscard]] message_chain walk(std::uint64_t head) const {
@@ -72,6 +78,7 @@ class old_ring {
 
  private:
     const std::byte* ring_;
+    const std::byte* end_;  // of what is there
     std::uint64_t capacity_;
 };
 
@@ -127,7 +134,7 @@ class chains_to_tail {
 class queue_salvager {
  public:
     queue_salvager(const damaged_segment& from, const layout::queue_geometry& g, salvage_log& log)
-        : ring_(from.body(), g.capacity),
+        : ring_(from, g.capacity),
           producer_(*reinterpret_cast<const layout::queue_side*>(from.body().data() + layout::queue_producer_offset)),
           consumer_(from.consumer()),
           tail_(producer_.position.load(std::memory_order_relaxed)),  // relaxed, here and below: at rest
@@ -180,6 +187,8 @@ class queue_salvager {
     [[nodiscard]] std::optional<message_chain> sound_chain(std::uint64_t head) {
         message_chain chain = ring_.walk(head);
         if (!chain.whole) return std::nullopt;
+        // Behind the cut a zero does not say that nothing was published there; the producer's position does.
+        if (chain.end != tail_ && !ring_.has(chain.end)) return std::nullopt;
         const auto counts = expected(head, chain.end);
         if (counts && *counts == chain.counts()) return note_if_odd(std::move(chain));
         if (chain.end != tail_ || consumer_ == nullptr || consumer_->position.load(std::memory_order_relaxed) != head)
@@ -281,6 +290,10 @@ void salvage_records(const damaged_segment& from, const layout::queue_geometry& 
     const auto nobody = std::make_unique<layout::queue_side>();  // a consumer that has taken nothing yet
     layout::queue_write_core made(to, g, *nobody, from.uri());
     for (const waiting_message& message : salvager.run()) {
+        if (!salvager.ring().has(message.position, message.length)) {
+            log.lose("its bytes were cut off", detail::concat("position ", message.position));
+            continue;
+        }
         const queue_claim room = made.try_claim(message.length);
         if (!room) {
             log.lose("the new queue has no room for it", detail::concat("position ", message.position));
@@ -308,8 +321,12 @@ void salvage_elements(const damaged_segment& from, const layout::queue_geometry&
     const auto nobody = std::make_unique<layout::queue_side>();
     layout::queue_element_write_core made(to, g, *nobody, from.uri());
     for (std::uint64_t at = head; at != tail; ++at) {
-        const std::byte* const slot =
-            from.body().data() + layout::queue_ring_offset + (at & (g.capacity - 1)) * g.stride;
+        const std::uint64_t offset = layout::queue_ring_offset + (at & (g.capacity - 1)) * g.stride;
+        if (offset + g.stride > from.present().size()) {
+            log.lose("its bytes were cut off", detail::concat("element ", at));
+            continue;
+        }
+        const std::byte* const slot = from.body().data() + offset;
         detail::copy_from_shared(made.slot(0), slot, static_cast<std::size_t>(g.stride));
         made.publish(1);
         log.keep();
@@ -320,6 +337,7 @@ void salvage_elements(const damaged_segment& from, const layout::queue_geometry&
 
 void salvage_queue(const damaged_segment& from, std::span<std::byte> to, salvage_log& log) {
     const auto g = layout::queue_geometry::parse(from.spec().geometry, to.size(), from.uri());
+    count_cut(from, layout::queue_producer_offset + sizeof(layout::queue_side), log);
     if (g.form == layout::queue_form::elements)
         salvage_elements(from, g, to, log);
     else

@@ -148,6 +148,7 @@ void salvage_snapshot(const damaged_segment& from, std::span<std::byte> to, salv
     std::optional<index_shape> shape;
     if (g.format == sorted_index_payload_format)
         shape = index_shape::parse(std::span(from.spec().geometry).subspan(4, 4), from.spec().schema, from.uri());
+    count_cut(from, g.control_bytes(), log);  // behind it checksums speak for objects
     old_snapshot old(from, g);
     if (old.is_empty()) return;
     for (old_object& object : old.objects()) {

@@ -42,6 +42,8 @@ class table_region {
             if (sum == sum_) return;
         for (const std::uint64_t sum : expected_)
             if (mend(sum, log)) return;
+        if (std::ranges::none_of(holds_, [](bool held) { return held; }))
+            log.lose("no tag is left of a region that held entries, as its checksum tells", place(0));
         for (std::uint64_t i = 0; i < slots_; ++i) {
             if (!holds_[i]) continue;
             if (!is_on_path(i))
@@ -166,6 +168,7 @@ void salvage_table(const damaged_segment& from, std::span<std::byte> to, salvage
     require_geometry(from, layout::read_hash_table_geometry(from.spec().geometry, to.size(), g));
     if ((from.spec().policy == writers::many) != (g.writer_slots != 0))
         require_geometry(from, "policy and writer slots contradict each other");
+    count_cut(from, g.lines_offset, log);  // the checksums; behind them each speaks for its region
     const table_bytes old(from.body(), g, detail::node_of(g));
     table_writer made(table_bytes(to, g, detail::node_of(g)));
     const settled_table settled(old);

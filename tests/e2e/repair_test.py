@@ -217,6 +217,17 @@ class Repair(CommandLine):
         self.assertEqual(self.owner("blocks", blocks, 8192)("get", handle), "a value")
         self.assertEqual(self.lines("tail", queue, "--consume", "--now")[-1], "message 9")
 
+    def test_what_a_file_that_was_cut_short_lacks_is_lost(self):
+        name = self.name("q")
+        owner = self.owner("typed", name, 1024)
+        owner("many", 1000)
+        owner.kill()
+        ring = HEADER + 4096
+        os.truncate(self.path(name), ring + 500 * 8)
+        done = self.repair(NEGATIVE, name)
+        self.assertEqual((done["kept"], done["lost"]), (500, 500))
+        self.expect(OK, "verify", name)
+
     def test_a_block_store_of_many_writers_is_saved_and_repaired_as_one(self):
         name, copy, saved = self.name("b"), self.name("copy"), str(self.folder / "saved")
         first, second = (self.owner("shared_blocks", name, 8192) for _ in range(2))

@@ -117,6 +117,8 @@ class Repair : public segment_test {
         std::function<bool(const std::string& item, const damaged_range&)> may_return{};
     };
     void attack(const subject& kind, u64 rounds);
+    /// Cuts the file short at places all over the body: nothing is invented, and what is missing is counted as lost.
+    void cut_short(const std::function<items(const std::string&)>& contents, u64 rounds);
 
     unique_directory folder{"repair", "/dev/shm"};
     seeded_random random_{};
@@ -178,7 +180,7 @@ void Repair::attack(const subject& kind, u64 rounds) {
         EXPECT_GT(mended, scaled(rounds) / 20);
     }
 
-    // The header: any one byte of it, or two neighbours, and the file cut short.
+    // The header: any one byte of it, or two neighbours.
     for (u64 round = 0; round < scaled(rounds / 4); ++round) {
         bytes image = data_;
         const std::size_t at = random_.below(3144);
@@ -189,10 +191,26 @@ void Repair::attack(const subject& kind, u64 rounds) {
         ASSERT_TRUE(report) << what;
         ASSERT_EQ(kind.contents(uri()), before) << what;
     }
-    bytes cut = data_.substr(0, data_.size() - 100);
-    if (const auto report = repaired(cut, "cut")) {
-        for (const std::string& item : kind.contents(uri())) EXPECT_TRUE(known.contains(item)) << "cut: invented";
-        EXPECT_EQ(content_of(folder.file("s.damaged")), cut);
+    cut_short(kind.contents, rounds / 4);
+}
+
+void Repair::cut_short(const std::function<items(const std::string&)>& contents, u64 rounds) {
+    put_back(data_);
+    items before = contents(uri());
+    std::ranges::sort(before);
+    const std::size_t body = data_.size() - header_bytes;
+    std::vector<std::size_t> kept{0, 64, body / 2, body - 100, body - 1};
+    for (u64 round = 0; round < scaled(rounds); ++round) kept.push_back(random_.below(body));
+    for (const std::size_t length : kept) {
+        const std::string what = "cut behind " + std::to_string(length) + " bytes of the body";
+        const auto report = repaired(data_.substr(0, header_bytes + length), what);
+        if (!report) continue;
+        items after = contents(uri());
+        std::ranges::sort(after);
+        EXPECT_TRUE(std::ranges::includes(before, after)) << what << ": invented";
+        if (after.size() < before.size()) {
+            EXPECT_GT(report->lost, 0U) << what << ": lost in silence";
+        }
     }
 }
 
@@ -426,6 +444,82 @@ TEST_F(Repair, AQueueKeepsMessagesWhoseRecordsHold) {
     EXPECT_GT(complete, made / 2);
 }
 
+[[nodiscard]] items messages_in(const std::string& name) {
+    auto consumer = queue_consumer::attach(name);
+    items all;
+    for (queue_message m = consumer.front(); m; m = consumer.front()) {
+        all.push_back(std::to_string(m.type) + ":" + text_of(m.bytes));
+        (void)consumer.pop();
+    }
+    return all;
+}
+
+/// A queue in which 60 messages wait, behind so many that were taken.
+void make_queue(const std::string& name, u64 taken, seeded_random& random) {
+    auto producer = queue_producer::create(name, {.capacity_bytes = 8192});
+    auto consumer = queue_consumer::attach(name);
+    for (u64 n = 0; n < 60 + taken; ++n) {
+        ASSERT_TRUE(producer.try_push(span_of(std::to_string(n) + std::string(random.below(120), 'm'))));
+        if (n < 60) continue;
+        ASSERT_TRUE(consumer.front());
+        ASSERT_TRUE(consumer.pop());
+    }
+}
+
+TEST_F(Repair, OfAQueueThatWasCutShortWholeMessagesAreKept) {
+    make_queue(uri(), 0, random_);
+    remember();
+    cut_short(messages_in, 200);
+}
+
+TEST_F(Repair, OfAQueueWhoseRingWentRoundToo) {
+    make_queue(uri(), 150, random_);
+    remember();
+    cut_short(messages_in, 200);
+}
+
+TEST_F(Repair, OfAQueueThatWasCutShortBehindItsMessagesAllAreKept) {
+    const std::string message = "a message";
+    {
+        auto producer = queue_producer::create(uri(), {.capacity_bytes = 8192});
+        for (u64 n = 0; n < 10; ++n) ASSERT_TRUE(producer.try_push(span_of(message)));
+    }
+    remember();
+    const std::size_t end = header_bytes + layout::queue_ring_offset + 10 * layout::ring_record_bytes(message.size());
+    const auto report = repaired(data().substr(0, end), "behind the last message");
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->kept, 10U);
+    EXPECT_EQ(report->lost, 0U);
+    // Its padding is none of it.
+    ASSERT_LT(message.size() + layout::ring_word_bytes, layout::ring_record_bytes(message.size()));
+    EXPECT_EQ(repaired(data().substr(0, end - 1), "in its padding")->lost, 0U);
+    const auto cut = repaired(data().substr(0, end - layout::ring_record_bytes(message.size()) + 16), "in the last");
+    ASSERT_TRUE(cut);
+    EXPECT_EQ(cut->kept, 9U);
+    EXPECT_EQ(cut->lost, 1U);
+}
+
+TEST_F(Repair, OfAQueueOfElementsThatWasCutShortThoseThatAreThereAreKept) {
+    {
+        auto producer = queue<u64>::producer::create(uri(), {.capacity = 1024});
+        for (u64 n = 0; n < 1024; ++n) ASSERT_TRUE(producer.try_push(n + 1));
+    }
+    remember();
+    cut_short(
+        [](const std::string& name) {
+            auto consumer = queue<u64>::consumer::attach(name);
+            items all;
+            for (auto got = consumer.try_pop(); got; got = consumer.try_pop()) all.push_back(std::to_string(got.value));
+            return all;
+        },
+        50);
+    const std::size_t half = header_bytes + layout::queue_ring_offset + 512 * sizeof(u64);
+    const auto report = repaired(data().substr(0, half), "half of the ring");
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->kept, 512U);
+    EXPECT_EQ(report->lost, 512U);
+}
+
 // As a repair that was killed between data and peers leaves it: the consumer's side is of the segment that was there
 // before.
 TEST_F(Repair, AnotherQueuesConsumerTellsNothingOfThisOne) {
@@ -503,9 +597,11 @@ TEST_F(Repair, ABroadcastKeepsTheNewestStretchUnderItsNumbers) {
     }
     std::printf("%llu repaired, %llu up to the newest message\n", static_cast<unsigned long long>(made),
                 static_cast<unsigned long long>(to_the_end));
-    if (!counts_shares) return;
-    EXPECT_GT(made, scaled(300) / 10);
-    EXPECT_GT(to_the_end, made * 3 / 4);
+    if (counts_shares) {
+        EXPECT_GT(made, scaled(300) / 10);
+        EXPECT_GT(to_the_end, made * 3 / 4);
+    }
+    cut_short(contents, 200);
 }
 
 TEST_F(Repair, ACounterSetKeepsCountersWhoseNamesHold) {
@@ -539,6 +635,7 @@ TEST_F(Repair, ACounterSetKeepsCountersWhoseNamesHold) {
     if (counts_shares) {
         EXPECT_GT(made, scaled(200) / 10);
     }
+    cut_short(contents, 60);
 }
 
 TEST_F(Repair, AHistogramKeepsItsCounts) {
@@ -555,6 +652,36 @@ TEST_F(Repair, AHistogramKeepsItsCounts) {
     ASSERT_TRUE(report && !report->intact);
     EXPECT_EQ(report->kept, 1000U);
     EXPECT_EQ(latency_histogram_reader::attach(uri()).merged().total(), 1000U);
+    const auto samples = [](const std::string& name) {
+        const histogram_counts merged = latency_histogram_reader::attach(name).merged();
+        items all;
+        for (std::size_t bucket = 0; bucket < merged.counts().size(); ++bucket)
+            all.insert(all.end(), static_cast<std::size_t>(merged.counts()[bucket]), std::to_string(bucket));
+        return all;
+    };
+    cut_short(samples, 60);
+}
+
+// Nobody but its program knows what raw bytes mean: they are as they were as far as there are any.
+TEST_F(Repair, OfARawSegmentThatWasCutShortTheEndIsCountedAsLost) {
+    (void)create_pattern(uri(), 5, {}, 10'000);
+    remember();
+    const auto report = repaired(data().substr(0, header_bytes + 6000), "cut");
+    ASSERT_TRUE(report);
+    EXPECT_GT(report->lost, 0U);
+    const bytes whole = content_of(folder.file("s"));
+    EXPECT_EQ(whole.substr(header_bytes), data().substr(header_bytes, 6000) + std::string(4000, '\0'));
+}
+
+TEST_F(Repair, ASnapshotThatWasCutShortIsNotTakenForAnEmptyOne) {
+    (void)snapshot_writer::create(uri(), {.slot_bytes = 5000}).publish(span_of(std::string(4000, 'x')));
+    remember();
+    cut_short(
+        [](const std::string& name) {
+            std::vector<std::byte> object;
+            return snapshot_reader::attach(name).read(object) ? items{text_of(object)} : items{};
+        },
+        40);
 }
 
 // A writer that was killed leaves no damage: nothing is done, and damage beside it does not take its work away.
