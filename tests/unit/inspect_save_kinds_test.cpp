@@ -202,14 +202,16 @@ TEST_F(SaveKinds, TheLastTransactionOfADeadProducerIsSaved) {
     auto made = queue_producer::create(uri(), {.capacity_bytes = 4096});
     ASSERT_TRUE(made.try_push(bytes_of("first")));
     {
-        // As a kill between its commit and its entry leaves it: the position stands before the last message.
         queue_producer dying = std::move(made);
         ASSERT_TRUE(dying.try_push(bytes_of("second")));
     }
-    auto victim = segment::attach(uri(), access::read_write);
-    auto& side = *reinterpret_cast<layout::queue_side*>(victim.body().data() + layout::queue_producer_offset);
-    const u64 end = side.position.load(std::memory_order_relaxed);                       // at rest
-    side.position.store(end - layout::ring_record_bytes(6), std::memory_order_relaxed);  // likewise
+    {
+        // As a kill between its commit and its entry leaves it: the position stands before the last message.
+        auto victim = segment::attach(uri(), access::read_write);
+        auto& side = *reinterpret_cast<layout::queue_side*>(victim.body().data() + layout::queue_producer_offset);
+        const u64 end = side.position.load(std::memory_order_relaxed);                       // at rest
+        side.position.store(end - layout::ring_record_bytes(6), std::memory_order_relaxed);  // likewise
+    }
     EXPECT_EQ(restore(save()).items, 2U);
     expect_intact();
 }
