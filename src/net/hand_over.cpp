@@ -50,6 +50,12 @@ static_assert(sizeof(part_head) == head_bytes && offsetof(part_head, note_bytes)
     return std::min(listeners_a_part, listeners - std::min(listeners, part * listeners_a_part));
 }
 
+// Of any patience: milliseconds::max() from now would be beyond the clock.
+clock::time_point deadline_after(std::chrono::milliseconds patience) {
+    constexpr std::chrono::hours century(100 * 365 * 24);
+    return clock::now() + std::min<std::chrono::milliseconds>(patience, century);
+}
+
 void require_same_user(int socket) {
     ucred who{};
     socklen_t size = sizeof who;
@@ -217,7 +223,7 @@ void send_listeners(int socket, std::span<const int> listeners, std::string_view
                     "at most " + std::to_string(handed_listeners_max) + " listeners and a note of " +
                         std::to_string(handed_note_bytes_max) + " bytes go at once; send them in several calls");
     require_same_user(socket);
-    const clock::time_point deadline = clock::now() + patience;
+    const clock::time_point deadline = deadline_after(patience);
     part_head head{};
     std::memcpy(head.magic.data(), magic.data(), magic.size());
     head.version = version;
@@ -233,7 +239,7 @@ void send_listeners(int socket, std::span<const int> listeners, std::string_view
 
 listener_parcel receive_listeners(int socket, std::chrono::milliseconds patience) {
     require_same_user(socket);
-    const clock::time_point deadline = clock::now() + patience;
+    const clock::time_point deadline = deadline_after(patience);
     listener_parcel result;
     std::optional<part_head> first;
     for (std::uint32_t part = 0; !first || part < first->parts; ++part) {

@@ -330,6 +330,30 @@ TEST(ExecutorThreads, WaitingForRoomEndsWithTheTimeAndWithThePool) {
     pool.drain();
 }
 
+// What is longest must not be taken for what has passed.
+TEST(ExecutorThreads, AWaitForEverLastsUntilItsEnd) {
+    constexpr auto for_ever = std::chrono::nanoseconds::max();
+    thread_pool pool(workers(1));
+    strand_options one_waits;
+    one_waits.waiting_max = 1;
+    strand order(pool, one_waits);
+    std::atomic<bool> go{false}, began{false};
+    order.post([&] {
+        began = true;
+        while (!go) std::this_thread::yield();
+    });
+    while (!began) std::this_thread::yield();
+    EXPECT_EQ(order.wait_post([] {}, for_ever), post_status::posted);
+    std::thread waiting([&] { EXPECT_EQ(order.wait_post([] {}, for_ever), post_status::posted); });
+    std::thread draining([&] { EXPECT_TRUE(pool.drain_for(for_ever)); });
+    std::this_thread::sleep_for(50ms);  // they wait by now, or look later: both end well either way
+    go = true;
+    waiting.join();
+    draining.join();
+    EXPECT_EQ(order.wait_post([] {}, std::chrono::nanoseconds::min()), post_status::posted);
+    EXPECT_TRUE(pool.drain_for(for_ever));
+}
+
 TEST(ExecutorThreads, RunOneIsOfPoolsWithoutWorkers) {
     thread_pool pool(workers(1));
     EXPECT_THROW(pool.run_one(), holdfast::error);

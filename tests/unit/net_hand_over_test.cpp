@@ -142,6 +142,16 @@ TEST(HandOver, TellsAnAbsentSenderFromASilentOne) {
     EXPECT_EQ(reason_of([&] { (void)net::receive_listeners(ends.fresh()); }), errc::not_found);
 }
 
+TEST(HandOver, APatienceForEverLastsUntilSomethingComes) {
+    const both_ends ends;
+    const listeners sent(1);
+    std::jthread receiver([&] {
+        EXPECT_EQ(net::receive_listeners(ends.fresh(), std::chrono::milliseconds::max()).listeners().size(), 1U);
+    });
+    std::this_thread::sleep_for(20ms);  // it waits by now, or finds the message there: it gets it either way
+    net::send_listeners(ends.old(), sent.all(), {}, std::chrono::milliseconds::max());
+}
+
 TEST(HandOver, ASenderThatNobodyReadsFromGivesUp) {
     const both_ends ends;
     const std::string note(net::handed_note_bytes_max, 'n');

@@ -153,7 +153,7 @@ class thread_pool {
     /// Returns: whether that was so within the time.
     [[nodiscard]] bool drain_for(std::chrono::nanoseconds timeout) {
         refuse_within_task();
-        return wait_until_quiet(detail::turn_budget::clock::now() + timeout);
+        return wait_until_quiet(moment_after(timeout));
     }
 
     /// Without workers: one task, or one turn of one strand, on this thread. Returns: false if nothing was ready.
@@ -216,6 +216,14 @@ class thread_pool {
     };
     using deadline = std::optional<detail::turn_budget::clock::time_point>;
 
+    /// Whoever waits "for ever" waits a century: nanoseconds::max() from now is beyond the clock, and a condition
+    /// variable may have to say the moment by another clock, whose numbers are larger.
+    [[nodiscard]] static detail::turn_budget::clock::time_point moment_after(
+        std::chrono::nanoseconds timeout) noexcept {
+        constexpr std::chrono::hours century(100 * 365 * 24);
+        return detail::turn_budget::clock::now() + std::min<std::chrono::nanoseconds>(timeout, century);
+    }
+
     // ---- admitting ----
 
     /// Whether the pool as a whole takes one task more.
@@ -274,7 +282,7 @@ class thread_pool {
     [[nodiscard]] post_status wait_admitted(std::chrono::nanoseconds timeout, const Admit& admit_one) {
         post_status status = admit_one();
         if (status != post_status::full || options_.workers == 0 || runs_here()) return status;
-        const auto until = detail::turn_budget::clock::now() + timeout;
+        const auto until = moment_after(timeout);
         std::unique_lock lock(quiet_mutex_);
         room_waiters_.fetch_add(1, std::memory_order_seq_cst);  // as in room_made()
         bool late = false;
