@@ -205,9 +205,9 @@ std::optional<response> channel_state::take_answer() {
     return std::exchange(late_, std::nullopt);
 }
 
-std::size_t channel_state::answer_bytes() const {
+response* channel_state::waiting_answer() {
     const std::lock_guard guard(lock_);
-    return late_ ? late_->body().size() + late_->fields().size() : 0;
+    return late_ ? &*late_ : nullptr;
 }
 
 channel_state::taken channel_state::take_messages() {

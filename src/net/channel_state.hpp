@@ -55,7 +55,8 @@ class channel_state final : public letter, public std::enable_shared_from_this<c
     void discard() noexcept override;
 
     [[nodiscard]] std::optional<response> take_answer();
-    [[nodiscard]] std::size_t answer_bytes() const;
+    /// The answer, until it is taken: the loop may change it, as nobody else does any more. None: there is none yet.
+    [[nodiscard]] response* waiting_answer();
 
     struct taken {
         std::deque<queued_message> messages;

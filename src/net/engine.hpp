@@ -122,7 +122,7 @@ class engine {
     /// Tells the peer that nothing more comes; reading goes on. Requires: nothing unsent.
     virtual void shutdown_send(connection_token connection) noexcept = 0;
 
-    virtual void pause(connection_token connection) noexcept = 0;
+    virtual void pause(connection_token connection) = 0;
     virtual void resume(connection_token connection) = 0;
     /// What has come of a paused connection, and is kept here until it is resumed, in bytes.
     [[nodiscard]] virtual std::size_t held(connection_token /*connection*/) const noexcept { return 0; }

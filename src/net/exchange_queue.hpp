@@ -18,8 +18,8 @@ namespace holdfast::net {
 
 struct exchange {
     std::shared_ptr<channel_state> channel;  // none: `bytes` are ready to go, and then the file
-    std::unique_ptr<file_sender> file;
-    std::string bytes;  // of a stream: its head, until that has gone
+    std::unique_ptr<file_sender> file;       // with a channel: of its answer, which waits for those before it
+    std::string bytes;                       // of a stream: its head, until that has gone
     std::uint64_t first_byte_ns = 0;
     std::uint64_t request_bytes = 0;
     net::method method = net::method::get;

@@ -17,7 +17,7 @@
 
 #include "holdfast/detail/hash.hpp"
 #include "holdfast/net/file_options.hpp"
-#include "server_core.hpp"
+#include "holdfast/net/response.hpp"
 
 namespace holdfast::net {
 
@@ -57,18 +57,6 @@ file_outcome outcome_of(int code) noexcept {
     }
 }
 
-void refuse(response& to, file_outcome why) {
-    switch (why) {
-        case file_outcome::not_found:
-        case file_outcome::not_a_file: to.problem(404, "there is no such file here"); break;
-        case file_outcome::forbidden: to.problem(403, "the server may not read this file"); break;
-        case file_outcome::no_descriptor:
-            to.problem(503, "the server has too many files open").header("Retry-After", "1");
-            break;
-        default: to.problem(500, "the server failed to read this file");
-    }
-}
-
 // A number that changes with the file's bytes. What goes in is hashed: the file's number is nobody's business.
 std::string tag_of(const struct stat& file, bool strong) {
     const std::array<std::uint64_t, 5> facts{
@@ -88,16 +76,28 @@ std::string tag_of(const struct stat& file, bool strong) {
 
 }  // namespace
 
+void refuse_file(response& to, file_outcome why) {
+    switch (why) {
+        case file_outcome::not_found:
+        case file_outcome::not_a_file: to.problem(404, "there is no such file here"); break;
+        case file_outcome::forbidden: to.problem(403, "the server may not read this file"); break;
+        case file_outcome::no_descriptor:
+            to.problem(503, "the server has too many files open").header("Retry-After", "1");
+            break;
+        default: to.problem(500, "the server failed to read this file");
+    }
+}
+
 file_outcome response::file(const request& asked, const std::string& path, const file_options& options) {
     if (path.find('\0') != std::string::npos) {
-        refuse(*this, file_outcome::not_found);
+        refuse_file(*this, file_outcome::not_found);
         return file_outcome::not_found;
     }
     const int opened = open_file(path, options);
     if (opened < 0) {
         const file_outcome why = outcome_of(errno);
-        if (why == file_outcome::no_descriptor && loop_.core != nullptr) loop_.core->lack_descriptor();
-        refuse(*this, why);
+        if (why == file_outcome::no_descriptor && loop_.files) loop_.files->lack();
+        refuse_file(*this, why);
         return why;
     }
     return file(asked, opened, options);
@@ -113,12 +113,17 @@ file_outcome response::file(const request& asked, int descriptor, const file_opt
         outcome = file_outcome::failed;
     } else if (!S_ISREG(found.st_mode)) {
         outcome = file_outcome::not_a_file;
-    } else if (loop_.core != nullptr && loop_.core->files_are_full()) {
-        outcome = file_outcome::no_descriptor;
-        loop_.core->lack_descriptor();
+    }
+    if (outcome == file_outcome::sent && loop_.files) {
+        file_.reset();  // the new one may have its place
+        answer->place = file_place(loop_.files);
+        if (!answer->place) {
+            outcome = file_outcome::no_descriptor;
+            loop_.files->lack();
+        }
     }
     if (outcome != file_outcome::sent) {
-        refuse(*this, outcome);
+        refuse_file(*this, outcome);
         return outcome;
     }
 

@@ -98,12 +98,24 @@ void server_core::channel_moved(channel_state& state) {
         end_channel(state.shared_from_this(), channel_end::overflow);
         return close(index, true);
     }
-    if (state.kind == channel_kind::answer) {
-        const std::size_t bytes = state.answer_bytes();
-        connections_[index].pending->bytes += bytes - state.held_bytes;
-        state.held_bytes = bytes;
-    }
+    if (state.kind == channel_kind::answer) count_answer(state);
     touch(index);
+}
+
+// What it holds while others stand before it: bytes, and perhaps a file.
+void server_core::count_answer(channel_state& state) {
+    response* const late = state.waiting_answer();
+    if (late == nullptr) return;
+    exchange_queue& pending = *connections_[state.connection].pending;
+    if (late->has_file())
+        for (exchange& each : pending.waiting)
+            if (each.channel.get() == &state && !each.file) {
+                count_file(pending, each, *late);
+                break;
+            }
+    const std::size_t bytes = late->body().size() + late->fields().size();
+    pending.bytes += bytes - state.held_bytes;
+    state.held_bytes = bytes;
 }
 
 // Settled once at the end of the turn, whatever number of its channels moved; what is touched by that, in the next.
@@ -157,17 +169,18 @@ bool server_core::advance(index_type index) {
 }
 
 bool server_core::go_on_answer(index_type index, exchange& asked) {
-    const auto late = asked.channel->take_answer();
+    auto late = asked.channel->take_answer();
     if (!late) return false;
     connection& c = connections_[index];
+    if (late->has_file() && !asked.file) count_file(*c.pending, asked, *late);  // channel_moved() is still to come
     c.pending->bytes -= std::exchange(asked.channel->held_bytes, 0);
     const bool is_last = c.pending->waiting.size() == 1 && !c.inbound && c.phase == phase::open;
     const bool early = c.body && c.body->answer == asked.channel;
     const bool ours = (early && leave_body(c)) || late->closes() || (draining_ && is_last);
     append_late(out_, *late, asked, ours || !asked.keep_alive);
-    if (sends_file(*late, asked.method)) {
-        asked.file = std::make_unique<file_sender>(late->file_, files_open_);
-        ++c.pending->files;
+    if (asked.file && !sends_file(*late, asked.method)) {
+        asked.file.reset();
+        --c.pending->files;
     }
     end_channel(asked.channel, channel_end::finished);
     if (!ours) return true;

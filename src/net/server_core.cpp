@@ -51,6 +51,7 @@ std::uint64_t monotonic_ns() noexcept {
 server_core::server_core(std::vector<int> listeners, server_options options, handler answer)
     : options_(std::move(options)),
       answer_(std::move(answer)),
+      files_(std::make_shared<file_places>(options_.files_max)),
       wheel_(monotonic_ns() / 1'000'000U),
       busy_(make_busy()) {
     listeners_.reserve(listeners.size());
@@ -58,6 +59,7 @@ server_core::server_core(std::vector<int> listeners, server_options options, han
     check_options();
     check_pool();
     spare_inbound_.reserve(64);
+    response_.loop_.files = files_;
     const auto on_wire = [choice = options_.engine](engine_sink& sink) { return make_engine(choice, sink); };
     engine_ = options_.tls.empty() ? on_wire(*this) : make_tls_engine(*this, options_.tls, on_wire);
     mail_ = std::make_shared<mailbox>(engine_->waker());
@@ -85,6 +87,7 @@ void server_core::end_everything() {
         ledger_->wait_for_tasks();
         count_exceptions_of_pool();
     }
+    counters_.over_descriptors += files_->take_lacks();
     mail_->close();
 }
 
@@ -208,6 +211,7 @@ void server_core::on_wake() {
     const engine_shortages lacked = engine_->shortages();
     counters_.out_of_buffers = lacked.buffers;
     counters_.out_of_completions = lacked.completions;
+    counters_.over_descriptors += files_->take_lacks();
     if (ledger_) count_exceptions_of_pool();
 }
 
@@ -249,7 +253,10 @@ void server_core::rearm(index_type index) {
     else if (c.body)
         wanted = c.paused || c.body->awaits_continue ? timer_class::none : timer_class::body;
     else if (c.inbound && c.inbound->parser.started() && !(c.pending && c.continue_sent))
-        wanted = c.inbound->parser.head_complete() ? timer_class::body : timer_class::header;
+        // What it lacks may have come and lie unread: the client's time does not run while we do not read.
+        wanted = c.paused                            ? timer_class::none
+                 : c.inbound->parser.head_complete() ? timer_class::body
+                                                     : timer_class::header;
     else if (c.socket && c.socket->begun)
         wanted = c.socket->ending ? timer_class::closing : waits_for_strand(c) ? timer_class::none : timer_class::ping;
     else if (c.pending)

@@ -8,9 +8,10 @@
 //   lingering our side is shut; input is read and thrown away until the peer closes too. Closing at once with unread
 //             input makes the kernel send a reset, which may destroy the response on its way (RFC 9112 section 9.6)
 // (C1) Exactly one timer class is armed per connection, the first that applies of: linger, handshake (of TLS; nothing
-//      else has begun), write (output is stuck), header or body (a request has begun, or a body comes in pieces and is
-//      not paused), closing or ping (a WebSocket), idle. None while exchanges are under way and none of these but idle
-//      would apply. A WebSocket that is not read from because its calls in the pool are too many is not pinged.
+//      else has begun), write (output is stuck), header or body (a request has begun, or a body comes in pieces, and
+//      its client is read from), closing or ping (a WebSocket), idle. None while exchanges are under way and none of
+//      these but idle would apply. A WebSocket that is not read from because its calls in the pool are too many is not
+//      pinged.
 // (C2) Between callbacks nothing sits in the shared output buffer: the engine has it, and `unsent` says how much of it
 //      has not left.
 // (C3) `inbound` exists iff bytes of the connection are kept between callbacks.
@@ -41,6 +42,7 @@
 #include "engine.hpp"
 #include "exchange_queue.hpp"
 #include "file_descriptor.hpp"
+#include "file_places.hpp"
 #include "holdfast/net/http_parser.hpp"
 #include "holdfast/net/peer.hpp"
 #include "holdfast/net/server.hpp"
@@ -119,8 +121,6 @@ class server_core final : public engine_sink {
     void strand_moved(const connection_strand& strand);
     body_reader begin_body(body_options options);
     void body_moved(body_state& state);
-    [[nodiscard]] bool files_are_full() const noexcept { return files_open_ >= options_.files_max; }
-    void lack_descriptor() noexcept { ++counters_.over_descriptors; }
     /// Runs it; what it throws is counted.
     void guarded(const std::function<void()>& task) noexcept;
     [[nodiscard]] const server_counters& counters() const noexcept { return counters_; }
@@ -162,6 +162,7 @@ class server_core final : public engine_sink {
 
     // server_channels.cpp
     void arm_answer(const std::shared_ptr<channel_state>& state);
+    void count_answer(channel_state& state);
     void enter_exchange(index_type index, const inbound_request& in, bool more_follows);
     void touch(index_type index);
     void settle_touched();
@@ -210,6 +211,7 @@ class server_core final : public engine_sink {
     // server_files.cpp
     [[nodiscard]] static bool sends_file(const response& answer, method asked) noexcept;
     void enter_file(connection& c, const response& answer);
+    void count_file(exchange_queue& pending, exchange& asked, response& late);
     enum class file_progress : std::uint8_t { waits, done, broken };
     [[nodiscard]] file_progress go_on_file(index_type index, file_sender& file);
 
@@ -265,7 +267,7 @@ class server_core final : public engine_sink {
     std::atomic<bool> drain_requested_{false};
     std::atomic<bool> others_accept_{false};  // of a drain: see server::hand_over()
 
-    std::size_t files_open_ = 0;  // by exchanges; they count themselves out, so it outlives the connections
+    const std::shared_ptr<file_places> files_;
     place_table<connection> connections_;
     std::vector<index_type> free_;
     std::vector<std::unique_ptr<inbound_request>> spare_inbound_;

@@ -409,6 +409,7 @@ void server_core::finish(index_type index) {
     if (!c.discarding || c.peer_done) return close(index);
     engine_->shutdown_send(token_of(index));
     c.phase = phase::lingering;
+    if (std::exchange(c.paused, false)) engine_->resume(token_of(index));  // lingering is reading on
     if (c.inbound) give_back(std::move(c.inbound));
     held_bytes_ -= std::exchange(c.held_bytes, 0);
     rearm(index);

@@ -2,6 +2,7 @@
 // server_files.cpp - answers whose body is a file: it stands in the order of the exchanges like what answers later, and
 // goes out in pieces as the connection's output has room.
 #include <memory>
+#include <utility>
 
 #include "server_core.hpp"
 
@@ -26,8 +27,19 @@ void server_core::enter_file(connection& c, const response& answer) {
         c.pending = std::make_unique<exchange_queue>();
         c.pending->waiting.emplace_back();
     }
-    c.pending->waiting.back().file = std::make_unique<file_sender>(answer.file_, files_open_);
+    c.pending->waiting.back().file = std::make_unique<file_sender>(answer.file_);
     ++c.pending->files;
+}
+
+// A late answer's file is open, whatever waits before it: it counts from now on, or is refused.
+void server_core::count_file(exchange_queue& pending, exchange& asked, response& late) {
+    file_place place = late.file_->place ? file_place() : file_place(files_);
+    if (!late.file_->place && !place) {
+        files_->lack();
+        return refuse_file(late, file_outcome::no_descriptor);
+    }
+    asked.file = std::make_unique<file_sender>(late.file_, std::move(place));
+    ++pending.files;
 }
 
 // Whoever waits here is called again: by on_sent while something is unsent, else by the next turn.

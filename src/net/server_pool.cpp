@@ -76,6 +76,7 @@ void server_core::call_on_pool(index_type index, const request_parser& parsed) {
         strand->add({.run =
                          [this, state, asked] {
                              response late;
+                             late.loop_.files = files_;
                              try {
                                  answer_(asked->view(), late);
                              } catch (...) {

@@ -82,7 +82,7 @@ class tls_engine final : public engine, private engine_sink {
         if (!l->shut_due) below_->shutdown_send(connection);
     }
 
-    void pause(connection_token connection) noexcept override {
+    void pause(connection_token connection) override {
         if (link* const l = find(connection)) l->paused = true;
         below_->pause(connection);
     }

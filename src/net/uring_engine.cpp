@@ -17,6 +17,9 @@
 //      the ring only tells that there is something. So each message is received, looked at and answered while it is in
 //      the cache; by operations all of a turn are received first and sent last. The saving of an operation is not seen
 //      beside 64 KiB that are copied. Not of a place of the ring's table, which has no calls.
+// (R9) No receive meets the break of a paused connection. So from its first pause to its end a multishot poll waits for
+//      that, in pauses and between them: to cancel it would cost more than it does. A poll for no event tells of
+//      errors, of hang-ups, and, in io_uring, of the end of input; only POLLERR is a break.
 // Accepted sockets block: of others, what the kernel hands to a thread of its own answers EAGAIN. Nobody calls them.
 // Source: io_uring_enter(2), io_uring_multishot(7).
 #include <fcntl.h>
@@ -136,11 +139,14 @@ class uring_engine final : public engine {
             (void)::shutdown(slots_[number].fd, SHUT_WR);
     }
 
-    void pause(connection_token connection) noexcept override {
+    void pause(connection_token connection) override {
         const std::uint32_t number = find(connection);
         if (number == none) return;
-        slots_[number].paused = true;
+        slot& s = slots_[number];
+        s.paused = true;
         stop_receive(number);
+        if (s.failed) resumed_.push_back({number, s.use});  // nothing tells of it again
+        if (!s.awaits_break) await_break(number);
     }
 
     void resume(connection_token connection) override {
@@ -241,6 +247,8 @@ class uring_engine final : public engine {
         bool paused = false;
         bool ended = false;                 // end of input has been reported
         bool broken = false;                // nothing more is to be reported (I1)
+        bool awaits_break = false;          // (R9)
+        bool failed = false;                // it has told of a break, which a receive was to meet
         std::unique_ptr<uring_output> out;  // iff a send is under way
         std::unique_ptr<input> held;        // came while paused
     };
@@ -302,6 +310,12 @@ class uring_engine final : public engine {
         s.stopping = true;
         ++s.under_way;
         queue_.cancel({uring_operation::receive, s.use, number}, uring_operation::stop_receive);
+    }
+
+    // (R9)
+    void await_break(std::uint32_t number) noexcept {
+        slots_[number].awaits_break = true;
+        operate(IORING_OP_POLL_ADD, number, uring_operation::await_break).len = IORING_POLL_ADD_MULTI;
     }
 
     void stop_all(std::uint32_t number) noexcept {
@@ -410,6 +424,7 @@ class uring_engine final : public engine {
             case uring_operation::stop_receive:
             case uring_operation::stop_all: return on_stopped(about, one);
             case uring_operation::aside: return on_aside(about);
+            case uring_operation::await_break: return on_break(about, one);
             case uring_operation::accept:
             case uring_operation::poll_accept:
             case uring_operation::stop_accept: return listeners_.on_completion(one);
@@ -428,7 +443,9 @@ class uring_engine final : public engine {
             case uring_operation::send:
             case uring_operation::stop_receive:
             case uring_operation::stop_all:
-            case uring_operation::aside: return !slots_[about.place].taken || !about.is_of(slots_[about.place].use);
+            case uring_operation::aside:
+            case uring_operation::await_break:
+                return !slots_[about.place].taken || !about.is_of(slots_[about.place].use);
             default: return false;
         }
     }
@@ -574,6 +591,25 @@ class uring_engine final : public engine {
         if (!s.taken) free(about.place);
     }
 
+    // (R9) Armed again where it has ended early (R4), unless both sides are shut: nothing breaks then.
+    void on_break(uring_subject about, const uring_completion& one) {
+        slot& s = slots_[about.place];
+        if (!about.is_of(s.use)) return;
+        const bool over = is_last(one);
+        if (over) {
+            s.awaits_break = false;
+            --s.under_way;
+        }
+        if (!s.taken) return free(about.place);
+        if (s.broken || one.result < 0) return;
+        if ((one.result & POLLERR) != 0) {
+            s.failed = true;
+            if (s.paused) end(s, ECONNRESET);
+        } else if (over && s.paused && (one.result & POLLHUP) == 0) {
+            await_break(about.place);
+        }
+    }
+
     // (R1) Frees the slot of a removed connection once nothing of it is under way.
     void free(std::uint32_t number) noexcept {
         slot& s = slots_[number];
@@ -598,7 +634,10 @@ class uring_engine final : public engine {
 
     void take_up(slot_use which) {
         slot* s = &slots_[which.number];
-        if (s->paused) return;
+        if (s->paused) {
+            if (s->failed && !s->broken) end(*s, ECONNRESET);
+            return;
+        }
         if (const std::unique_ptr<input> held = std::move(s->held)) {
             if (!held->bytes.empty() && !s->broken) sink_.on_bytes(s->token, held->bytes);
             if (!lives(which)) return;

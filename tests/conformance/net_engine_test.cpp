@@ -693,15 +693,61 @@ TEST_P(NetEngine, AResetIsReportedOnce) {
     rig.remove(here, true);
 }
 
-TEST_P(NetEngine, AResetWhilePausedIsReportedByTheResumeAtLatest) {
-    auto [there, here] = rig.connect();
-    rig.pause(here);
-    there.reset();
-    rig.round_trip();
-    if (rig.of(here).error == 0) rig.resume(here);
-    EXPECT_TRUE(rig.until([&] { return rig.of(here).error != 0; }));
-    rig.round_trip();
-    rig.remove(here);
+// (I4) Whoever has paused a connection for long learns of its break all the same: by no resume, nor by a send.
+TEST_P(NetEngine, AResetWhilePausedIsReported) {
+    using link = engine_rig::link;
+    const std::vector<std::function<void(link&)>> before{
+        [](link&) {},
+        [&](link& of) {  // bytes that nobody has read
+            EXPECT_EQ(of.there.send("unread"), 6U);
+            rig.round_trip();
+        },
+        [&](link& of) {  // the end of input, which is none of the connection
+            of.there.shutdown_send();
+            rig.round_trip();
+            EXPECT_EQ(rig.of(of.here).error, 0);
+        },
+        [&](link& of) {  // other pauses
+            for (int i = 0; i < 3; ++i) {
+                rig.resume(of.here);
+                EXPECT_EQ(of.there.send("read"), 4U);
+                EXPECT_TRUE(rig.until([&] { return rig.of(of.here).received.size() == (i + 1U) * 4; }));
+                rig.pause(of.here);
+                if (i == 1) rig.turn(0);
+            }
+        },
+        [&](link& of) {  // bytes that are sent
+            EXPECT_EQ(rig.send(of.here, "sent"), 0);
+            EXPECT_TRUE(rig.until([&] { return rig.of(of.here).unsent == 0; }));
+        },
+    };
+    for (const auto& happens : before) {
+        link of = rig.connect();
+        rig.pause(of.here);
+        happens(of);
+        of.there.reset();
+        EXPECT_TRUE(rig.until([&] { return rig.of(of.here).error != 0; }));
+        EXPECT_FALSE(rig.of(of.here).ended);
+        rig.round_trip();
+        rig.remove(of.here);
+    }
+}
+
+// Whether the pause or the break was there first, it is reported once.
+TEST_P(NetEngine, AResetBesideAPauseIsReported) {
+    for (int round = 0; round < 6; ++round) {
+        auto [there, here] = rig.connect();
+        rig.pause(here);
+        rig.round_trip();
+        rig.resume(here);
+        if (round % 2 != 0) rig.turn(0);
+        there.reset();
+        if (round % 3 == 1 && rig.of(here).error == 0) rig.turn(0);
+        if (round % 3 != 2 && rig.of(here).error == 0) rig.pause(here);
+        EXPECT_TRUE(rig.until([&] { return rig.of(here).error != 0; })) << round;
+        rig.round_trip();
+        rig.remove(here);
+    }
 }
 
 // Both sides have said their last: that is no break, neither of a connection that was not read to its end yet nor of

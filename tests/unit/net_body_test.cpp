@@ -306,6 +306,21 @@ TEST(ServerBodyContinue, IsNotSaidBeforeARefusal) {
     EXPECT_EQ(eager.reply().body, "now") << "the body was there: the next request is known";
 }
 
+TEST(ServerBody, AClientThatResetsBesideAPausedReaderIsAway) {
+    uploads up;
+    up.paused = true;
+    running_server server(up.handler(), uploads::options());
+    server.start();
+    http_client client(server.port());
+    client.send(head("/up", of_length(100)) + "some of it");
+    ASSERT_TRUE(up.said.await("begun"));
+    EXPECT_GT(test::counted_by(server.get(), &net::server_counters::read_pauses), 0U);
+    client.reset();
+    EXPECT_TRUE(up.said.await("client_away")) << up.said.all();
+    EXPECT_TRUE(up.said.await("closed 1")) << up.said.all();
+    EXPECT_FALSE(up.said.has("piece"));
+}
+
 TEST(ServerBodyContinue, WaitsForAReaderThatBeganPaused) {
     uploads up;
     up.paused = true;

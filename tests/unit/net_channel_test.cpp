@@ -31,6 +31,7 @@ namespace {
 
 using namespace holdfast;
 using namespace std::chrono_literals;
+using test::counted_by;
 using test::echo;
 using test::get;
 using test::http_client;
@@ -41,6 +42,21 @@ void await(const std::atomic<bool>& flag) { flag.wait(false); }
 void set(std::atomic<bool>& flag) {
     flag = true;
     flag.notify_all();
+}
+
+/// Whether no connection is left, within what a test may take.
+bool all_gone(net::server& server) {
+    const auto last = std::chrono::steady_clock::now() + http_client::deadline;
+    std::atomic<bool> gone{false};
+    while (!gone && std::chrono::steady_clock::now() < last) {
+        std::atomic<bool> passed{false};
+        EXPECT_TRUE(server.post([&] {
+            gone = server.counters().open == 0;
+            set(passed);
+        }));
+        await(passed);
+    }
+    return gone;
 }
 
 /// Lets the loop go round once with everything posted so far behind it.
@@ -515,6 +531,77 @@ TEST(LateAnswer, BoundsTheBytesThatWaitForTheirTurn) {
     EXPECT_EQ(channel.answer(saying("first")), ok);
     EXPECT_EQ(client.reply().body, "first");
     for (int i = 0; i < 100; ++i) EXPECT_EQ(client.reply().body.size(), 1000U);
+}
+
+// A stream that has nothing to say, and behind it more than may be under way: nothing is read, and nothing sent.
+TEST(LateAnswer, AClientThatIsNotReadFromAndResetsIsAway) {
+    waiting_room room;
+    net::server_options options;
+    options.limits.pipeline_max = 4;
+    running_server server(leaves_for_later(room), std::move(options));
+    server.start();
+    http_client client(server.port());
+    std::string pipeline = get("/stream");
+    for (int i = 0; i < 8; ++i) pipeline += get("/late" + std::to_string(i));
+    client.send(pipeline);
+    EXPECT_GT(counted_by(server.get(), &net::server_counters::read_pauses), 0U);
+    client.reset();
+    for (const char* target : {"/stream", "/late0", "/late1", "/late2"})
+        EXPECT_EQ(room.end_of(target), channel_end::client_away) << target;
+    server.stop();
+    EXPECT_EQ(server.counters().lost, 1U);
+}
+
+// What a request lacks may have come, and lie unread behind answers that wait: its client is not late.
+TEST(LateAnswer, ARequestThatIsHeldBackIsNotLate) {
+    const std::string body = test::post("/now", "0123456789");
+    for (const std::string& third : {get("/now"), body}) {
+        waiting_room room;
+        net::server_options options;
+        options.limits.output_bytes_max = 4096;
+        options.limits.header_timeout_ms = options.limits.body_timeout_ms = 500;
+        running_server server(leaves_for_later(room), std::move(options));
+        server.start();
+        http_client client(server.port());
+        client.send(get("/late1") + get("/late2") + third.substr(0, third.size() - 5));
+        const net::channel first = room.take("/late1");
+        EXPECT_EQ(room.take("/late2").answer(saying(std::string(8192, 'x'))), ok);
+        pass_a_turn(server.get());
+        client.send(third.substr(third.size() - 5));
+        EXPECT_GT(counted_by(server.get(), &net::server_counters::read_pauses), 0U);
+        EXPECT_FALSE(client.readable(700ms));
+        EXPECT_EQ(first.answer(saying("one")), ok);
+        EXPECT_EQ(client.reply().body, "one");
+        EXPECT_EQ(client.reply().body.size(), 8192U);
+        EXPECT_EQ(client.reply().status, 200);
+        server.stop();
+        EXPECT_EQ(server.counters().header_timeouts + server.counters().body_timeouts, 0U);
+    }
+}
+
+// Its last words out, a connection reads on until its client has gone, also one that was not read from.
+TEST(LateAnswer, ARefusalEndsAPauseWithTheConnection) {
+    waiting_room room;
+    net::server_options options;
+    options.limits.pipeline_max = 2;
+    options.limits.held_bytes_max = 1000;
+    options.limits.linger_timeout_ms = 60'000;
+    running_server server(leaves_for_later(room), std::move(options));
+    server.start();
+    http_client client(server.port());
+    client.send(get("/late1") + get("/late2"));
+    const net::channel first = room.take("/late1");
+    EXPECT_EQ(room.take("/late2").answer(saying("two")), ok);
+    pass_a_turn(server.get());
+    client.send(get("/now", "X: " + std::string(2000, 'x') + "\r\n"));
+    EXPECT_GT(counted_by(server.get(), &net::server_counters::over_held_bytes), 0U);
+    EXPECT_EQ(first.answer(saying("one")), ok);
+    EXPECT_EQ(client.reply().body, "one");
+    EXPECT_EQ(client.reply().body, "two");
+    EXPECT_EQ(client.reply().status, 503);
+    EXPECT_TRUE(client.ended());
+    client.close();
+    EXPECT_TRUE(all_gone(server.get())) << "long before it has lingered";
 }
 
 TEST(LateAnswer, AConnectionThatWaitsForOneIsNotIdle) {

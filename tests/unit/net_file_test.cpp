@@ -10,8 +10,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <list>
 #include <memory>
 #include <string>
@@ -21,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "holdfast/executor/thread_pool.hpp"
 #include "holdfast/net/server.hpp"
 #include "support/http_client.hpp"
 #include "support/http_server.hpp"
@@ -452,6 +457,110 @@ TEST(ServerFile, FilesBeyondTheMostAreAnswered503UntilOneIsDone) {
     for (int i = 0; i < 10; ++i) EXPECT_EQ(other.ask(get("/small")).body, "text") << "each gives its place back";
     server.stop();
     EXPECT_GE(server.counters().over_descriptors, 1U);
+}
+
+std::size_t open_descriptors() {
+    return static_cast<std::size_t>(
+        std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
+}
+
+/// Whether a running server counts so many, within what a test may take.
+bool comes_to(net::server& server, std::uint64_t net::server_counters::* which, std::uint64_t wanted) {
+    const auto last = std::chrono::steady_clock::now() + http_client::deadline;
+    std::atomic<std::uint64_t> count{0};
+    while (count < wanted && std::chrono::steady_clock::now() < last) {
+        std::atomic<bool> told{false};
+        EXPECT_TRUE(server.post([&] {
+            count = server.counters().*which;
+            told = true;
+            told.notify_all();
+        }));
+        told.wait(false);
+    }
+    return count >= wanted;
+}
+
+/// Whose handler runs in a pool.
+net::server_options handled_in_pool(std::size_t files_max) {
+    net::server_options options;
+    options.files_max = files_max;
+    options.pool = std::make_shared<executor::thread_pool>(executor::pool_options{.workers = 2});
+    options.handle_on_pool = [](const net::request& asked) { return asked.path() != "/other"; };
+    return options;
+}
+
+TEST(ServerFile, FilesOfThePoolAreCountedAndToldAlike) {
+    const folder in;
+    in.stretch("large", 64 << 20);
+    in.write("small", "text");
+    running_server server(files_of(in), handled_in_pool(1));
+    server.start();
+    http_client reader(server.port(), {.receive_buffer = 8192}), other(server.port());
+    reader.send(get("/large"));
+    (void)reader.read_to("\r\n\r\n");
+    const auto refused = other.ask(get("/small"));
+    EXPECT_EQ(refused.status, 503);
+    EXPECT_EQ(refused.field("Retry-After"), "1");
+    EXPECT_EQ(refused.field("Outcome"), std::to_string(static_cast<int>(file_outcome::no_descriptor)));
+    reader.reset();
+    for (auto reply = other.ask(get("/small")); reply.status != 200; reply = other.ask(get("/small")))
+        ASSERT_EQ(reply.status, 503);
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(other.ask(get("/small")).body, "text") << "each gives its place back";
+    server.stop();
+    EXPECT_GE(server.counters().over_descriptors, 1U);
+}
+
+// The response of a late answer knows no server until it is answered with.
+TEST(ServerFile, LateFilesBeyondTheMostBecome503) {
+    const folder in;
+    in.stretch("large", 64 << 20);
+    in.write("small", "text");
+    net::server_options options;
+    options.files_max = 1;
+    running_server server(
+        [&](const net::request& asked, net::response& to) {
+            net::response late;
+            EXPECT_EQ(late.file(asked, in.at(asked.path().substr(1))), file_outcome::sent);
+            EXPECT_EQ(to.defer().answer(std::move(late)), net::channel_status::ok);
+        },
+        std::move(options));
+    server.start();
+    http_client reader(server.port(), {.receive_buffer = 8192}), other(server.port());
+    reader.send(get("/large"));
+    (void)reader.read_to("\r\n\r\n");
+    const auto refused = other.ask(get("/small"));
+    EXPECT_EQ(refused.status, 503);
+    EXPECT_EQ(refused.field("Retry-After"), "1");
+    reader.reset();
+    for (auto reply = other.ask(get("/small")); reply.status != 200; reply = other.ask(get("/small")))
+        ASSERT_EQ(reply.status, 503);
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(other.ask(get("/small")).body, "text") << "each gives its place back";
+    server.stop();
+    EXPECT_GE(server.counters().over_descriptors, 1U);
+}
+
+// All of them are open behind the first; they count for their connection, too, which is read from no more.
+TEST(ServerFile, FilesThatWaitBehindOthersCount) {
+    constexpr std::size_t files_max = 8, asked_for = 20;
+    const folder in;
+    in.stretch("large", 64 << 20);
+    in.write("small", "text");
+    running_server server(files_of(in), handled_in_pool(files_max));
+    server.start();
+    http_client client(server.port(), {.receive_buffer = 8192}), other(server.port());
+    EXPECT_EQ(other.ask(get("/other")).body, "other");
+    const std::size_t before = open_descriptors();
+    std::string pipeline;
+    for (std::size_t i = 0; i < asked_for; ++i) pipeline += get("/large");
+    client.send(pipeline);
+    EXPECT_TRUE(comes_to(server.get(), &net::server_counters::over_descriptors, asked_for - files_max));
+    EXPECT_LE(open_descriptors(), before + files_max + 1) << "the client's own is one";
+    client.send(get("/other"));
+    EXPECT_TRUE(comes_to(server.get(), &net::server_counters::read_pauses, 1));
+    EXPECT_EQ(other.ask(get("/small")).status, 503);
+    client.reset();
+    for (auto reply = other.ask(get("/small")); reply.status != 200; reply = other.ask(get("/small")))
+        ASSERT_EQ(reply.status, 503);
 }
 
 TEST(ServerFile, WithoutADescriptorLeftItIs503) {

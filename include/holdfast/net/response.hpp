@@ -20,6 +20,7 @@
 namespace holdfast::net {
 
 class request;
+class file_places;
 struct file_answer;
 
 struct websocket_options {
@@ -84,7 +85,9 @@ class response {
     ///
     /// The file goes out in pieces as the client takes them, behind the responses before it, and stays open until then.
     /// One that becomes shorter meanwhile ends the connection; one that becomes longer is sent as long as it was.
-    /// Reading blocks the loop where a file is not in the page cache.
+    /// Reading blocks the loop where a file is not in the page cache. It counts in server_options::files_max: in a
+    /// handler's response from this call on, in another one from when a channel is answered with it, which is a 503
+    /// where that is one too many.
     ///
     /// Returns: whether it is what was asked for; else this response says so already (404, 403, 503, 500), which may be
     /// changed. Throws: std::bad_alloc; error(invalid_argument) for a content type that is none.
@@ -139,12 +142,13 @@ class response {
  private:
     friend class server_core;
 
-    // The loop whose handler runs. It stays with this object: a response that was copied or moved from it has none.
+    // The server whose handler runs. It stays with this object: a response that was copied or moved from it has none.
     struct loop_of_handler {
         loop_of_handler() noexcept = default;
         loop_of_handler(const loop_of_handler& /*other*/) noexcept {}
         loop_of_handler& operator=(const loop_of_handler& /*other*/) noexcept { return *this; }
-        class server_core* core = nullptr;
+        class server_core* core = nullptr;   // on the loop, while it runs
+        std::shared_ptr<file_places> files;  // on the loop, or in its pool
     };
 
     loop_of_handler loop_;

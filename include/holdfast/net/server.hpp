@@ -103,7 +103,7 @@ enum class engine_choice : std::uint8_t {
 struct server_options {
     net::limits limits{};
     engine_choice engine = engine_choice::automatic;
-    std::size_t files_max = 256;    ///< files that answers send from at a time; one more is answered 503
+    std::size_t files_max = 256;    ///< files that answers have open at a time; one more is answered 503
     std::vector<tls_listener> tls;  ///< those of the listeners whose connections speak TLS
     bool identify_peers = false;    ///< request::peer() tells who sent it; costs some system calls a connection
     /// Where callbacks of channels with channel_options::on_pool are called, and the handler for requests that
