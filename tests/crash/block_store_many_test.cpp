@@ -4,6 +4,7 @@
 //   for verify(), readers and counts, at once   intact, before or after (in a replacement also both), used + free right
 //   for a writer that was attached before       passable: it frees all that is there and allocates every unit
 //   for one that attaches                       recovered, nothing open, never back from what a reader saw
+//   for who has the dead one's slot next        the same, beside a claim of its own on what the other has freed
 // and the takeover itself is stepped in the same way, with a third writer. Then in service: two and three writers at
 // full speed, killed at random, each with a list of what it has put; what is there in the end must be that.
 #include <gtest/gtest.h>
@@ -118,6 +119,7 @@ class many_step_bench {
         std::memcpy(image.data(), left.data(), left.size());
         if (std::string text = attached(view, 1, what, came, went); !text.empty()) return text;
         std::memcpy(image.data(), left.data(), left.size());
+        if (std::string text = reborn(view, what); !text.empty()) return "who has the slot next: " + text;
         return step_takeover(left, what, came, went);
     }
 
@@ -149,6 +151,17 @@ class many_step_bench {
                 return "a value could not be freed";
         if (block_reader(view.as_const()).usage().units_used != 0) return "an emptied store counts used units";
         return leaks(view, second);
+    }
+
+    // The units of what the dead one was to take are the only ones that are free.
+    static std::string reborn(const writable_blocks& view, const change& what) {
+        writer_roll roll;
+        roll.die(0);
+        many_block_writer other = block_writer_of(view, roll, 1);
+        for (u64 n = 0; put(other, {n, 40});) ++n;
+        if (other.reader().contains(what.take) && other.free(what.take) != outcome::ok)
+            return "what was to go cannot be freed";
+        return claimed_again(view, roll, 0);
     }
 
     std::string attached(const writable_blocks& view, unsigned process, const change& what, bool came,

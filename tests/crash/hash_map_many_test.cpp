@@ -5,6 +5,7 @@
 //   for a writer that was attached before       passable: it sets, updates and erases each key and needs all the room
 //   for one that attaches                       recovered, nothing open, each entry under one key, never back from what
 //                                               a reader saw
+//   for who has the dead one's slot then        the same, beside a claim of its own
 // and the takeover itself is stepped in the same way, with a third writer. Then in service: two and three writers at
 // full speed, killed at random, beside a reader; what is there in the end must be what they were told, and the counts
 // that they add to must be exact.
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include "holdfast/hash_map/many.hpp"
+#include "support/block_many_bench.hpp"
 #include "support/capability.hpp"
 #include "support/kill_rig.hpp"
 #include "support/map_many_bench.hpp"
@@ -228,6 +230,7 @@ class map_step_bench {
         const std::size_t entries = handles_of(next.reader().blocks()).size();
         if (entries != keys_of(next.reader()).size() || entries != next.reader().usage().entries)
             return "recovered, and an entry has no key, or the size is wrong";
+        if (std::string text = claimed_again(view.store, roll, 0); !text.empty()) return text;
         return leaks(view, next);
     }
 

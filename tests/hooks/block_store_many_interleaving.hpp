@@ -91,6 +91,8 @@ class block_stores_interleaving final : public interleaving {
         if (std::string why = miscounted(view().as_const()); !why.empty()) return "recovered: " + why;
         if (std::string why = explained(dead, true); !why.empty()) return "recovered: " + why;
         if (dead && something_open(view())) return "recovered, and something is open";
+        if (dead)
+            if (std::string why = claimed_again(view(), roll_, *dead); !why.empty()) return why;
         return leaks(view(), next);
     }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // block_store_subject.hpp - random histories of a block store under store_rig.hpp: values of none to many units are
 // stored, replaced and freed, claims dropped, the store taken over; the store is now empty, now full, mostly scattered.
-// One process writes at a time. Of a store of many writers who takes over has another writer slot each time, finds the
-// dead one's lock free, and dies with it in its hands.
+// One process writes at a time. Of a store of many writers who takes over has another writer slot, or the dead one's
+// own, finds the dead one's lock free, and dies with it in its hands.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,10 @@ struct one_block_writer {
     using writer = block_writer;
     static constexpr std::uint64_t writer_slots = 0;
     [[nodiscard]] writer attach(const writable_blocks& view) { return writer(view); }
-    [[nodiscard]] one_block_writer successor() const { return {}; }
+    [[nodiscard]] one_block_writer successor(draws&) const { return {}; }
+    [[nodiscard]] outcome free_from_beside(const writable_blocks&, writer& by, std::uint64_t handle) const {
+        return by.free(handle);
+    }
     [[nodiscard]] static std::string leaks(const writable_blocks& view, writer&) { return test::leaks(view); }
     [[nodiscard]] static bool left_open(const writable_blocks&) { return false; }
 };
@@ -35,12 +38,19 @@ struct last_block_writer {
     /// Requires: this stays where it is as long as the writer is used.
     [[nodiscard]] writer attach(const writable_blocks& view) { return block_writer_of(view, roll, process); }
     /// Who comes when this one has died, as the locks are now.
-    [[nodiscard]] last_block_writer successor() const {
+    [[nodiscard]] last_block_writer successor(draws& random) const {
         last_block_writer next = *this;
         next.roll.die(process);
-        next.process = (process + 1) % writer_roll::processes;
-        next.roll.alive[next.process] = true;
+        if (!random.one_in(3)) next.process = (process + 1) % writer_roll::processes;
+        next.roll.come_behind(next.process);
         return next;
+    }
+    /// By one that comes for this alone, while this one lives.
+    [[nodiscard]] outcome free_from_beside(const writable_blocks& view, writer&, std::uint64_t handle) const {
+        last_block_writer other = *this;
+        other.process = (process + 1) % writer_roll::processes;
+        other.roll.come_behind(other.process);
+        return other.attach(view).free(handle);
     }
     [[nodiscard]] static std::string leaks(const writable_blocks& view, writer& by) { return test::leaks(view, by); }
     [[nodiscard]] static bool left_open(const writable_blocks& view) { return something_open(view); }
@@ -74,7 +84,7 @@ class block_store_subject {
         if (what == 0) {
             rig.operate([&] { (void)writer_.prepare(random_.below(300)); },
                         [&] { return survive(rig, living_, false, false, true); });
-            living_ = living_.successor();
+            living_ = living_.successor(random_);
             rig.operate([&] { writer_ = living_.attach(view()); },
                         [&] { return survive(rig, living_, false, false, true); });
             return {};
@@ -161,7 +171,7 @@ class block_store_subject {
         if (why = damage_of(bytes); !why.empty()) return why;
         if (why = miscounted(bytes); !why.empty()) return why;
 
-        Process living = dead.successor();
+        Process living = dead.successor(rig.random());
         std::optional<writer> next;
         const auto take_over = [&] { next.emplace(living.attach(view())); };
         rig.recover(take_over, [&] { return survive(rig, living, comes, goes, false); });
@@ -174,16 +184,24 @@ class block_store_subject {
         if (Process::left_open(view())) return "recovered, and something is open";
         if (rig.changes_by(take_over) != 0) return "recovery is not idempotent";
         const bool thorough = rig.random().one_in(64);
-        rig.go_on([&] { why = thorough ? Process::leaks(view(), *next) : go_on(*next); });
+        rig.go_on([&] { why = thorough ? Process::leaks(view(), *next) : go_on(rig, living, *next); });
         return why;
     }
-    // The next writer frees one value and stores one, and finds all free units.
-    std::string go_on(writer& next) {
+    // What was to go does, by another one; or the next writer frees a value. Then it claims some units, stores a value,
+    // and finds all free ones.
+    std::string go_on(store_rig& rig, const Process& living, writer& next) {
         const std::uint64_t free = units - units_used();
-        if (const std::uint64_t h = next.reader().next_value(0); h != 0)
+        if (next.reader().contains(take_) && rig.random().one_in(2)) {
+            if (living.free_from_beside(view(), next, take_) != outcome::ok) return "a free by another one failed";
+        } else if (const std::uint64_t h = next.reader().next_value(0); h != 0) {
             if (next.free(h) != outcome::ok) return "the next free failed";
+        }
         const std::uint64_t used = units_used();
         if (units - used < free) return "a free lost units";
+        if (next.prepare(rig.random().below(130)) == outcome::ok) {
+            if (std::string why = damage_of(view().as_const()); !why.empty()) return "beside the next claim: " + why;
+            if (std::string why = miscounted(view().as_const()); !why.empty()) return "beside the next claim: " + why;
+        }
         const block_content what{77, used == units ? 0U : (units - used) * 56 - 40};
         if (used != units) {
             const block_result kept = put(next, what);

@@ -13,6 +13,7 @@
 
 #include "hooks/hash_map_interleaving.hpp"
 #include "hooks/interleaving.hpp"
+#include "support/block_many_bench.hpp"
 #include "support/hash_table_image.hpp"
 #include "support/linearizability.hpp"
 #include "support/map_many_bench.hpp"
@@ -102,6 +103,8 @@ class hash_maps_interleaving final : public interleaving {
         if (handles_of(next.reader().blocks()).size() != keys_of(next.reader()).size())
             return "recovered, and an entry has no key";
         if (std::string why = judge_history(next.reader()); !why.empty()) return why;
+        if (dead)
+            if (std::string why = claimed_again(view().store, roll_, *dead); !why.empty()) return why;
         return leaks(view(), next);
     }
 

@@ -2,8 +2,8 @@
 // hash_map_subject.hpp - random histories of a hash map under store_rig.hpp: sets and erases with every condition,
 // whether it holds or not, touches and additions, values that expire, evictions, refusals and takeovers, in stores of
 // few units. One process writes at a time. Of a map of many writers, in which nothing expires or is evicted, who takes
-// over has another writer slot each time, finds the dead one's lock free, and dies with it in its hands; or it was
-// attached all the time, and meets what the dead one left when it needs it.
+// over has another writer slot, or the dead one's own, finds the dead one's lock free, and dies with it in its hands;
+// or it was attached all the time, and meets what the dead one left when it needs it.
 #pragma once
 
 #include <chrono>
@@ -16,6 +16,7 @@
 
 #include "hooks/small_map.hpp"
 #include "hooks/store_rig.hpp"
+#include "support/block_many_bench.hpp"
 #include "support/hash_table_image.hpp"
 #include "support/map_bench.hpp"
 #include "support/map_many_bench.hpp"
@@ -30,7 +31,7 @@ struct one_map_writer {
         return small_map(12 + random.below(20), evicting);
     }
     [[nodiscard]] writer attach(const writable_map& view) { return writer(view, fake_clock(), nullptr); }
-    [[nodiscard]] one_map_writer successor() const { return {}; }
+    [[nodiscard]] one_map_writer successor(draws&) const { return {}; }
     static hash_map_result set(writer& by, std::span<const std::byte> key, std::span<const std::byte> value,
                                std::uint64_t ttl_s, const holdfast::detail::map_condition& when) {
         return by.set(key, value, {.ttl = std::chrono::seconds(ttl_s)}, when);
@@ -49,10 +50,11 @@ struct last_map_writer {
     }
     /// Requires: this stays where it is as long as the writer is used.
     [[nodiscard]] writer attach(const writable_map& view) { return map_writer_of(view, roll, process); }
-    /// Who comes when this one has died, as the locks are now.
-    [[nodiscard]] last_map_writer successor() const {
-        last_map_writer next = beside();
+    /// Who comes when this one has died, as the locks are now: now and then in its own slot.
+    [[nodiscard]] last_map_writer successor(draws& random) const {
+        last_map_writer next = random.one_in(3) ? *this : beside();
         next.roll.die(process);
+        next.roll.come_behind(next.process);
         return next;
     }
     /// Who is there while this one lives.
@@ -128,7 +130,7 @@ class hash_map_subject {
                 die(rig, [&] { status = writer_.template fetch_add<std::uint64_t>(key, 0, 1).status; });
                 break;
             case act::take_over:
-                living_ = living_.successor();
+                living_ = living_.successor(random_);
                 die(rig, [&] { writer_ = living_.attach(view()); });
                 return settle(outcome::ok, what, ttl_s, true);
         }
@@ -269,7 +271,7 @@ class hash_map_subject {
 
         if constexpr (Process::many)
             if (rig.random().one_in(3)) return met(rig, dead);
-        Process living = dead.successor();
+        Process living = dead.successor(rig.random());
         std::optional<writer> next;
         const auto take_over = [&] { next.emplace(living.attach(view())); };
         rig.recover(take_over, [&] { return survive(rig, living, &now); });
@@ -297,8 +299,9 @@ class hash_map_subject {
             by.roll.die(dead.process);
             why = go_on(second);
             if (why.empty() && thorough) why = Process::leaks(view(), second);
+            if (why.empty()) why = claimed_again(view().store, by.roll, dead.process);
             if (!why.empty()) return;
-            Process last = by.successor();
+            Process last = by.successor(rig.random());
             const writer third = last.attach(view());
             if (third.recovery().record_rebuilt || third.recovery().table.journal_rejected)
                 why = "recovery calls damaged what a mere death left";

@@ -29,6 +29,21 @@ using many_block_writer = holdfast::detail::block_many_core<rolled_locks>;
     return false;
 }
 
+/// Whoever has a dead one's slot next claims a unit, and dies with that; so does the one behind. Nothing is open then.
+[[nodiscard]] inline std::string claimed_again(const writable_blocks& view, writer_roll& roll, unsigned dead) {
+    for (unsigned life = 0; life < 3; ++life) {
+        roll.come_behind(dead);
+        many_block_writer next = block_writer_of(view, roll, dead);
+        if (next.recovery().counts_rebuilt) return "who has the slot next calls its journal damaged";
+        const bool room = block_reader(view.as_const()).usage().units_free() != 0;
+        if (life < 2 && (next.prepare(0) == outcome::ok) != room) return "a claim of who has the slot next was refused";
+        if (std::string text = damage_of(view.as_const()); !text.empty()) return "claimed again: " + text;
+        if (std::string text = miscounted(view.as_const()); !text.empty()) return "claimed again: " + text;
+        roll.die(dead);
+    }
+    return {};
+}
+
 /// The writer goes on: every free unit can be allocated by it, every used one freed, nothing is left over, and then one
 /// value fills the store. The image is used up by that.
 [[nodiscard]] inline std::string leaks(const writable_blocks& view, many_block_writer& writer) {

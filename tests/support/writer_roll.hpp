@@ -32,6 +32,12 @@ struct writer_roll {
     void give_back(std::uint32_t slot) { held_by[slot] = slot; }
     /// Its own slot and any that it has taken to repair are free.
     void die(unsigned process) { alive[process] = false; }
+    /// Somebody else has its own slot now, and none that it had taken.
+    void come_behind(unsigned process) {
+        for (unsigned slot = 0; slot < processes; ++slot)
+            if (held_by[slot] == process) held_by[slot] = slot;
+        alive[process] = true;
+    }
 };
 
 /// The locks as that roll has them.

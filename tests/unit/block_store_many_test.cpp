@@ -10,6 +10,7 @@
 #include <chrono>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -139,6 +140,51 @@ TEST_F(ManyBlocks, AttachingDropsWhatTheDeadClaimed) {
     EXPECT_GT(again.pending(), claimed);
     again.discard();
     EXPECT_EQ(leaks(bench_.view(), next), "");
+}
+
+// A record that its writer did not live to put in force says by its number which word its operation would have left.
+// The slot's next holder must not make that word by a claim of its own.
+TEST_F(ManyBlocks, ANumberInARecordThatIsNotInForceIsNotGivenOutAgain) {
+    for (const bool replaces : {false, true}) {
+        block_bench bench(3, 64, 2);
+        writer_roll roll;
+        many_block_writer one = block_writer_of(bench.view(), roll, 0), other = block_writer_of(bench.view(), roll, 1);
+        const u64 old = put(one, {1, 40}).handle;
+        ASSERT_TRUE(put(other, {2, 40}));
+        ASSERT_EQ(bench.view().index_of(old), 0U);
+        if (replaces) {
+            ASSERT_EQ(one.prepare(40), outcome::ok);
+        }
+        // Killed in front of the selector: of all stores those to the record are made.
+        const holdfast::detail::block_slots slots(bench.view());
+        const std::vector<std::byte> before(bench.body().begin(), bench.body().end());
+        const std::span<std::byte> record(slots.record_at(0, slots.selector(0) / 2 + 1), layout::block_record_bytes);
+        ASSERT_EQ(replaces ? one.commit(old).status : one.free(old), outcome::ok);
+        const std::vector<std::byte> written(record.begin(), record.end());
+        std::ranges::copy(before, bench.body().begin());
+        std::ranges::copy(written, record.begin());
+        ASSERT_EQ(damage_of(bench.view().as_const()), "");
+
+        for (const bool first : {true, false}) {
+            roll.die(0);
+            roll.alive[0] = true;
+            many_block_writer next = block_writer_of(bench.view(), roll, 0);
+            EXPECT_FALSE(next.recovery().counts_rebuilt);
+            if (first) {
+                ASSERT_EQ(other.free(old), outcome::ok);
+            }
+            ASSERT_EQ(next.prepare(40), outcome::ok);
+            EXPECT_EQ(bench.view().index_of(next.pending()), 0U) << "what the record was to take lay there";
+            EXPECT_EQ(damage_of(bench.view().as_const()), "") << "a claim is open";
+            EXPECT_TRUE(bench.reader().usage());
+        }
+        roll.die(0);
+        roll.alive[0] = true;
+        many_block_writer last = block_writer_of(bench.view(), roll, 0);
+        EXPECT_FALSE(last.recovery().counts_rebuilt);
+        EXPECT_TRUE(last.recovery().claims_dropped);
+        EXPECT_EQ(leaks(bench.view(), last), "");
+    }
 }
 
 TEST_F(ManyBlocks, OfTwoWhoReplaceOneSucceeds) {

@@ -114,7 +114,11 @@ inline block_counts recover_slot(const block_slots<std::byte>& slots, std::uint6
         s = slots.look(slot);
     }
     const std::uint64_t claim = slots.claimed(slot);
-    block_counts counts{s.operation(), s.units(), s.values(), slots.serial(slot, slots.last_number(slot, s.record)),
+    // A record whose writer was killed in front of the selector stays. Its number counts as used (M2).
+    const block_record next = slots.next_record(slot, s.operation());
+    const std::uint64_t number =
+        slots.later(slots.last_number(slot, s.record), slots.number_of(next.word[block_record::serial]));
+    block_counts counts{s.operation(), s.units(), s.values(), slots.serial(slot, number),
                         s.record.word[block_record::flags]};
     if (s.selector != 0 && !s.is_complete()) {
         if (s.is_done())

@@ -132,7 +132,7 @@ class block_slots {
         const auto handle = load_acquire<std::uint64_t>(claim_at(slot));
         return view_.is_handle(handle) && slot_of(handle) == slot ? handle : 0;
     }
-    /// The last number that the slot has given out, given a record of it: 0 = none. A claim is named in `claim` before
+    /// The last number that the slot has used, given a record of it: 0 = none. A claim is named in `claim` before
     /// anything carries it, every other number stands in the record.
     [[nodiscard]] std::uint64_t last_number(std::uint64_t slot, const block_record& record) const noexcept {
         const std::uint64_t claim = claimed(slot);
@@ -158,6 +158,11 @@ class block_slots {
     [[nodiscard]] bool has_gone(const block_record& record) const noexcept {
         return record.word[block_record::take] != 0 && is_open(taker(record));
     }
+    /// The record of the operation behind this one, which is not in force; a blank one if none was written to its end.
+    [[nodiscard]] block_record next_record(std::uint64_t slot, std::uint64_t operation) const noexcept {
+        const block_record next = record_of(slot, operation + 1);
+        return is_sound(next, slot, operation + 1) ? next : block_record{};
+    }
 
     /// One look at a slot's last operation; undisturbed says whether it counts.
     [[nodiscard]] block_state look(std::uint64_t slot) const noexcept {
@@ -169,9 +174,10 @@ class block_slots {
             s.add_live = s.record.word[block_record::add] != 0 && (s.is_complete() || view_.has_come(s.record));
             s.take_gone = s.record.word[block_record::take] != 0 && (s.is_complete() || has_gone(s.record));
         }
-        // As in block_view::look: the next operation does nothing before the selector names it.
-        const block_record next = record_of(slot, s.operation() + 1);
-        if (is_sound(next, slot, s.operation() + 1) && (view_.has_come(next) || has_gone(next))) s.sound = false;
+        // As in block_view::look: the next operation does nothing before the selector names it. Its claim tells: no
+        // other carries that number (M2).
+        const block_record next = next_record(slot, s.operation());
+        if (view_.has_come(next) || has_gone(next)) s.sound = false;
         s.undisturbed = selector(slot) == s.selector;
         return s;
     }

@@ -7,7 +7,8 @@
 // Invariants, beside those of write.hpp
 // (M1) Only the holder of slot s's lock stores to journal s, stamps or takes away a claim of s, or commits one.
 // (M2) A number of a slot is used for one claim: never again before they have gone round. It is recorded, in `claim` or
-//      in the record in force, before a unit carries it.
+//      in the record in force, before a unit carries it. One that the record not in force names counts as used: the
+//      next claim under it could be the very word that says that this operation was done.
 // (M3) While the first unit carries C(H), `claim` of its slot is H, or the record in force takes the value that lay
 //      there, by H's serial.
 // (M4) A value is taken only after the operation that brought it is complete.
@@ -27,6 +28,7 @@
 // Killed after  state                                          repaired by
 //   K1          names a claim that is not there                nobody must
 //   K2 to C1    a claim: counted free, taken by nobody         who attaches, or finds no room: dropped
+//   C2, F1      as before, and a record not in force           as before; its number is not used
 //   C3          the same, and an operation that did nothing    the same
 //   C5          done; in a replacement both values are there   who attaches, wants to free it, or finds no room: marked
 //                                                              complete; the old one taken, or the new one withdrawn
@@ -166,8 +168,10 @@ class block_many_core : private block_preparation<writers::many> {
     }
 
  private:
-    // Numbers are recorded in `claim`, which means little when nothing is claimed, and in the record: so far apart at
-    // most, less than half a round (block_slots::later).
+    // Numbers are recorded in `claim`, which means little when nothing is claimed, and in the record. So far at most is
+    // a claim ahead of the record, less than half a round (block_slots::later). The record of a slot that frees and
+    // claims nothing may be ahead by more: who takes the slot then goes on behind the old claim. The numbers in between
+    // come again, but no handle had one of them: they stamped what was freed, and those claims are dropped.
     static constexpr std::uint64_t numbers_a_record = std::uint64_t{1} << 20;
 
     [[nodiscard]] std::byte* head_word(std::uint64_t handle) const noexcept {
