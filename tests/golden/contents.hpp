@@ -3,8 +3,6 @@
 // what is saved of it, and what a segment says that was restored from that.
 #pragma once
 
-#include <time.h>
-
 #include <string>
 #include <string_view>
 
@@ -34,6 +32,7 @@ namespace holdfast::test {
 /// The file of `holdfast save`. Requires: a still_world.
 [[nodiscard]] inline std::string saved_of(const golden_image& image) {
     const placed_image from("file", image);
+    const still_boot whole_second;  // as what a map's entries have left to live was reckoned from
     std::string saved;
     (void)inspect::save(from.uri(), [&](std::string_view part) { saved.append(part); });
     return saved;
@@ -41,20 +40,11 @@ namespace holdfast::test {
 
 /// What is read out of the segment that `holdfast restore` makes of a file. Requires: a still_world.
 [[nodiscard]] inline std::string restored_contents_of(const golden_subject& subject, const std::string& file) {
-    // What a map's entries have left to live is told as of its last change, by a clock of seconds that no test can
-    // stop: again, until all of them were put in within one.
-    const auto second = [] {
-        timespec now{};
-        ::clock_gettime(CLOCK_BOOTTIME, &now);
-        return now.tv_sec;
-    };
-    for (;;) {
-        world.random_drawn = 0;
-        const unique_directory place("restored");
-        const auto began = second();
-        (void)inspect::restore(file, place.file_uri("s"), {});
-        if (second() == began) return subject.describe(place.file_uri("s"));
-    }
+    const still_boot whole_second;  // at which all of a map's entries are put in
+    world.random_drawn = 0;
+    const unique_directory place("restored");
+    (void)inspect::restore(file, place.file_uri("s"), {});
+    return subject.describe(place.file_uri("s"));
 }
 
 }  // namespace holdfast::test

@@ -2,6 +2,15 @@
 // A death at every store of random histories of a hash map (store_rig.hpp), and all interleavings of two operations of
 // each side with few pre-emptions and a death anywhere (schedule_rig.hpp); and which of its memory orders they need
 // (weak_interleaving.hpp).
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "holdfast/hash_map/queries.hpp"
+#include "hooks/access_hooks.hpp"
 #include "hooks/hash_map_clock_interleaving.hpp"
 #include "hooks/hash_map_feed_interleaving.hpp"
 #include "hooks/hash_map_history_interleaving.hpp"
@@ -47,6 +56,67 @@ class reckoning_interleaving final : public interleaving {
     map_writer writer_;
     std::uint64_t handle_;
 };
+
+// A peer that leads a key to another entry at each look at its word, none of which stands; for so many looks.
+class one_who_leads_elsewhere final : public access_listener {
+ public:
+    one_who_leads_elsewhere(const writable_map& view, std::byte* word, std::uint64_t looks)
+        : store_(view.store), word_(word), left_(looks) {
+        std::memcpy(&handle_, word, sizeof handle_);
+    }
+
+    void before_store(std::byte*, std::size_t) noexcept override {}
+    void before_load(const std::byte* at, std::size_t) noexcept override {
+        if (at != word_ || left_ == 0) return;
+        --left_;
+        const access_unwatched peer;
+        handle_ = store_.handle(store_.index_of(handle_), store_.serial_of(handle_) + 1);
+        std::memcpy(word_, &handle_, sizeof handle_);
+    }
+    [[nodiscard]] std::uint64_t left() const noexcept { return left_; }
+
+ private:
+    writable_blocks store_;
+    std::byte* word_;
+    std::uint64_t left_;
+    std::uint64_t handle_ = 0;
+};
+
+// What reads of a map ask a handle for, without a segment.
+struct bare_reader : holdfast::detail::hash_map_queries<bare_reader, std::string_view> {
+    explicit bare_reader(const map_reader& of) : core(of) {}
+    [[nodiscard]] const map_reader& core_for_queries() const noexcept { return core; }
+    map_reader core;
+};
+
+TEST(HashMapScan, LeavesOutWhatIsUpdatedAllTheWhileAndSaysSo) {
+    const layout::hash_map_geometry geometry = small_map(20);
+    aligned_bytes bytes(static_cast<std::size_t>(geometry.body_bytes()));
+    const writable_map view(bytes.bytes(), geometry);
+    map_writer writer(view, fake_clock(), nullptr);
+    for (const std::uint64_t n : {1U, 2U, 3U}) ASSERT_TRUE(put(writer, std::to_string(n), {n, 10}));
+    const bare_reader reader(reader_of(view.as_const()));
+    const std::uint64_t slot = reader.core.table().find(view.digest(as_key("2")).bytes(), nullptr);
+    constexpr std::uint64_t looks = 100'000;
+    one_who_leads_elsewhere peer(
+        view,
+        view.table.node_at(slot / layout::tags_per_line, static_cast<unsigned>(slot % layout::tags_per_line)) +
+            sizeof(holdfast::detail::map_digest),
+        looks);
+    std::set<std::string> met;
+    {
+        const access_watch watch(bytes.bytes(), peer);
+        for (const hash_map_entry& entry : reader)
+            met.emplace(reinterpret_cast<const char*>(entry.key.data()), entry.key.size());
+    }
+    EXPECT_LT(peer.left(), looks) << "the word was not looked at";
+    EXPECT_GT(peer.left(), 0U) << "the scan goes on for as long as its peer does";
+    EXPECT_EQ(met, (std::set<std::string>{"1", "3"}));
+    EXPECT_EQ(reader.core.fault(), errc::contended);
+    EXPECT_TRUE(holds(reader.core, "1", {1, 10})) << "what is found is found";
+    EXPECT_EQ(reader.core.broken(), outcome::corrupt);
+    EXPECT_EQ(reader.core.fault(), errc::corrupt) << "damage is told before what passes";
+}
 
 TEST(StoreDeaths, HashMap) { die_at_every_store<hash_map_subject<>>("hash_map", 400'000, {8, 16}); }
 

@@ -21,10 +21,11 @@
 namespace holdfast::test {
 
 struct world_settings {
-    std::atomic<std::int64_t> frozen_ns{0};      // CLOCK_REALTIME stands here; 0: it runs
-    std::atomic<std::int64_t> shift_ns{0};       // a running CLOCK_REALTIME is off by this
-    std::atomic<std::int64_t> boot_shift_ns{0};  // CLOCK_BOOTTIME is off by this
-    std::atomic<std::uint64_t> random_seed{0};   // getrandom() draws from this; 0: from the kernel
+    std::atomic<std::int64_t> frozen_ns{0};       // CLOCK_REALTIME stands here; 0: it runs
+    std::atomic<std::int64_t> shift_ns{0};        // a running CLOCK_REALTIME is off by this
+    std::atomic<std::int64_t> boot_shift_ns{0};   // CLOCK_BOOTTIME is off by this
+    std::atomic<std::int64_t> boot_frozen_ns{0};  // CLOCK_BOOTTIME stands here; 0: it runs
+    std::atomic<std::uint64_t> random_seed{0};    // getrandom() draws from this; 0: from the kernel
     std::atomic<std::uint64_t> random_drawn{0};
     std::atomic<bool> random_refused{false};  // getrandom() answers ENOSYS
 };
@@ -47,6 +48,19 @@ class still_world {
     static void pass(std::int64_t ns) { world.frozen_ns += ns; }
 };
 
+/// CLOCK_BOOTTIME at the beginning of this second, for as long as it lives.
+class still_boot {
+ public:
+    still_boot() {
+        struct timespec now{};
+        ::clock_gettime(CLOCK_BOOTTIME, &now);
+        world.boot_frozen_ns = now.tv_sec * std::int64_t{1'000'000'000};
+    }
+    still_boot(const still_boot&) = delete;
+    still_boot& operator=(const still_boot&) = delete;
+    ~still_boot() { world.boot_frozen_ns = 0; }
+};
+
 }  // namespace holdfast::test
 
 extern "C" {
@@ -58,7 +72,7 @@ int clock_gettime(clockid_t clock, struct timespec* now) noexcept {
     const auto answer = static_cast<int>(::syscall(SYS_clock_gettime, clock, now));
     if (answer != 0 || (clock != CLOCK_REALTIME && clock != CLOCK_BOOTTIME)) return answer;
     const bool wall = clock == CLOCK_REALTIME;
-    std::int64_t ns = wall ? world.frozen_ns.load() : 0;
+    std::int64_t ns = wall ? world.frozen_ns.load() : world.boot_frozen_ns.load();
     if (ns == 0) ns = now->tv_sec * ns_per_s + now->tv_nsec + (wall ? world.shift_ns : world.boot_shift_ns);
     now->tv_sec = ns / ns_per_s;
     now->tv_nsec = ns % ns_per_s;

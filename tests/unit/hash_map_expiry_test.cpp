@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/map_bench.hpp"
@@ -257,6 +258,44 @@ TEST_F(HashMapExpiry, TheSystemsClockIsTheOneOfBoot) {
     EXPECT_GE(now, static_cast<std::uint64_t>(boot.tv_sec));
     EXPECT_LE(now, static_cast<std::uint64_t>(boot.tv_sec) + 5);
     EXPECT_EQ(holdfast::detail::zone_of({}), holdfast::detail::zone_of({}));
+}
+
+// An end is a whole second: what is stored just before one is there all the same for as long as it was given.
+TEST_F(HashMapExpiry, ByTheSystemsClockAnEntryLivesAsLongAsItWasGivenAndUpToASecondMore) {
+    const auto boot_ns = [] {
+        struct timespec boot{};
+        ::clock_gettime(CLOCK_BOOTTIME, &boot);
+        return static_cast<std::uint64_t>(boot.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(boot.tv_nsec);
+    };
+    map_bench bench({});
+    const hash_map_clock clock;
+    map_writer writer(bench.view(), clock, nullptr);
+    const map_reader reader(bench.view().as_const(), holdfast::detail::map_time(clock));
+    for (const std::uint64_t seconds : {1U, 1000U}) {
+        const std::chrono::seconds ttl(seconds);
+        for (const bool touched : {false, true}) {
+            ASSERT_TRUE(put(writer, "k", {1, 10}));
+            const std::uint64_t before = boot_ns();
+            ASSERT_TRUE(touched ? writer.touch(as_key("k"), ttl) : put(writer, "k", {1, 10}, {.ttl = ttl}));
+            const std::uint64_t after = boot_ns();
+            std::vector<std::byte> out(10);
+            const hash_map_found got = reader.find(as_key("k"), std::span(out));
+            ASSERT_TRUE(got || boot_ns() - before >= seconds * 1'000'000'000);
+            if (!got) continue;
+            EXPECT_GE(got.ttl.count(), 1);
+            EXPECT_LE(got.ttl, ttl);
+            holdfast::detail::map_entry_head head;
+            std::uint64_t bytes = 0;
+            ASSERT_EQ(reader.head_of(got.handle, head, bytes), outcome::ok);
+            EXPECT_GE(head.expires * 1'000'000'000, before + seconds * 1'000'000'000);
+            EXPECT_LE(head.expires * 1'000'000'000, after + (seconds + 1) * 1'000'000'000);
+        }
+    }
+    // Seen from behind: when it is no longer there, its time is over.
+    const std::uint64_t before = boot_ns();
+    ASSERT_TRUE(put(writer, "k", {1, 10}, {.ttl = std::chrono::seconds(1)}));
+    while (is_there(reader, "k")) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_GE(boot_ns() - before, 1'000'000'000U);
 }
 
 // ---- eviction

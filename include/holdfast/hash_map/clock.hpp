@@ -8,7 +8,8 @@
 // A process in another time namespace (zone), where BOOTTIME is shifted, takes `last` alone; a writer there moves base
 // and zone, to begin from `last`: time goes back then by what passed since a writer last stored it, the one exception.
 // A process that cannot tell its zone (no /proc) is taken to be in the writer's. Only what has an expiry asks for the
-// time.
+// time. An end is a whole second: what begins within one and is to live for n lives until n more have passed behind it,
+// so for less than a second longer, and never for less.
 //
 // Word of the zone: its low half is the zone, which the kernel numbers with 32 bits; its high half counts how often
 // base began to change and had changed, odd = base is nobody's.
@@ -22,6 +23,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -37,11 +39,30 @@ struct hash_map_clock {
 
 namespace detail {
 
-[[nodiscard]] inline std::uint64_t boot_seconds_of(const hash_map_clock& clock) noexcept {
-    if (clock.boot_seconds != nullptr) return clock.boot_seconds();
+/// Whole seconds, and 1 if the next one has begun, or may have; 0 by a clock that is at its beginning.
+struct map_moment {
+    std::uint64_t seconds = 0;
+    std::uint64_t begun = 0;
+
+    /// The second at which `more` have passed for certain.
+    [[nodiscard]] constexpr std::uint64_t end_after(std::uint64_t more) const noexcept {
+        const std::uint64_t from = seconds + begun;
+        return more < ~from ? from + more : ~std::uint64_t{0};
+    }
+    /// How many whole ones there are until then; 1 where there is less. Requires: seconds < end.
+    [[nodiscard]] constexpr std::uint64_t left_until(std::uint64_t end) const noexcept {
+        return std::max<std::uint64_t>(end - seconds - begun, 1);
+    }
+};
+
+[[nodiscard]] inline map_moment boot_moment_of(const hash_map_clock& clock) noexcept {
+    if (clock.boot_seconds != nullptr) return {clock.boot_seconds(), 0};
     struct timespec now{};
     ::clock_gettime(CLOCK_BOOTTIME, &now);
-    return static_cast<std::uint64_t>(now.tv_sec);
+    return {static_cast<std::uint64_t>(now.tv_sec), now.tv_nsec != 0 ? 1U : 0U};
+}
+[[nodiscard]] inline std::uint64_t boot_seconds_of(const hash_map_clock& clock) noexcept {
+    return boot_moment_of(clock).seconds;
 }
 
 /// 0 where the kernel has no time namespaces or does not tell: all are taken for one.
@@ -59,7 +80,7 @@ class map_time {
     explicit map_time(const hash_map_clock& clock) noexcept : clock_(clock), zone_(zone_in(zone_of(clock))) {}
 
     template <class Byte>
-    [[nodiscard]] std::uint64_t now(const map_view<Byte>& view) const noexcept {
+    [[nodiscard]] map_moment now(const map_view<Byte>& view) const noexcept {
         const auto word = [&](std::size_t offset) {
             // R2, pairs with W2 in take_over(): with a zone comes its base, or a later one; with a base its odd count,
             // or a later word, so that the second look at the zone finds another than the first (I1).
@@ -68,8 +89,12 @@ class map_time {
         const std::uint64_t zone = word(layout::map_clock_zone_offset);
         const std::uint64_t base = word(layout::map_clock_base_offset);
         const std::uint64_t last = word(layout::map_clock_last_offset);
-        if (!is_own(zone) || word(layout::map_clock_zone_offset) != zone) return last;
-        return later(last, boot_seconds_of(clock_) + base);
+        map_moment here = boot_moment_of(clock_);
+        here.seconds += base;
+        const bool counts = is_own(zone) && word(layout::map_clock_zone_offset) == zone;
+        // `last` was noted somewhere within its second, if that clock runs as this one does.
+        if (!counts || is_earlier(here.seconds, last)) here.seconds = last;
+        return here;
     }
 
     /// Writer: sets base and zone, so that time goes on from `last`.
@@ -94,12 +119,13 @@ class map_time {
     }
 
     /// Writer: the time, noted for those who come later.
-    [[nodiscard]] std::uint64_t tick(const map_view<std::byte>& view) const noexcept {
-        const std::uint64_t at = now(view);
+    [[nodiscard]] map_moment tick(const map_view<std::byte>& view) const noexcept {
+        const map_moment noted = now(view);
+        const std::uint64_t at = noted.seconds;
         // Relaxed load: nobody else stores to it. Release only as all words are: any time that was noted will do.
         if (load_relaxed<std::uint64_t>(view.control(layout::map_clock_last_offset)) != at)
             store_release<std::uint64_t>(view.control(layout::map_clock_last_offset), at);
-        return at;
+        return noted;
     }
 
  private:
@@ -115,9 +141,6 @@ class map_time {
     // base may be "negative", so times are compared by their difference.
     [[nodiscard]] static constexpr bool is_earlier(std::uint64_t a, std::uint64_t b) noexcept {
         return static_cast<std::int64_t>(a - b) < 0;
-    }
-    [[nodiscard]] static constexpr std::uint64_t later(std::uint64_t a, std::uint64_t b) noexcept {
-        return is_earlier(a, b) ? b : a;
     }
 
     hash_map_clock clock_;

@@ -82,9 +82,7 @@ class map_many_core {
     [[nodiscard]] std::uint64_t takeovers() const noexcept { return met() + takeovers_; }
     /// The first damage that an operation met in any of the parts.
     [[nodiscard]] std::optional<errc> fault() const noexcept {
-        if (const auto seen = reader_.fault()) return seen;
-        if (const auto table = table_.finder().fault()) return table;
-        return store_.reader().fault().get();
+        return first_damage({reader_.fault(), table_.finder().fault(), store_.reader().fault().get()});
     }
 
     /// Gives the key this value if the condition holds.

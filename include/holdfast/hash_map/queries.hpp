@@ -64,8 +64,8 @@ class hash_map_queries {
     /// updated all the while; corrupt, with the cursor behind what cannot be read. Throws: std::bad_alloc.
     /// Cost: 2.5 bytes for each slot passed, and the entry.
     outcome next_entry(std::uint64_t& cursor, hash_map_entry& out) const { return core().next_entry(cursor, out); }
-    /// An input range over copies of all entries, as next_entry() gives them; entries that cannot be read are left out,
-    /// and fault() says so.
+    /// An input range over copies of all entries, as next_entry() gives them. What cannot be read, be it damaged or
+    /// updated all the while, is left out, and fault() says so.
     [[nodiscard]] iterator begin() const { return iterator(core()); }
     [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
@@ -86,8 +86,7 @@ class hash_map_queries {
     /// errc::corrupt once an operation met damage, errc::truncated if the file was cut under us, errc::contended after
     /// a scan met an entry that was written all the while.
     [[nodiscard]] std::optional<errc> fault() const noexcept {
-        const std::optional<errc> own = self().own_fault();
-        return own ? own : self().segment().fault();
+        return first_damage({self().own_fault(), self().segment().fault()});
     }
     [[nodiscard]] const layout::hash_map_geometry& geometry() const noexcept { return core().bytes().geometry(); }
 
@@ -123,7 +122,8 @@ class hash_map_queries<Self, K>::iterator {
     [[nodiscard]] const hash_map_entry* operator->() const noexcept { return &entry_; }
     iterator& operator++() {
         outcome got = core_->next_entry(cursor_, entry_);
-        while (got != outcome::ok && got != outcome::empty) got = core_->next_entry(cursor_, entry_);
+        for (; got != outcome::ok && got != outcome::empty; got = core_->next_entry(cursor_, entry_))
+            if (got == outcome::contended) leave_out();
         at_end_ = got == outcome::empty;
         return *this;
     }
@@ -131,6 +131,12 @@ class hash_map_queries<Self, K>::iterator {
     friend bool operator==(const iterator& i, std::default_sentinel_t) noexcept { return i.at_end_; }
 
  private:
+    /// An entry that is updated all the while: who updates it may go on for as long as it likes.
+    void leave_out() noexcept {
+        core_->latch(errc::contended);
+        ++cursor_;
+    }
+
     const map_reader_core* core_ = nullptr;
     std::uint64_t cursor_ = 0;
     hash_map_entry entry_;

@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <utility>
@@ -47,9 +48,12 @@ struct map_entry_head {
     [[nodiscard]] bool fits(std::uint64_t entry_bytes) const noexcept { return value_at() <= entry_bytes; }
 };
 
-/// What is left to an entry whose time is not over; 0: it does not expire.
-[[nodiscard]] constexpr std::chrono::seconds left_to(const map_entry_head& head, std::uint64_t now) noexcept {
-    return span_of<std::chrono::seconds>(head.expires == 0 ? 0 : head.expires - now);
+/// The first of them that is damage; else `contended`, which passes, if one is.
+[[nodiscard]] constexpr std::optional<errc> first_damage(std::initializer_list<std::optional<errc>> faults) noexcept {
+    std::optional<errc> first;
+    for (const std::optional<errc>& each : faults)
+        if (each && (!first || first == errc::contended)) first = each;
+    return first;
 }
 
 /// Bounds what a pass over all entries reads. Sound ones lie apart and are no longer than the store together; damaged
@@ -246,12 +250,11 @@ class map_reader_core {
 
     /// The first damage that an operation met in any of the parts.
     [[nodiscard]] std::optional<errc> fault() const noexcept {
-        if (const auto own = fault_.get()) return own;
-        if (const auto table = finder_.fault()) return table;
-        return blocks_.fault().get();
+        return first_damage({fault_.get(), finder_.fault(), blocks_.fault().get()});
     }
+    void latch(errc code) const noexcept { fault_.set(code); }
     outcome broken() const noexcept {
-        fault_.set(errc::corrupt);
+        latch(errc::corrupt);
         return outcome::corrupt;
     }
 
@@ -287,10 +290,20 @@ class map_reader_core {
         std::uint64_t handle;
         map_entry_head head;
         std::uint64_t value_bytes;
-        std::uint64_t now;
+        std::uint64_t left;  // seconds; 0: it does not expire
     };
     [[nodiscard, gnu::always_inline]] static hash_map_found answer(const entry_seen& seen) noexcept {
-        return {outcome::ok, seen.value_bytes, seen.handle, left_to(seen.head, seen.now), seen.head.flags};
+        return {outcome::ok, seen.value_bytes, seen.handle, span_of<std::chrono::seconds>(seen.left), seen.head.flags};
+    }
+    /// Whether an entry's time is not over, and how much of it is left.
+    [[nodiscard, gnu::always_inline]] bool is_in_time(const map_entry_head& head, std::uint64_t& left) const noexcept {
+        left = 0;
+        if (head.expires == 0) [[likely]]
+            return true;
+        const map_moment now = time_.now(view_);
+        if (is_over(head.expires, now.seconds)) return false;
+        left = now.left_until(head.expires);
+        return true;
     }
 
     /// The rest of a find that copies: of an entry that is not where nearly all are, or is too large.
@@ -391,8 +404,7 @@ class map_reader_core {
         if (!store.is_one_short_run(head, bytes, run) || seen.head.key_bytes != key.size() ||
             !is_key(entry + layout::map_entry_head_bytes, key)) [[unlikely]]
             return outcome::stale;
-        seen.now = seen.head.expires == 0 ? 0 : time_.now(view_);
-        if (is_over(seen.head.expires, seen.now)) return outcome::stale;
+        if (!is_in_time(seen.head, seen.left)) return outcome::stale;
         look(std::span(entry + value_at, static_cast<std::size_t>(seen.value_bytes)), std::uint64_t{0},
              seen.value_bytes);
         return store.still(store.word_at(head), seen.handle) ? outcome::ok : outcome::stale;
@@ -415,14 +427,13 @@ class map_reader_core {
     [[nodiscard, gnu::noinline]] hash_map_found read_runs(std::uint64_t handle, std::span<const std::byte> key,
                                                           Look& look) const {
         map_entry_head head;
-        std::uint64_t bytes = 0, now = 0;
+        std::uint64_t bytes = 0, left = 0;
         bool there = false;
         const outcome got = walk(
             handle,
             [&](const map_entry_head& h, std::uint64_t entry_bytes) {
                 head = h, bytes = entry_bytes;
-                now = head.expires == 0 ? 0 : time_.now(view_);
-                return there = head.key_bytes == key.size() && !is_over(head.expires, now);
+                return there = head.key_bytes == key.size() && is_in_time(head, left);
             },
             [&](std::span<const std::byte> piece, std::uint64_t at) { return there = is_piece_of(key, piece, at); },
             [&](std::span<const std::byte> piece, std::uint64_t from, std::uint64_t all) {
@@ -430,7 +441,7 @@ class map_reader_core {
                 return true;
             });
         if (got != outcome::ok) return {got};
-        return there ? answer({handle, head, bytes - head.value_at(), now}) : hash_map_found{};
+        return there ? answer({handle, head, bytes - head.value_at(), left}) : hash_map_found{};
     }
 
     /// Copies the entry of a slot, which had this digest and handle. Returns: ok, not_found when it went, contended,
@@ -452,11 +463,10 @@ class map_reader_core {
 
     outcome copy_entry(std::uint64_t handle, hash_map_entry& out) const {
         map_entry_head head;
-        std::uint64_t bytes = 0;
+        std::uint64_t bytes = 0, left = 0;
         // The size first: nothing is allocated by a number of an entry that is gone.
         if (const outcome got = head_of(handle, head, bytes); got != outcome::ok) return got;
-        const std::uint64_t now = head.expires == 0 ? 0 : time_.now(view_);
-        if (is_over(head.expires, now)) return outcome::not_found;
+        if (!is_in_time(head, left)) return outcome::not_found;
         out.key.resize(static_cast<std::size_t>(head.key_bytes));
         out.value.resize(static_cast<std::size_t>(bytes - head.value_at()));
         const auto copy = [](std::vector<std::byte>& to, std::span<const std::byte> piece, std::uint64_t at) {
@@ -473,7 +483,7 @@ class map_reader_core {
             });
         out.handle = handle;
         out.flags = head.flags;
-        out.ttl = left_to(head, now);
+        out.ttl = span_of<std::chrono::seconds>(left);
         return got;
     }
 

@@ -14,7 +14,8 @@ namespace holdfast {
 
 /// How an entry is stored.
 struct hash_map_entry_options {
-    /// How long it lives; 0: until it is erased, replaced or evicted; below 0: it is over at once.
+    /// How long it lives, and up to a second more; 0: until it is erased, replaced or evicted; below 0: it is over at
+    /// once.
     std::chrono::seconds ttl{};
     std::uint32_t flags = 0;  ///< kept beside the value, for the caller's use
 };

@@ -63,14 +63,12 @@ class map_keeper {
     }
     /// The first damage that an operation met in any of the parts.
     [[nodiscard]] std::optional<errc> fault() const noexcept {
-        if (const auto seen = reader_.fault()) return seen;
-        if (const auto table = table_.finder().fault()) return table;
-        return store_.reader().fault().get();
+        return first_damage({reader_.fault(), table_.finder().fault(), store_.reader().fault().get()});
     }
 
  protected:
     [[nodiscard]] bool evicting() const noexcept { return view_.geometry().evicting; }
-    [[nodiscard]] std::uint64_t now() const noexcept { return reader_.time().tick(view_); }
+    [[nodiscard]] std::uint64_t now() const noexcept { return reader_.time().tick(view_).seconds; }
 
     void begin(entry_change what, const map_digest& key, std::uint64_t add, std::uint64_t take) noexcept {
         begin_operation(
@@ -137,10 +135,9 @@ class map_keeper {
         if (ttl.count() == 0) return 0;
         if (!expiring_) store_release<std::uint64_t>(view_.control(layout::map_expiring_offset), 1);
         expiring_ = true;
-        const std::uint64_t time = now();
-        if (ttl.count() < 0) return time != 0 ? time : 1;
-        const auto more = static_cast<std::uint64_t>(ttl.count());
-        return more < ~time ? time + more : ~std::uint64_t{0};
+        const map_moment now = reader_.time().tick(view_);
+        if (ttl.count() < 0) return now.seconds != 0 ? now.seconds : 1;
+        return now.end_after(static_cast<std::uint64_t>(ttl.count()));
     }
     [[nodiscard]] bool is_expired(std::uint64_t handle, std::uint64_t time) const noexcept {
         map_entry_head head;
