@@ -419,15 +419,7 @@ inline void require_segment_file(int fd, const places& where, const std::string&
 /// Mode and owner of what is being removed: a lease made for the removal must not outlive it with other rights.
 [[nodiscard]] inline memory::ownership rights_for_removal(const memory::uri& name, int id, int fd,
                                                           const std::string& subject) {
-    if (name.is_sysv()) {
-        const struct shmid_ds status = status_of(id, subject);
-        memory::ownership rights{static_cast<mode_t>(status.shm_perm.mode) & 0777, std::nullopt, std::nullopt};
-        if (::geteuid() == 0) {
-            rights.owner = status.shm_perm.uid;
-            rights.group = status.shm_perm.gid;
-        }
-        return rights;
-    }
+    if (name.is_sysv()) return rights_of(status_of(id, subject));
     struct stat status{};
     if (::fstat(fd, &status) != 0) memory::throw_errno(errno, subject, "examining the file");
     return rights_of(status);

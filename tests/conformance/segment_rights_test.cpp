@@ -138,6 +138,31 @@ TEST_F(SegmentRightsOf, WhatAnOwnerMakesAnewBelongsToTheGroupOfTheData) {
     }
 }
 
+TEST_F(SegmentRightsOf, WhatRootMakesAnewOfSystemVMemoryBelongsToItsOwner) {
+    if (!can_change_user()) GTEST_SKIP() << "needs: root, to play another user";
+    const unique_system_v_name name;
+    const auto where = holdfast::detail::places_of(memory::uri::parse(name.uri()));
+    create_options options = with_mode(0600);
+    options.owner = options.group = stranger;
+    segment_spec spec = pattern_spec(1);
+    spec.peer_slots = 2;
+    (void)segment::create(name.uri(), spec, options, [](std::span<std::byte>) {});
+    for (const std::string& companion : {where.lease(), where.peers()}) ASSERT_EQ(::unlink(companion.c_str()), 0);
+    attach_options trusting;
+    trusting.trust.owner = stranger;
+    (void)segment::attach(name.uri(), access::read_write, trusting);
+    for (const std::string& companion : {where.lease(), where.peers()}) {
+        struct stat status{};
+        ASSERT_EQ(::stat(companion.c_str(), &status), 0) << companion;
+        EXPECT_EQ(status.st_uid, stranger) << companion;
+        EXPECT_EQ(status.st_gid, stranger) << companion;
+    }
+    const ended end = as_stranger([&]() -> std::string {
+        return segment::attach(name.uri(), access::read_write).writable() ? "" : "not writable";
+    });
+    EXPECT_TRUE(end.success()) << end.text();
+}
+
 TEST_F(SegmentRightsOf, CreationWhereOneMayNotWriteIsNoPermission) {
     if (!can_change_user()) GTEST_SKIP() << "needs: root, to play another user";
     const unique_directory ours("ours");

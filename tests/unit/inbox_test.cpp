@@ -587,6 +587,23 @@ TEST_F(InboxOpening, OneThatAStrangerMadeIsNotBelievedAndLeftAlone) {
     EXPECT_EQ(::access((name_.path() + ".answers").c_str(), F_OK), 0);
 }
 
+TEST_F(InboxOpening, OfAnotherUsersTableIsOpenedByRoot) {
+    if (!holdfast::test::is_root()) GTEST_SKIP() << "needs: root, to give a table away";
+    constexpr uid_t user = 1000;
+    holdfast::hash_table_options options{.capacity = 8};
+    options.segment.owner = user;
+    (void)visits::create(name_.uri(), options);
+    holdfast::attach_options how;
+    how.trust.owner = user;
+    visits table = visits::attach(name_.uri(), how);
+    const table_inbox inbox(table, {.trust = how.trust});
+    for (const char* suffix : {".inbox", ".answers", ".inbox.peers"}) {
+        struct stat status{};
+        ASSERT_EQ(::stat((name_.path() + suffix).c_str(), &status), 0) << suffix;
+        EXPECT_EQ(status.st_uid, user) << suffix;
+    }
+}
+
 TEST_F(InboxOpening, TakesValuesAsLargeAsATableHas) {
     const auto schema = holdfast::container_schema::parse("key {id:u64@0}#8\nvalue {text:bytes[65536]@0}#65536");
     auto table = dynamic_hash_table::create(name_.uri(), schema, {.capacity = 8});

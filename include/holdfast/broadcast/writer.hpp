@@ -54,11 +54,11 @@ class broadcast_writer {
         std::ranges::copy(geometry.words(), spec.geometry.begin());
         spec.body_bytes = geometry.body_bytes();
         spec.peer_slots = geometry.readers == 0 ? 0 : geometry.readers + 1;  // and the board
-        return broadcast_writer(segment::create(uri, spec, options.segment,
-                                                [&](std::span<std::byte> body) {
-                                                    layout::broadcast_write_core::format(body, geometry, unix_ns());
-                                                }),
-                                {}, detail::presence_patience_max, layout::ring_origin::just_made);
+        return broadcast_writer(
+            segment::create(
+                uri, spec, options.segment,
+                [&](std::span<std::byte> body) { layout::broadcast_write_core::format(body, geometry, unix_ns()); }),
+            trust_of_creator(options.segment), detail::presence_patience_max, layout::ring_origin::just_made);
     }
 
     /// Takes over an existing ring. After a crash: bounded recovery, a walk over a stride and a batch.

@@ -89,9 +89,11 @@ class table_inbox {
         make_answers(rights);
         try {
             make_commands(rights);
-        } catch (...) {
-            answers_.reset();  // its lease would keep the removal out
-            (void)remove_quietly(places_.answers);
+        } catch (const error& e) {
+            abandon(e.reason() != errc::already_exists);
+            throw;
+        } catch (...) {  // no memory
+            abandon(true);
             throw;
         }
     }
@@ -175,20 +177,21 @@ class table_inbox {
         ring.segment = rights;
         answers_.emplace(broadcast_writer::create(places_.answers, ring));
     }
-    /// Leaves nothing where it throws.
     void make_commands(const create_options& rights) {
         queue_options queue;
         queue.capacity_bytes = std::max<std::uint64_t>(options_.capacity_bytes, 8 * (command_.size() + 64));
         queue.segment = rights;
         (void)queue_producer::create(places_.commands, queue);  // its lease is the requesters'
-        try {
-            queue_consumer_options how;
-            how.segment.trust = options_.trust;
-            commands_.emplace(queue_consumer::attach(places_.commands, how));
-        } catch (...) {
-            (void)remove_quietly(places_.commands);
-            throw;
-        }
+        queue_consumer_options how;
+        how.segment.trust = options_.trust;
+        commands_.emplace(queue_consumer::attach(places_.commands, how));
+    }
+    /// What an opening had made that failed goes, the queue first (I2). What cannot go stays for the next opening.
+    void abandon(bool queue_is_ours) noexcept {
+        commands_.reset();
+        const bool free = !queue_is_ours || remove_quietly(places_.commands);
+        answers_.reset();  // its lease would keep the removal out
+        if (free) (void)remove_quietly(places_.answers);
     }
 
     /// Copies a message (its sender could still write it), and releases it: A1, A2.

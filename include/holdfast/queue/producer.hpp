@@ -44,7 +44,8 @@ class queue_producer {
         const auto geometry = layout::queue_geometry::of_bytes(options.capacity_bytes, options.rings, std::string(uri));
         // A zeroed body is an empty queue.
         return queue_producer(
-            segment::create(uri, detail::queue_spec(geometry), options.segment, [](std::span<std::byte>) {}));
+            segment::create(uri, detail::queue_spec(geometry), options.segment, [](std::span<std::byte>) {}),
+            trust_of_creator(options.segment));
     }
     /// Takes over an existing queue. After a crash: bounded recovery, at most one walk over the last transaction.
     /// Throws: as segment::attach (writer_alive while another lives); kind_mismatch, version_mismatch,

@@ -102,7 +102,8 @@ class queue<T>::producer {
             layout::queue_geometry::of_elements(wanted.capacity, sizeof(T), wanted.rings, std::string(uri));
         segment_spec spec = detail::queue_spec(geometry);
         spec.schema = container_schema{std::nullopt, schema_of<T>()}.text();
-        return producer(segment::create(uri, spec, wanted.segment, [](std::span<std::byte>) {}));
+        return producer(segment::create(uri, spec, wanted.segment, [](std::span<std::byte>) {}),
+                        trust_of_creator(wanted.segment));
     }
     /// Throws: as segment::attach; kind_mismatch, version_mismatch, geometry_mismatch, schema_mismatch, corrupt.
     [[nodiscard]] static producer attach(std::string_view uri, const attach_options& options = {}) {

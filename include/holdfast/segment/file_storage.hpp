@@ -124,9 +124,11 @@ inline void refuse_huge_file_system(int fd, const std::string& subject) {
     return result;
 }
 
-/// Whether this process may give files of its own to that group.
+/// Whether this process may give files of its own to that group. What a user namespace shows of groups that it does
+/// not know is none.
 [[nodiscard]] inline bool is_of_group(gid_t group) noexcept {
-    return group == ::getegid() || ::group_member(group) != 0;
+    constexpr gid_t unknown = 65534;  // user_namespaces(7), overflowgid
+    return group == ::getegid() || (group != unknown && ::group_member(group) != 0);
 }
 
 /// What companions get that somebody else than the creator makes.

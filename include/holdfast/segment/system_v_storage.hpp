@@ -33,6 +33,15 @@ namespace holdfast::detail {
     return status;
 }
 
+/// As of a file.
+[[nodiscard]] inline memory::ownership rights_of(const struct shmid_ds& status) noexcept {
+    struct stat as_a_file{};
+    as_a_file.st_mode = static_cast<mode_t>(status.shm_perm.mode);
+    as_a_file.st_uid = status.shm_perm.uid;
+    as_a_file.st_gid = status.shm_perm.gid;
+    return rights_of(as_a_file);
+}
+
 [[noreturn]] inline void throw_shmget(int number, const making& job) {
     const std::string bytes = std::to_string(job.info.total_bytes);
     if (job.name.kind == memory::kind::sysv_huge && (number == ENOMEM || number == ENOSPC))
@@ -192,7 +201,7 @@ inline void require_ours_system_v(int id, const places& where, const std::string
     }
     if (write) {
         const places where = places_of(name);
-        const memory::ownership rights{static_cast<mode_t>(status.shm_perm.mode) & 0777, std::nullopt, std::nullopt};
+        const memory::ownership rights = rights_of(status);
         result.lease = take_lease(where, static_cast<writers>(header.policy), options.trust,
                                   ns_of(options.lease_timeout), rights, subject);
         if (find_system_v(name) != id)

@@ -40,6 +40,11 @@ struct create_options {
     memory::page_policy pages;
 };
 
+/// Whose companions a creator believes: those that it has just given away, too.
+[[nodiscard]] inline memory::trust trust_of_creator(const create_options& options) noexcept {
+    return {.any_owner = false, .owner = options.owner};
+}
+
 struct attach_options {
     memory::trust trust;  ///< whose segments are accepted beside one's own and root's
     /// How long read_write waits for a dying holder; 0: refuses at once.

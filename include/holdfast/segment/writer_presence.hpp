@@ -37,12 +37,15 @@ inline constexpr std::chrono::nanoseconds presence_patience_max = std::chrono::s
 /// Takes the writer's slot. Requires: the lease is ours. So whoever holds the slot is about to vanish, within a
 /// fraction of a millisecond, or hostile: that one could keep us for as long as we look, and all it gets is a stale
 /// answer to whoever asks once we are gone. Where the lease says as well that we live, we therefore look no longer than
-/// `patience` (20 ms at least), which is what the caller gives a dying holder of the lease.
+/// `patience` (20 ms at least), which is what the caller gives a dying holder of the lease, if it gives any. A slot
+/// that was not had is not tried for again: from then on the lease alone says that we live, and who cannot ask that
+/// takes us for gone.
 inline void show_presence(const segment& of, peers& table, std::uint32_t slot,
                           std::chrono::nanoseconds patience) noexcept {
     constexpr std::chrono::nanoseconds least = std::chrono::milliseconds(20);
+    const bool short_of_it = of.name().named() && patience > patience.zero();
     const std::chrono::nanoseconds most =
-        of.name().named() ? std::clamp(patience, least, presence_patience_max) : presence_patience_max;
+        short_of_it ? std::clamp(patience, least, presence_patience_max) : presence_patience_max;
     (void)hold_within(table, slot, ns_of(most));
 }
 
