@@ -334,6 +334,8 @@ class many_table {
         }
     }
     void go_over(std::unique_ptr<generation> to) noexcept {
+        const std::optional<errc> met[] = {mutator_.finder().fault(), nowhere_.fault()};
+        (void)nowhere_.clear_contended();
         if (move_) leave_lead();
         next_.reset();
         to->writer.locks() = mutator_.locks();
@@ -343,6 +345,9 @@ class many_table {
         segment_ = std::move(to->segment);
         geometry_ = to->geometry;
         mutator_ = to->writer;
+        // fault() is of the handle: what kept it from an answer before is told still.
+        for (const std::optional<errc>& each : met)
+            if (each) mutator_.finder().latch(*each);
     }
     /// Returns: whether the writer is in the newest generation, as far as one look tells. A forked copy goes nowhere.
     [[gnu::noinline]] bool come_to_the_newest() noexcept {
