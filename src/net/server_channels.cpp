@@ -39,7 +39,9 @@ channel server_core::begin_channel(channel_kind kind, channel_options options) {
 
 void server_core::arm_answer(const std::shared_ptr<channel_state>& state) {
     const auto chosen = state->options.answer_timeout;
-    const auto timeout = chosen.count() != 0 ? chosen : std::chrono::milliseconds(options_.limits.answer_timeout_ms);
+    constexpr std::chrono::milliseconds for_ever = std::chrono::hours(24 * 365 * 100);  // after() counts nanoseconds
+    const auto timeout =
+        chosen.count() != 0 ? std::min(chosen, for_ever) : std::chrono::milliseconds(options_.limits.answer_timeout_ms);
     state->timeout = after(timeout, [this, late = state] { expire_answer(late); });
 }
 

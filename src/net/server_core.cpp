@@ -240,7 +240,7 @@ std::uint64_t server_core::timeout_of(timer_class timer) const noexcept {
 }
 
 // Chooses the timer class that applies (C1). Handshake, header, body and linger run from when they began, whatever
-// trickles in; idle and write start anew with each sign of life.
+// trickles in, and header and body anew behind a pause of ours; idle and write start anew with each sign of life.
 void server_core::rearm(index_type index) {
     connection& c = connections_[index];
     timer_class wanted = timer_class::idle;

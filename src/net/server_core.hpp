@@ -210,7 +210,8 @@ class server_core final : public engine_sink {
 
     // server_files.cpp
     [[nodiscard]] static bool sends_file(const response& answer, method asked) noexcept;
-    void enter_file(connection& c, const response& answer);
+    void enter_file(connection& c, const response& answer, file_place place);
+    [[nodiscard]] file_place place_for_file(response& answer);
     void count_file(exchange_queue& pending, exchange& asked, response& late);
     enum class file_progress : std::uint8_t { waits, done, broken };
     [[nodiscard]] file_progress go_on_file(index_type index, file_sender& file);

@@ -229,6 +229,7 @@ void server_core::answer_request(index_type index, const inbound_request& in, bo
     if (begun_body_ || message.body_follows()) take_up_body(index, message, more_follows);
     if (begun_) {
         enter_exchange(index, in, more_follows);
+        response_.file_.reset();  // a channel's answer has it, if any has
         if (c.body) begin_reading(index);
         return;
     }
@@ -240,13 +241,15 @@ void server_core::answer_request(index_type index, const inbound_request& in, bo
         more_follows |= ours;
     }
     const bool closing = ours || !message.keep_alive();
+    file_place place;  // of a response that the handler had made elsewhere
+    if (response_.has_file()) place = place_for_file(response_);
     std::string& out = c.pending ? c.pending->behind() : out_;
     const std::size_t bytes = append_response(out, response_, message.method() == method::head, closing,
                                               message.minor_version() == 0 && !closing);
     if (c.pending) c.pending->bytes += bytes;
     const bool file = sends_file(response_, message.method());
     const std::uint64_t file_bytes = file ? response_.file_->layout.bytes : 0;
-    if (file) enter_file(c, response_);
+    if (file) enter_file(c, response_, std::move(place));
     response_.file_.reset();  // it is open no longer than it is needed
     report({.route = response_.route(),
             .status = response_.status(),

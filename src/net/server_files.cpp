@@ -21,23 +21,31 @@ bool server_core::sends_file(const response& answer, method asked) noexcept {
            answer.file_->layout.bytes != 0;
 }
 
+// A place for the file of an answer that has none itself; where there is none left, the answer says so instead.
+file_place server_core::place_for_file(response& answer) {
+    if (answer.file_->place) return {};
+    file_place place(files_);
+    if (!place) {
+        files_->lack();
+        refuse_file(answer, file_outcome::no_descriptor);
+    }
+    return place;
+}
+
 // Its head is the last thing that has been put out, or waits as the last.
-void server_core::enter_file(connection& c, const response& answer) {
+void server_core::enter_file(connection& c, const response& answer, file_place place) {
     if (!c.pending) {
         c.pending = std::make_unique<exchange_queue>();
         c.pending->waiting.emplace_back();
     }
-    c.pending->waiting.back().file = std::make_unique<file_sender>(answer.file_);
+    c.pending->waiting.back().file = std::make_unique<file_sender>(answer.file_, std::move(place));
     ++c.pending->files;
 }
 
 // A late answer's file is open, whatever waits before it: it counts from now on, or is refused.
 void server_core::count_file(exchange_queue& pending, exchange& asked, response& late) {
-    file_place place = late.file_->place ? file_place() : file_place(files_);
-    if (!late.file_->place && !place) {
-        files_->lack();
-        return refuse_file(late, file_outcome::no_descriptor);
-    }
+    file_place place = place_for_file(late);
+    if (!late.has_file()) return;
     asked.file = std::make_unique<file_sender>(late.file_, std::move(place));
     ++pending.files;
 }

@@ -421,6 +421,20 @@ TEST(LateAnswer, ThatDoesNotComeIs504) {
     EXPECT_EQ(server.counters().answer_timeouts, 2U);
 }
 
+TEST(LateAnswer, MayTakeForEver) {
+    waiting_room room;
+    running_server server(leaves_for_later(room, {.answer_timeout = std::chrono::milliseconds::max()}));
+    server.start();
+    http_client client(server.port());
+    client.send(get("/late1"));
+    const net::channel channel = room.take("/late1");
+    std::this_thread::sleep_for(50ms);
+    EXPECT_EQ(channel.answer(saying("here")), net::channel_status::ok);
+    EXPECT_EQ(client.reply().status, 200);
+    server.stop();
+    EXPECT_EQ(server.counters().answer_timeouts, 0U);
+}
+
 TEST(LateAnswer, AClientThatLeavesEndsAllItsChannelsOnce) {
     for (const bool by_reset : {true, false}) {
         waiting_room room;

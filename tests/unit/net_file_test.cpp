@@ -539,6 +539,31 @@ TEST(ServerFile, LateFilesBeyondTheMostBecome503) {
     EXPECT_GE(server.counters().over_descriptors, 1U);
 }
 
+// A handler may put together its response elsewhere, where nothing is known of the server.
+TEST(ServerFile, FilesOfResponsesThatAreAssignedCount) {
+    const folder in;
+    in.stretch("large", 64 << 20);
+    in.write("small", "text");
+    net::server_options options;
+    options.files_max = 1;
+    running_server server(
+        [&](const net::request& asked, net::response& to) {
+            net::response made;
+            EXPECT_EQ(made.file(asked, in.at(asked.path().substr(1))), file_outcome::sent);
+            to = std::move(made);
+        },
+        std::move(options));
+    server.start();
+    http_client reader(server.port(), {.receive_buffer = 8192}), other(server.port());
+    reader.send(get("/large"));
+    (void)reader.read_to("\r\n\r\n");
+    EXPECT_EQ(other.ask(get("/small")).status, 503);
+    reader.reset();
+    for (auto reply = other.ask(get("/small")); reply.status != 200; reply = other.ask(get("/small")))
+        ASSERT_EQ(reply.status, 503);
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(other.ask(get("/small")).body, "text") << "each gives its place back";
+}
+
 // All of them are open behind the first; they count for their connection, too, which is read from no more.
 TEST(ServerFile, FilesThatWaitBehindOthersCount) {
     constexpr std::size_t files_max = 8, asked_for = 20;
