@@ -68,16 +68,17 @@ void owner_desk::turn(const std::shared_ptr<table>& owner) {
         owner->looked_after_owner_ns_ = now;
         owned = owner->client_.owner_alive();  // before the look: what it said last is seen
     }
-    bool news = false;
-    for (unsigned taken = 0; taken < answers_at_once; ++taken) {
+    unsigned taken = 0;
+    for (; taken < answers_at_once; ++taken) {
         const std::optional<inbox_answer> answer = owner->client_.next();
         if (!answer) break;
-        news = true;
         if (auto asked = waiting.extract(answer->id.sequence)) asked.mapped().later({&*answer});
     }
     const bool damaged = owner->client_.fault().has_value();
+    // Behind so many answers, of whomever, there may be more: what an owner said last is seen before it counts as gone.
+    const bool more = taken == answers_at_once || (!owned && owner->client_.wait(0ns).status == outcome::ok);
     for (auto at = waiting.begin(); at != waiting.end();) {
-        if (owned && !damaged && now < at->second.until_ns) {
+        if ((owned || more) && !damaged && now < at->second.until_ns) {
             ++at;
             continue;
         }
@@ -86,7 +87,8 @@ void owner_desk::turn(const std::shared_ptr<table>& owner) {
         later({nullptr, damaged ? outcome::corrupt : owned ? outcome::timed_out : outcome::writer_gone});
     }
     if (waiting.empty()) return;
-    owner->pause_ns_ = news ? pause_ns_min : std::min(owner->pause_ns_ * 2, pause_ns_max);
+    if (!owned) owner->looked_after_owner_ns_ = 0;  // the next turn asks again
+    owner->pause_ns_ = taken != 0 || more ? pause_ns_min : std::min(owner->pause_ns_ * 2, pause_ns_max);
     schedule(owner);
 }
 

@@ -4,17 +4,21 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "holdfast/hash_table/dynamic.hpp"
 #include "holdfast/hash_table/growing.hpp"
 #include "holdfast/inbox.hpp"
+#include "holdfast/net/listener.hpp"
+#include "holdfast/net/server.hpp"
 #include "holdfast/segment.hpp"
 #include "serve/owner_desk.hpp"
 #include "serve/sources.hpp"
@@ -23,6 +27,7 @@
 namespace {
 
 using namespace holdfast;
+using namespace std::chrono_literals;
 
 // The segments of these tests are registered beside nobody else's.
 const test::unique_directory registry("registry");
@@ -79,6 +84,38 @@ TEST_F(OwnerDesk, ATableThatHasGrownHasTheSameOwner) {
     EXPECT_EQ(read(*owner, R"({"a":1,"b":2})"), (std::vector<std::uint32_t>{1, 2}));
     const auto newly_known = serve::table_source::attach(name_.uri());
     EXPECT_EQ(desk_.of(newly_known->memory()), owner);
+}
+
+// It answers more than are taken in a turn, and ends.
+TEST_F(OwnerDesk, AnOwnersLastWordsAreReadBeforeItCountsAsGone) {
+    constexpr std::size_t commands = 1500;
+    auto owned = make("a:u32,b:u32");
+    auto inbox = std::make_unique<table_inbox<dynamic_hash_table>>(owned);
+    const auto known = serve::table_source::attach(name_.uri());
+    net::server loop({net::listen_tcp("127.0.0.1:0")}, net::server_options(),
+                     [](const net::request&, net::response&) {});
+    desk_.run_on(loop);
+    std::size_t answered = 0, told_gone = 0;
+    const std::uint64_t key = 1;
+    inbox_command what;
+    what.operation = inbox_operation::erase;
+    what.key = std::as_bytes(std::span(&key, 1));
+    (void)loop.after(0ns, [&] {
+        const auto owner = desk_.of(known->memory());
+        for (std::size_t i = 0; i < commands; ++i)
+            EXPECT_EQ(desk_.ask(owner, what,
+                                [&](const serve::owner_reply& reply) {
+                                    ++(reply.answer != nullptr ? answered : told_gone);
+                                    if (answered + told_gone == commands) loop.stop();
+                                }),
+                      outcome::ok);
+        EXPECT_EQ(inbox->apply(commands).count, commands);
+        inbox.reset();
+        std::this_thread::sleep_for(30ms);  // the next turn looks after the owner
+    });
+    loop.run();
+    EXPECT_EQ(answered, commands);
+    EXPECT_EQ(told_gone, 0U);
 }
 
 }  // namespace
