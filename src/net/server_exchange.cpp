@@ -125,8 +125,9 @@ server_core::served server_core::serve_requests(index_type index, inbound_reques
     return {used, 0};
 }
 
-// (I2 of server.hpp) Tries to make room first; pauses the connection's input if there is none. If nobody is there to
-// read, the connection answers nothing more, and settle() closes it.
+// (I2 of server.hpp) Pauses the connection's input if there is no room, or if it had to be made: the kernel may take
+// megabytes at once, and settle() sees to it that others are served in between. If nobody is there to read, the
+// connection answers nothing more, and settle() closes it.
 bool server_core::output_is_full(index_type index) {
     const std::size_t most = options_.limits.output_bytes_max;
     connection& c = connections_[index];
@@ -139,7 +140,7 @@ bool server_core::output_is_full(index_type index) {
             c.discarding = true;
             return true;
         }
-        if (c.unsent < most) return false;
+        if (c.unsent < most) return pause(index), true;
     }
     ++counters_.read_pauses;
     pause(index);
@@ -359,7 +360,7 @@ bool server_core::flush(index_type index) {
 // Ends every event of a connection: sends what is due, takes up paused input, counts what is held, sets the timer.
 void server_core::settle(index_type index) {
     connection& c = connections_[index];
-    while (true) {
+    for (bool again = false;; again = true) {
         if (c.pending && !advance(index)) {
             ++counters_.files_cut;
             out_.clear();  // (C2)
@@ -376,6 +377,10 @@ void server_core::settle(index_type index) {
                      : c.pending && !c.pending->has_room_again(options_.limits))
             break;
         if (waits_for_strand(c)) break;
+        if (again) {  // it has filled its output twice: others are served first (I7 of engine.hpp)
+            touch(index);
+            break;
+        }
         c.paused = false;
         if (c.socket) read_socket(index, {});
         if (c.inbound) {
