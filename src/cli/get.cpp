@@ -66,16 +66,19 @@ int get_counter(const options& chosen, const segment& from) {
     const auto look_at = [&](std::string_view family, std::string_view labels, std::uint64_t value) {
         std::string name(family);
         if (!labels.empty()) name = detail::concat(family, "{", labels, "}");
-        if (found || name != chosen.key) return;
+        if (name != chosen.key) return true;
         found = true;
-        text = chosen.json ? std::string() : std::to_string(value);
-        if (!chosen.json) return;
-        inspect::json_out out(text);
-        out.begin_object().member("name", family).member("labels", labels).member("value", value).end_object();
+        if (chosen.json) {
+            inspect::json_out out(text);
+            out.begin_object().member("name", family).member("labels", labels).member("value", value).end_object();
+        } else {
+            text = std::to_string(value);
+        }
+        return false;
     };
-    const counter_walk met = inspect::for_each_counter(from, look_at);
+    const counter_walk met = inspect::walk_counters(from, look_at);
     inspect::require_whole(from);
-    // A name that cannot be read may be the one that was asked for.
+    // A name that cannot be read or found may be the one that was asked for.
     const auto missing = met.damaged != 0 ? inspect::lookup::damaged : inspect::lookup::absent;
     if (!found) return answer(missing, chosen, from.uri());
     put(text + "\n");

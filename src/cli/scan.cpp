@@ -40,8 +40,7 @@ struct options {
 int scan_counters(const options& chosen, const segment& from) {
     std::uint64_t shown = 0;
     const auto show = [&](std::string_view family, std::string_view labels, std::uint64_t value) {
-        if ((chosen.limit != 0 && shown >= chosen.limit) || !family.starts_with(chosen.prefix)) return;
-        ++shown;
+        if (!family.starts_with(chosen.prefix)) return true;
         if (chosen.json) {
             std::string text;
             inspect::json_out out(text);
@@ -51,8 +50,9 @@ int scan_counters(const options& chosen, const segment& from) {
             put(labels.empty() ? detail::concat(family, "\t", value, "\n")
                                : detail::concat(family, "{", labels, "}\t", value, "\n"));
         }
+        return ++shown != chosen.limit;
     };
-    const counter_walk met = inspect::for_each_counter(from, show);
+    const counter_walk met = inspect::walk_counters(from, show);
     inspect::require_whole(from);
     if (met.damaged != 0)
         throw error(errc::corrupt, from.uri(), "damage was met on the way; holdfast verify says where");

@@ -2,6 +2,7 @@
 #include "inspect/metrics_reader.hpp"
 
 #include <array>
+#include <optional>
 
 #include "holdfast/metrics/counter_set.hpp"
 #include "holdfast/metrics/latency_histogram.hpp"
@@ -20,6 +21,37 @@ namespace {
 
 counter_walk for_each_counter(const segment& from, const counter_sink& sink) {
     return detail::counter_slots_of(from, unwritten(from)).for_each(sink);
+}
+
+counter_walk walk_counters(const segment& from, const counter_taker& take) {
+    const std::span<std::byte> body = unwritten(from);
+    const std::size_t capacity = detail::counter_slots_of(from, body).capacity();  // checks the geometry
+    const auto* const slots = reinterpret_cast<const layout::counter_slot*>(body.data());
+    // Relaxed: words settle once (I1 of the layout).
+    const auto is_free = [&](std::size_t i) { return slots[i].words[0].load(std::memory_order_relaxed) == 0; };
+    counter_walk met;
+    bool more = true;
+    std::optional<std::size_t> free;  // the first place that was
+    for (std::size_t i = 0; i < capacity && more; ++i) {
+        if (is_free(i)) {
+            free = free ? free : i;
+            continue;
+        }
+        // Places are taken in order: where one was taken a moment ago, those in front of it were, too.
+        if (free && !is_free(*free)) free = std::nullopt;
+        if (free) {
+            ++met.damaged;
+            continue;
+        }
+        const auto place = body.subspan(i * sizeof(layout::counter_slot), sizeof(layout::counter_slot));
+        const counter_walk one = detail::counter_slots(place, 1, from.uri())
+                                     .for_each([&](std::string_view family, std::string_view labels,
+                                                   std::uint64_t value) { more = take(family, labels, value); });
+        met.counters += one.counters;
+        met.unfinished += one.unfinished;
+        met.damaged += one.damaged;
+    }
+    return met;
 }
 
 histogram_counts latencies_of(const segment& from) { return detail::latency_shards_of(from, unwritten(from)).merged(); }

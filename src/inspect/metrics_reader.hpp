@@ -20,6 +20,14 @@ using counter_sink = std::function<void(std::string_view, std::string_view, std:
 /// Gives every counter in the order of registration. Throws: kind_, version_, geometry_mismatch.
 counter_walk for_each_counter(const segment& from, const counter_sink& sink);
 
+/// Takes a counter likewise. Returns: whether to go on.
+using counter_taker = std::function<bool(std::string_view, std::string_view, std::uint64_t)>;
+
+/// Gives the counters in that order until told to stop. Those behind the first free place, which no program finds,
+/// count as damaged: the place was taken. Throws: as for_each_counter. Cost: a look also at places that nobody has
+/// taken.
+counter_walk walk_counters(const segment& from, const counter_taker& take);
+
 /// All that was ever recorded. Throws: kind_, version_, geometry_mismatch.
 [[nodiscard]] histogram_counts latencies_of(const segment& from);
 

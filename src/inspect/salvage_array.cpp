@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // salvage_array.cpp - elements by their groups: the checksum of a group vouches for all of its elements, or for all but
 // one word that it tells. What no checksum vouches for becomes zero, as in a new array.
+#include <algorithm>
 #include <cstring>
-#include <optional>
 
 #include "holdfast/array/dynamic.hpp"
 #include "holdfast/array/recover.hpp"
@@ -41,22 +41,28 @@ using array_bytes = detail::array_view<std::byte, detail::runtime_element>;
     return true;
 }
 
-/// Whether the elements of a group go over.
-[[nodiscard]] bool keep_group(const array_bytes& view, std::uint64_t group, salvage_log& log) {
+/// How many elements of a group go over: its first. `present`: of how many elements the memory has all bytes.
+[[nodiscard]] std::uint64_t keep_group(const array_bytes& view, std::uint64_t group, std::uint64_t present,
+                                       salvage_log& log) {
     const detail::element_range all = view.elements_of(group);
-    const auto place = [&] { return detail::concat("elements ", all.first, "..", all.first + all.count - 1); };
+    const auto place = [&](std::uint64_t from = 0) {
+        return detail::concat("elements ", all.first + from, "..", all.first + all.count - 1);
+    };
     const std::uint64_t sum = detail::digest_group(view, group, {});
     const auto stored = detail::load_acquire<std::uint64_t>(view.digest_of(group));
-    if (sum == stored) return true;
+    if (sum == stored) return all.count;
     if (differ_little(sum, stored)) {
         log.mend("a checksum was damaged, not what it covers", place(), 0);
-        return true;
+        return all.count;
     }
     if (mend_group(view, group, sum, stored)) {
         log.mend("one word was put right by a checksum", place());
-        return true;
+        return all.count;
     }
-    return log.doubt("the checksum of their group does not hold", place(), all.count);
+    const std::uint64_t there = std::clamp(present, all.first, all.first + all.count) - all.first;
+    if (there != all.count) log.lose("their bytes were cut off", place(there), all.count - there);
+    if (there == 0) return 0;
+    return log.doubt("the checksum of their group does not hold", place(), there) ? there : 0;
 }
 
 }  // namespace
@@ -68,13 +74,15 @@ void salvage_array(const damaged_segment& from, std::span<std::byte> to, salvage
     const array_bytes made(to, g, old.element);
     count_cut(from, g.elements_offset, log);  // the checksums; behind them each speaks for its elements
     if (detail::recover(old).journal_rejected) log.lose("the store under way was none of a writer's", "journal", 0);
+    const std::uint64_t bytes = from.present().size();
+    const std::uint64_t present = bytes < g.elements_offset ? 0 : (bytes - g.elements_offset) / old.stride;
     for (std::uint64_t group = 0; group < old.groups(); ++group) {
-        if (!keep_group(old, group, log)) continue;
-        const detail::element_range all = old.elements_of(group);
-        std::memcpy(made.element_at(all.first), old.element_at(all.first),
-                    static_cast<std::size_t>(all.count * old.stride));
+        const std::uint64_t kept = keep_group(old, group, present, log);
+        if (kept == 0) continue;
+        const std::uint64_t first = old.elements_of(group).first;
+        std::memcpy(made.element_at(first), old.element_at(first), static_cast<std::size_t>(kept * old.stride));
         detail::store_release<std::uint64_t>(made.digest_of(group), detail::digest_group(made, group, {}));
-        log.keep(all.count);
+        log.keep(kept);
     }
 }
 

@@ -31,7 +31,7 @@ void block_mender::settle_one() {
     const detail::block_counts counts = detail::recover(view_, done);
     counted_ = detail::is_plausible(view_, state) && state.record.word[detail::block_record::flags] == 0;
     values_ = counts.values;
-    writers_ = {{counts.serial, done.counts_rebuilt}};
+    writers_ = {{counts.serial, done.counts_rebuilt || counts.serial == 0}};
     if (done.counts_rebuilt) log_.mend("the counts were taken anew from the units", "counts", 0);
 }
 
@@ -45,7 +45,8 @@ void block_mender::settle_many() {
         const detail::block_counts counts = detail::recover_slot(slots_, slot, done);
         counted_ = counted_ && counts.flags == 0;
         values_ += counts.values;
-        writers_.push_back({slots_.number_of(counts.serial) == 0 ? 0 : counts.serial, !told});
+        const bool none = slots_.number_of(counts.serial) == 0;
+        writers_.push_back({none ? 0 : counts.serial, none || !told});
         if (done.counts_rebuilt)
             log_.mend("the counts were taken anew from the units", detail::concat("writer slot ", slot), 0);
     }
@@ -165,11 +166,21 @@ bool block_mender::find_handle(std::uint64_t unit) {
     return true;
 }
 
-void block_mender::finish() {
-    std::vector<bool> taken(static_cast<std::size_t>(view_.units()));
-    for (const std::uint64_t handle : handles()) {
+/// For writers whose journals name no serial: the highest that a word carries, be it of a value, of a freed one or of a
+/// claim. None of them is given out again.
+void block_mender::ask_words() {
+    for (std::uint64_t unit = 0; unit < view_.units(); ++unit) {
+        const std::uint64_t handle = slots_.dropped(view_.word(unit)) | layout::block_live_bit;
+        if (view_.index_of(handle) != unit || !is_ours(handle)) continue;
         writer_state& writer = writer_of(handle);
         if (writer.told_by_words) writer.last_serial = std::max(writer.last_serial, view_.serial_of(handle));
+    }
+}
+
+void block_mender::finish() {
+    ask_words();
+    std::vector<bool> taken(static_cast<std::size_t>(view_.units()));
+    for (const std::uint64_t handle : handles()) {
         for_each_unit(handle, [&](std::uint64_t unit) {
             if (view_.word(unit) != handle && unit != view_.index_of(handle))
                 log_.mend("a unit's word did not name its value", unit_text(unit), 0);

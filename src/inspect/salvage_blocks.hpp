@@ -30,12 +30,13 @@ class block_mender {
     enum class found : std::uint8_t { sound, mended, damaged };
     struct writer_state {
         std::uint64_t last_serial = 0;  // that it gave out; 0: none
-        /// Its journal is damaged and names none. Otherwise values have no say in it: serials go round, so one that
-        /// stands since the round before has a greater one.
+        /// Its journal names none: damaged, or zeros, which beside words of that writer are damage too. Otherwise words
+        /// have no say in it: serials go round, so one that stands since the round before has a greater one.
         bool told_by_words = false;
     };
     void settle_one();
     void settle_many();
+    void ask_words();
     /// Whether a writer of this store can have given the handle out.
     [[nodiscard]] bool is_ours(std::uint64_t handle) const {
         return view_.is_handle(handle) && slots_.slot_of(handle) < writers_.size();

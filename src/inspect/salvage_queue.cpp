@@ -250,7 +250,9 @@ class queue_salvager {
             if (at >= tail_) break;
         }
         if (found != 1) return std::nullopt;
-        log_.mend("a record's word was put right by the sides' counts", place(where));
+        const layout::ring_word right = ring_.record(where, word);
+        const bool goes_over = right.kind == layout::ring_word_kind::message && ring_.has(where, right.length);
+        log_.mend("a record's word was put right by the sides' counts", place(where), goes_over ? 1 : 0);
         message_chain chain;
         for (chain.end = head; chain.end < tail_;) {
             const layout::ring_word next = chain.end == where ? ring_.record(where, word) : ring_.record(chain.end);
@@ -261,7 +263,8 @@ class queue_salvager {
         return chain;
     }
 
-    /// What a chain that nothing vouches for seems to hold.
+    /// What a chain that nothing vouches for seems to hold. What the sides count beyond that is lost, and one message
+    /// at least where the chain does not end at the producer: it published up to there.
     [[nodiscard]] std::vector<waiting_message> doubtful_chain(const std::vector<std::uint64_t>& heads) {
         if (heads.empty()) {
             log_.lose("the consumer's place is gone, so nothing tells which messages wait", "");
@@ -270,8 +273,12 @@ class queue_salvager {
         message_chain chain = ring_.walk(heads.front());
         const auto counts = expected(heads.front(), tail_);
         const std::uint64_t known = counts && counts->messages <= ring_.capacity() / 8 ? counts->messages : 0;
-        if (!log_.doubt("records do not lead to where the producer stands", place(heads.front()),
-                        std::max<std::uint64_t>({known, chain.messages.size(), 1})))
+        const std::uint64_t cut =
+            std::erase_if(chain.messages, [&](const waiting_message& m) { return !ring_.has(m.position, m.length); });
+        const std::uint64_t there = chain.messages.size(), beyond = known - std::min(known, there);
+        const std::uint64_t lost = std::max({beyond, cut, std::uint64_t{there == 0 || chain.end != tail_}});
+        if (lost != 0) log_.lose("records do not lead to them", place(chain.end), lost);
+        if (there == 0 || !log_.doubt("records do not lead to where the producer stands", place(heads.front()), there))
             return {};
         return std::move(chain.messages);
     }

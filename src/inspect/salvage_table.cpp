@@ -26,9 +26,10 @@ constexpr std::uint64_t region_slots = layout::buckets_per_region * layout::tags
 /// The slots of one region of an old table, and which of them hold an entry that goes over.
 class table_region {
  public:
-    /// `expected`: what the region's checksum may be.
-    table_region(const table_bytes& view, std::uint64_t region, std::vector<std::uint64_t> expected)
-        : view_(view), expected_(std::move(expected)), first_(region * region_slots) {
+    /// `expected`: what the region's checksum may be. `end`: of the bytes that are there.
+    table_region(const table_bytes& view, const std::byte* end, std::uint64_t region,
+                 std::vector<std::uint64_t> expected)
+        : view_(view), end_(end), expected_(std::move(expected)), first_(region * region_slots) {
         slots_ = std::min(region_slots, view.slots() - first_);
         for (std::uint64_t i = 0; i < slots_; ++i) {
             holds_[i] = detail::is_key_tag(tag(i));
@@ -42,11 +43,17 @@ class table_region {
             if (sum == sum_) return;
         for (const std::uint64_t sum : expected_)
             if (mend(sum, log)) return;
-        if (std::ranges::none_of(holds_, [](bool held) { return held; }))
-            log.lose("no tag is left of a region that held entries, as its checksum tells", place(0));
+        if (std::ranges::none_of(holds_, [](bool held) { return held; })) {
+            if (was_never_used())
+                log.mend("a checksum was damaged, not what it covers", place(0), 0);
+            else
+                log.lose("no tag is left of a region that may have held entries", place(0));
+        }
         for (std::uint64_t i = 0; i < slots_; ++i) {
             if (!holds_[i]) continue;
-            if (!is_on_path(i))
+            if (!is_there(i))
+                log.lose("its bytes were cut off", place(i));
+            else if (!is_on_path(i))
                 log.lose("the key does not belong into its slot", place(i));
             else if (log.doubt("the checksum of their region does not hold", place(i)))
                 continue;
@@ -107,6 +114,12 @@ class table_region {
         return true;
     }
 
+    /// Nodes are zero until an entry is put there, and keep its bytes when it goes.
+    [[nodiscard]] bool was_never_used() const {
+        const std::span<const std::byte> nodes(node(0), static_cast<std::size_t>(slots_ * view_.node_bytes));
+        return is_there(slots_ - 1) && std::ranges::all_of(nodes, [](std::byte b) { return b == std::byte{}; });
+    }
+    [[nodiscard]] bool is_there(std::uint64_t i) const { return node(i) + 8 * std::size_t{view_.node_words} <= end_; }
     [[nodiscard]] bool is_on_path(std::uint64_t i) const {
         const detail::hash_parts h = view_.hash(node(i));
         const std::uint64_t slot = first_ + i;
@@ -124,6 +137,7 @@ class table_region {
     [[nodiscard]] std::string place(std::uint64_t i) const { return detail::concat("slot ", first_ + i); }
 
     const table_bytes& view_;
+    const std::byte* end_;
     std::vector<std::uint64_t> expected_;
     std::uint64_t first_;
     std::uint64_t slots_ = 0;
@@ -172,8 +186,9 @@ void salvage_table(const damaged_segment& from, std::span<std::byte> to, salvage
     const table_bytes old(from.body(), g, detail::node_of(g));
     table_writer made(table_bytes(to, g, detail::node_of(g)));
     const settled_table settled(old);
+    const std::byte* const end = from.present().data() + from.present().size();
     for (std::uint64_t number = 0; number < old.regions(); ++number) {
-        table_region region(old, number, settled.expected(old, number));
+        table_region region(old, end, number, settled.expected(old, number));
         region.check(log);
         region.for_each([&](std::uint64_t slot, const std::byte* node) {
             switch (made.try_insert(node, node + old.value_offset).status) {

@@ -343,6 +343,25 @@ class Entries(WithTables):
             self.assertIn("holdfast verify", done.stderr)
         self.expect(UNUSABLE, "get", name, "family_3_total")
         self.assertEqual(self.lines("get", name, "family_4_total"), ["4"])
+        # Behind the limit nothing is looked at.
+        self.assertEqual(self.lines("scan", name, "-n", "2"), ["family_1_total\t1", "family_2_total\t2"])
+        self.expect(UNUSABLE, "scan", name, "-n", "3")
+
+    def test_counters_behind_a_name_that_became_zeros_are_told(self):
+        name = self.name("c")
+        owner = self.owner("counters", name, 16)
+        for n in range(1, 5):
+            owner("put", f"family_{n}_total", n)
+        header, slot, first_word = 4096, 256, 64
+        with open(f"/dev/shm/{name}", "r+b") as file:
+            file.seek(header + slot + first_word)
+            file.write(bytes(8))
+        done = self.expect(UNUSABLE, "scan", name)
+        self.assertEqual(done.stdout, "family_1_total\t1\n")
+        self.assertIn("holdfast verify", done.stderr)
+        self.expect(UNUSABLE, "get", name, "family_4_total")
+        self.assertEqual(self.lines("get", name, "family_1_total"), ["1"])
+        self.assertEqual(self.lines("scan", name, "-n", "1"), ["family_1_total\t1"])
 
     def test_rm(self):
         name = self.load_geo()

@@ -201,6 +201,7 @@ void look_everywhere(const std::string& uri) {
         });
     });
     allowed([&] { for_each_counter(*attach_to_look(uri), [](auto, auto, auto) {}); });
+    allowed([&] { walk_counters(*attach_to_look(uri), [](auto, auto, auto) { return true; }); });
     allowed([&] {
         json_out json(text);
         append_json(json, latencies_of(*attach_to_look(uri)));

@@ -201,17 +201,28 @@ void Repair::cut_short(const std::function<items(const std::string&)>& contents,
     const std::size_t body = data_.size() - header_bytes;
     std::vector<std::size_t> kept{0, 64, body / 2, body - 100, body - 1};
     for (u64 round = 0; round < scaled(rounds); ++round) kept.push_back(random_.below(body));
-    for (const std::size_t length : kept) {
-        const std::string what = "cut behind " + std::to_string(length) + " bytes of the body";
-        const auto report = repaired(data_.substr(0, header_bytes + length), what);
-        if (!report) continue;
-        items after = contents(uri());
-        std::ranges::sort(after);
-        EXPECT_TRUE(std::ranges::includes(before, after)) << what << ": invented";
-        if (after.size() < before.size()) {
-            EXPECT_GT(report->lost, 0U) << what << ": lost in silence";
+    for (const bool keep_doubtful : {false, true})
+        for (const std::size_t length : kept) {
+            inspect::repair_options options;
+            options.keep_doubtful = keep_doubtful;
+            const std::string what = "cut behind " + std::to_string(length) + " bytes of the body" +
+                                     (keep_doubtful ? ", doubtful ones kept" : "");
+            const auto report = repaired(data_.substr(0, header_bytes + length), what, options);
+            if (!report) continue;
+            items after = contents(uri());
+            std::ranges::sort(after);
+            EXPECT_TRUE(std::ranges::includes(before, after)) << what << ": invented";
+            if (after.size() < before.size()) {
+                EXPECT_GT(report->lost, 0U) << what << ": lost in silence";
+            }
         }
-    }
+}
+
+/// The repair that a caller gets who wants to keep what is in doubt.
+[[nodiscard]] inspect::repair_options generous() {
+    inspect::repair_options options;
+    options.keep_doubtful = true;
+    return options;
 }
 
 /// What damage of more than a byte may take away: up to 8 bytes so many items; more may hit all checksums.
@@ -237,6 +248,34 @@ TEST_F(Repair, AHashTableKeepsWhatItsChecksumsVouchFor) {
     }
     // A single byte is found and put right, wherever it lies; more cost their regions of 416 slots at worst.
     attack({contents_of_table, [](const damaged_range& d) { return d.length <= 1 ? 0 : limit(d, 2 * 416); }}, 160);
+}
+
+// Three regions, of which the first two have checksums of 5a5a5a5a5a5a5a5a.
+TEST_F(Repair, AHashTableWithoutEntriesHasNoneToLose) {
+    (void)hash_table<u64, u64>::create(uri(), {.capacity = 1000});
+    remember();
+    const auto g = hash_table_reader<u64, u64>::attach(uri()).geometry();
+    bytes image = data();
+    std::memset(&image[header_bytes + g.digests_offset], 0x5a, 16);
+    const auto report = repaired(image, "checksums");
+    ASSERT_TRUE(report && !report->intact);
+    EXPECT_EQ(report->kept, 0U);
+    EXPECT_EQ(report->lost, 0U);
+}
+
+TEST_F(Repair, AHashTableRegionWhoseTagsBecameZerosIsNotTakenForAnEmptyOne) {
+    {
+        auto made = hash_table<u64, u64>::create(uri(), {.capacity = 1000});
+        for (u64 n = 0; n < 900; ++n) (void)made.try_insert(n, n);
+    }
+    remember();
+    const auto g = hash_table_reader<u64, u64>::attach(uri()).geometry();
+    bytes image = data();
+    std::memset(&image[header_bytes + g.lines_offset], 0, layout::buckets_per_region * layout::line_bytes);
+    const auto report = repaired(image, "tags");
+    ASSERT_TRUE(report && !report->intact);
+    EXPECT_LT(report->kept, 900U);
+    EXPECT_GT(report->lost, 0U);
 }
 
 [[nodiscard]] items contents_of_map(const std::string& name) {
@@ -302,6 +341,61 @@ TEST_F(Repair, ABlockStoreKeepsValuesUnderTheirHandles) {
     EXPECT_FALSE(std::ranges::count(handles, fresh));
 }
 
+using many_blocks = basic_block_store<writers::many>;
+
+/// A store of ten units with ten values, of which one is freed. Returns: all handles.
+template <class Store>
+[[nodiscard]] std::vector<u64> fill_and_free(Store made, std::size_t which) {
+    std::vector<u64> handles;
+    for (u64 n = 0; n < 10; ++n) handles.push_back(made.allocate(span_of("value")).handle);
+    EXPECT_EQ(made.free(handles[which]), outcome::ok);
+    return handles;
+}
+
+/// Puts values into the one free unit and frees them: none gets a handle that was given out, and the freed one is
+/// stale.
+template <class Store>
+void expect_fresh_handles(Store store, const std::vector<u64>& handles, std::size_t freed) {
+    std::vector<std::byte> value;
+    for (u64 n = 0; n < 30; ++n) {
+        const u64 fresh = store.allocate(span_of("new")).handle;
+        EXPECT_FALSE(std::ranges::count(handles, fresh)) << n << ": given out again";
+        EXPECT_FALSE(store.read(handles[freed], value)) << n << ": another's value";
+        EXPECT_EQ(store.free(fresh), outcome::ok);
+    }
+}
+
+// Zeros are what the journal of a store is that nobody has written.
+TEST_F(Repair, ABlockStoreWhoseJournalBecameZerosGivesNoHandleOutAgain) {
+    const std::vector<u64> handles = fill_and_free(block_store::create(uri(), {.bytes = 640, .unit_bytes = 64}), 1);
+    remember();
+    bytes image = data();
+    std::memset(&image[header_bytes], 0, layout::block_words_offset);
+    const auto report = repaired(image, "control page");
+    ASSERT_TRUE(report && !report->intact);
+    EXPECT_EQ(report->kept, 9U);
+    EXPECT_EQ(report->lost, 0U);
+    expect_fresh_handles(block_store::attach(uri()), handles, 1);
+}
+
+TEST_F(Repair, ABlockStoreOfManyWritersWhoseJournalBecameZerosGivesNoHandleOutAgain) {
+    auto made = many_blocks::create(uri(), {.bytes = 640, .unit_bytes = 64, .writer_slots = 3});
+    const std::uint32_t slot = made.writer_slot();
+    const std::vector<u64> handles = fill_and_free(std::move(made), 2);  // a free takes a number, too
+    remember();
+    const auto g = block_store_reader::attach(uri()).geometry();
+    bytes image = data();
+    std::memset(&image[header_bytes + g.journals_offset() + slot * layout::block_journal_bytes], 0,
+                layout::block_journal_bytes);
+    const auto report = repaired(image, "journal");
+    ASSERT_TRUE(report && !report->intact);
+    EXPECT_EQ(report->kept, 9U);
+    EXPECT_EQ(report->lost, 0U);
+    auto next = many_blocks::attach(uri());
+    ASSERT_EQ(next.writer_slot(), slot);
+    expect_fresh_handles(std::move(next), handles, 2);
+}
+
 TEST_F(Repair, AnArrayKeepsElementsWhoseGroupsHold) {
     struct wide {
         u64 a, b, c;
@@ -335,6 +429,30 @@ TEST_F(Repair, NarrowElementsToo) {
         return all;
     };
     attack({contents, [](const damaged_range& d) { return d.length <= 1 ? 0 : limit(d, 2 * 512); }}, 60);
+}
+
+// Elements of which the memory has no bytes are not in doubt: they are gone.
+TEST_F(Repair, OfAnArrayThatWasCutShortOnlyElementsThatAreThereAreInDoubt) {
+    constexpr u64 size = 10'000, there = 5000;
+    {
+        auto made = array<u64>::create(uri(), {.size = size});
+        for (u64 n = 0; n < size; ++n) made.store(n, n + 1);
+    }
+    remember();
+    const auto g = array_reader<u64>::attach(uri()).geometry();
+    const bytes cut = data().substr(0, header_bytes + g.elements_offset + there * sizeof(u64) + 3);
+    const u64 whole = there / g.group_elements * g.group_elements;
+    const auto strict = repaired(cut, "strict");
+    ASSERT_TRUE(strict);
+    EXPECT_EQ(strict->kept, whole);
+    EXPECT_EQ(strict->lost, size - whole);
+    const auto all = repaired(cut, "generous", generous());
+    ASSERT_TRUE(all);
+    EXPECT_EQ(all->kept, there);
+    EXPECT_EQ(all->doubtful, there - whole);
+    EXPECT_EQ(all->lost, size - there);
+    const auto elements = array_reader<u64>::attach(uri());
+    for (u64 n = 0; n < size; ++n) EXPECT_EQ(elements[n], n < there ? n + 1 : 0) << n;
 }
 
 TEST_F(Repair, ASnapshotKeepsItsNewestSoundObject) {
@@ -497,6 +615,39 @@ TEST_F(Repair, OfAQueueThatWasCutShortBehindItsMessagesAllAreKept) {
     ASSERT_TRUE(cut);
     EXPECT_EQ(cut->kept, 9U);
     EXPECT_EQ(cut->lost, 1U);
+    // The counts tell its word, and it is lost all the same.
+    const auto word =
+        repaired(data().substr(0, end - layout::ring_record_bytes(message.size())), "in front of the last");
+    ASSERT_TRUE(word);
+    EXPECT_EQ(word->kept, 9U);
+    EXPECT_EQ(word->mended, 0U);
+    EXPECT_EQ(word->lost, 1U);
+}
+
+// Messages of which the memory has no bytes are not in doubt: they are gone.
+TEST_F(Repair, OfAQueueThatWasCutShortOnlyMessagesThatAreThereAreInDoubt) {
+    const std::string message = "a message";
+    {
+        auto producer = queue_producer::create(uri(), {.capacity_bytes = 8192});
+        for (u64 n = 0; n < 60; ++n) ASSERT_TRUE(producer.try_push(span_of(message)));
+    }
+    remember();
+    const std::size_t behind_30 =
+        header_bytes + layout::queue_ring_offset + 30 * layout::ring_record_bytes(message.size());
+    for (const std::size_t more : {0U, 1U, 4U, 8U, 12U}) {
+        const std::string what = std::to_string(more) + " bytes behind 30 messages";
+        const bytes cut = data().substr(0, behind_30 + more);
+        const auto strict = repaired(cut, what);
+        ASSERT_TRUE(strict);
+        EXPECT_EQ(strict->kept, 0U) << what;
+        EXPECT_EQ(strict->lost, 60U) << what;
+        const auto all = repaired(cut, what, generous());
+        ASSERT_TRUE(all);
+        EXPECT_EQ(all->kept, 30U) << what;
+        EXPECT_EQ(all->doubtful, 30U) << what;
+        EXPECT_EQ(all->lost, 30U) << what;
+        EXPECT_EQ(messages_in(uri()).size(), 30U) << what;
+    }
 }
 
 TEST_F(Repair, OfAQueueOfElementsThatWasCutShortThoseThatAreThereAreKept) {
@@ -745,8 +896,6 @@ TEST_F(Repair, ATableOfManyWritersIsWrittenByManyAfterIt) {
     EXPECT_EQ(*refused, errc::writer_alive);
 }
 
-using many_blocks = basic_block_store<writers::many>;
-
 /// Three writers that put and free each other's values, and one killed with a claim. Returns: all handles there were.
 [[nodiscard]] std::vector<u64> put_as_many(const std::string& name, seeded_random& random) {
     std::vector<u64> handles;
@@ -916,11 +1065,10 @@ TEST_F(Repair, DoubtfulEntriesAreKeptWhenTheCallerWantsThem) {
     ASSERT_TRUE(strict);
     EXPECT_EQ(strict->kept, 0U);
     EXPECT_EQ(strict->lost, 300U);
-    inspect::repair_options generous;
-    generous.keep_doubtful = true;
+    inspect::repair_options options = generous();
     u64 noted = 0;
-    generous.each = [&](const inspect::salvage_note&) { ++noted; };
-    const auto all = repaired(image, "generous", generous);
+    options.each = [&](const inspect::salvage_note&) { ++noted; };
+    const auto all = repaired(image, "generous", options);
     ASSERT_TRUE(all);
     EXPECT_EQ(all->kept, 300U);
     EXPECT_EQ(all->doubtful, 300U);
