@@ -307,7 +307,6 @@ TEST(SortedIndexRefusals, AKeyThatIsNoNumber) {
 struct measured {
     double x;
     std::uint32_t y;
-    friend bool operator==(const measured&, const measured&) = default;
 };
 std::shared_ptr<const index_shape> shape_of_measured() {
     using holdfast::record_schema;
