@@ -708,10 +708,10 @@ TEST_P(NetEngine, AResetWhilePausedIsReported) {
             EXPECT_EQ(rig.of(of.here).error, 0);
         },
         [&](link& of) {  // other pauses
-            for (int i = 0; i < 3; ++i) {
+            for (unsigned i = 0; i < 3; ++i) {
                 rig.resume(of.here);
                 EXPECT_EQ(of.there.send("read"), 4U);
-                EXPECT_TRUE(rig.until([&] { return rig.of(of.here).received.size() == (i + 1U) * 4; }));
+                EXPECT_TRUE(rig.until([&] { return rig.of(of.here).received.size() == (i + 1) * 4; }));
                 rig.pause(of.here);
                 if (i == 1) rig.turn(0);
             }
