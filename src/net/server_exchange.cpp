@@ -140,7 +140,7 @@ bool server_core::output_is_full(index_type index) {
             c.discarding = true;
             return true;
         }
-        if (c.unsent < most) return pause(index), true;
+        if (c.unsent <= most / 2) return pause(index), true;  // settle() goes on with it
     }
     ++counters_.read_pauses;
     pause(index);
