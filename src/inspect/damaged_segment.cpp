@@ -99,11 +99,11 @@ void damaged_segment::take_over(const segment_header& stored, std::uint64_t memo
 }
 
 /// The new one's rights are those of the old memory and of its companion.
-void damaged_segment::keep_rights(const struct stat& status) {
-    rights_.mode = (status.st_mode & 0777) | 0600;
+void damaged_segment::keep_rights(mode_t mode, uid_t owner, gid_t group) {
+    rights_.mode = (mode & 0777) | 0600;
     // Where this user may not give them, making the new one says so: nobody shall lose rights in silence.
-    rights_.owner = status.st_uid;
-    rights_.group = status.st_gid;
+    rights_.owner = owner;
+    rights_.group = group;
     struct stat peers{};
     if (::lstat(detail::places_of(name_).peers().c_str(), &peers) == 0 && S_ISREG(peers.st_mode))
         rights_.peers_mode = peers.st_mode & 0777;
@@ -132,7 +132,7 @@ void damaged_segment::open_file(const attach_options& options) {
     take_over(stored, bytes);
     image_ = private_image(file.get(), bytes, header_bytes + spec_.body_bytes, subject);
     watch_ = memory::truncation_watch::over(image_.data(), image_.bytes(), true);
-    keep_rights(status);
+    keep_rights(status.st_mode, status.st_uid, status.st_gid);
 }
 
 void damaged_segment::open_system_v(const attach_options& options) {
@@ -146,12 +146,10 @@ void damaged_segment::open_system_v(const attach_options& options) {
                     detail::concat("the segment belongs to user ", owner,
                                    ", neither you nor root; trust that owner explicitly if you mean to"));
     detail::require_ours_system_v(id, detail::places_of(name_), subject);
-    struct stat like_a_file{};
-    like_a_file.st_mode = (static_cast<mode_t>(status.shm_perm.mode) & 0777) | 0600;
-    like_a_file.st_uid = owner;
-    like_a_file.st_gid = status.shm_perm.gid;
-    keep_rights(like_a_file);
-    lease_ = take_lease_alone(name_, options, detail::rights_of(like_a_file));
+    keep_rights(static_cast<mode_t>(status.shm_perm.mode), owner, status.shm_perm.gid);
+    memory::ownership of_lease = detail::rights_of(status);
+    of_lease.mode = rights_.mode;
+    lease_ = take_lease_alone(name_, options, of_lease);
     const memory::mapping look = memory::mapping::of_system_v(id, status.shm_segsz, false, subject);
     take_over(detail::copy_header(look), status.shm_segsz);
     // The interface has no private mapping.

@@ -45,6 +45,8 @@ class damaged_segment {
     [[nodiscard]] std::span<std::byte> present() const noexcept {
         return body().first(static_cast<std::size_t>(present_));
     }
+    /// Where it ends.
+    [[nodiscard]] const std::byte* present_end() const noexcept { return body().data() + present_; }
     /// Of a queue: a copy of the consumer's side, if it can be seen and belongs to this segment.
     [[nodiscard]] const layout::queue_side* consumer() const noexcept { return consumer_.get(); }
 
@@ -53,7 +55,7 @@ class damaged_segment {
     void open_file(const attach_options& options);
     void open_system_v(const attach_options& options);
     void take_over(const layout::segment_header& stored, std::uint64_t memory_bytes);
-    void keep_rights(const struct stat& status);
+    void keep_rights(mode_t mode, uid_t owner, gid_t group);
     void find_consumer(const attach_options& options);
 
     memory::uri name_;

@@ -23,7 +23,7 @@ using boundary = layout::broadcast_boundary;
 class old_broadcast {
  public:
     old_broadcast(const damaged_segment& from, const layout::broadcast_geometry& g)
-        : g_(g), view_(from.body(), g), end_(from.present().data() + from.present().size()) {
+        : g_(g), view_(from.body(), g), end_(from.present_end()) {
         for (std::uint64_t place = 0; place < g.entries(); ++place) {
             // Relaxed: at rest.
             const std::uint64_t tag = view_.entry(place).tag.load(std::memory_order_relaxed);

@@ -39,9 +39,7 @@ struct message_chain {
 class old_ring {
  public:
     old_ring(const damaged_segment& from, std::uint64_t capacity)
-        : ring_(from.body().data() + layout::queue_ring_offset),
-          end_(from.present().data() + from.present().size()),
-          capacity_(capacity) {}
+        : ring_(from.body().data() + layout::queue_ring_offset), end_(from.present_end()), capacity_(capacity) {}
 
     [[nodiscard]] std::uint64_t word(std::uint64_t position) const {
         return detail::shared_load<std::uint64_t>(ring_ + (position & (capacity_ - 1)));

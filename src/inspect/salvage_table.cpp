@@ -186,7 +186,7 @@ void salvage_table(const damaged_segment& from, std::span<std::byte> to, salvage
     const table_bytes old(from.body(), g, detail::node_of(g));
     table_writer made(table_bytes(to, g, detail::node_of(g)));
     const settled_table settled(old);
-    const std::byte* const end = from.present().data() + from.present().size();
+    const std::byte* const end = from.present_end();
     for (std::uint64_t number = 0; number < old.regions(); ++number) {
         table_region region(old, end, number, settled.expected(old, number));
         region.check(log);
