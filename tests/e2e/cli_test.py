@@ -328,15 +328,21 @@ class Entries(WithTables):
         self.assertEqual(sorted(json.loads(line)["id"] for line in self.expect(OK, "scan", table, "--json").stdout.splitlines()), [1, 2, 3])
         self.assertIn("there are id,name", self.expect(USAGE, "scan", table, "--fields", "nope").stderr)
 
-    def test_counters_that_cannot_be_shown_are_told(self):
+    def counters_with(self, slot, offset, damage):
+        """A set of four counters; into one's slot these bytes are written."""
+        header, slot_bytes = 4096, 256
         name = self.name("c")
         owner = self.owner("counters", name, 16)
         for n in range(1, 5):
             owner("put", f"family_{n}_total", n)
-        header, slot, family = 4096, 256, 72
         with open(f"/dev/shm/{name}", "r+b") as file:
-            file.seek(header + 2 * slot + family)
-            file.write(b"\xff")
+            file.seek(header + slot * slot_bytes + offset)
+            file.write(damage)
+        return name
+
+    def test_counters_that_cannot_be_shown_are_told(self):
+        family = 72
+        name = self.counters_with(2, family, b"\xff")
         for words in ([], ["--json"]):
             done = self.expect(UNUSABLE, "scan", name, *words)
             self.assertEqual([n for n in range(1, 5) if f"family_{n}_total" in done.stdout], [1, 2, 4])
@@ -348,14 +354,8 @@ class Entries(WithTables):
         self.expect(UNUSABLE, "scan", name, "-n", "3")
 
     def test_counters_behind_a_name_that_became_zeros_are_told(self):
-        name = self.name("c")
-        owner = self.owner("counters", name, 16)
-        for n in range(1, 5):
-            owner("put", f"family_{n}_total", n)
-        header, slot, first_word = 4096, 256, 64
-        with open(f"/dev/shm/{name}", "r+b") as file:
-            file.seek(header + slot + first_word)
-            file.write(bytes(8))
+        first_word = 64
+        name = self.counters_with(1, first_word, bytes(8))
         done = self.expect(UNUSABLE, "scan", name)
         self.assertEqual(done.stdout, "family_1_total\t1\n")
         self.assertIn("holdfast verify", done.stderr)

@@ -175,6 +175,18 @@ class InboxHostile : public ::testing::Test {
     void send(std::span<const std::byte> message) {
         ASSERT_TRUE(holdfast::queue_producer::attach(name_.uri() + ".inbox").try_push(message));
     }
+    /// A ring and a queue as an inbox has them, of an owner that says what it likes.
+    struct scripted_owner {
+        holdfast::broadcast_writer ring;
+        holdfast::queue_consumer consumer;
+    };
+    [[nodiscard]] scripted_owner script() const {
+        auto ring = holdfast::broadcast_writer::create(
+            name_.uri() + ".answers",
+            {.capacity_bytes = 1 << 16, .schema = holdfast::detail::inbox_answer_schema(8).text()});
+        (void)holdfast::queue_producer::create(name_.uri() + ".inbox");
+        return {std::move(ring), holdfast::queue_consumer::attach(name_.uri() + ".inbox")};
+    }
     unique_posix_name name_{"inbox"};
     table table_ = table::create(name_.uri(), {.capacity = 100});
 };
@@ -222,12 +234,7 @@ TEST_F(InboxHostile, WhatIsLongerThanAnyCommandIsAnsweredAndNotApplied) {
 }
 
 TEST_F(InboxHostile, AClientPassesOverWhatIsNoAnswerToIt) {
-    // A ring and a queue as an inbox has them, of an owner that says what it likes.
-    auto ring = holdfast::broadcast_writer::create(
-        name_.uri() + ".answers",
-        {.capacity_bytes = 1 << 16, .schema = holdfast::detail::inbox_answer_schema(8).text()});
-    (void)holdfast::queue_producer::create(name_.uri() + ".inbox");
-    auto consumer = holdfast::queue_consumer::attach(name_.uri() + ".inbox");
+    scripted_owner owner = script();
     auto client = inbox_client::attach(name_.uri());
     ASSERT_TRUE(client);
     const std::uint64_t key = 1, value = 2;
@@ -237,14 +244,14 @@ TEST_F(InboxHostile, AClientPassesOverWhatIsNoAnswerToIt) {
     const auto say = [&](const inbox_id& id, auto&& bend) {
         encode_answer(bytes, {id, inbox_verdict::done, holdfast::entry_change::none, view_of(value)});
         bend();
-        ASSERT_TRUE(ring.publish(bytes));
+        ASSERT_TRUE(owner.ring.publish(bytes));
     };
     const inbox_id ours{client->client(), sent.count};
     say({client->client() + 1, sent.count}, [] {});
     say(ours, [&] { bytes[24] = std::byte{200}; });  // no verdict
     say(ours, [&] { bytes[16] = std::byte{2}; });    // another version
     say(ours, [&] { bytes[20] = std::byte{9}; });    // more value than there is
-    ASSERT_TRUE(ring.publish(std::span(bytes).first(31)));
+    ASSERT_TRUE(owner.ring.publish(std::span(bytes).first(31)));
     say(ours, [&] { bytes[24] = std::byte(static_cast<unsigned>(inbox_verdict::full)); });
     const auto answer = client->next();
     ASSERT_TRUE(answer);
@@ -255,11 +262,7 @@ TEST_F(InboxHostile, AClientPassesOverWhatIsNoAnswerToIt) {
 
 // Answers without end to a command that the client never sent: it waits for its own as long as it said, and no longer.
 TEST_F(InboxHostile, AFloodOfAnswersKeepsNobodyBeyondHisTime) {
-    auto ring = holdfast::broadcast_writer::create(
-        name_.uri() + ".answers",
-        {.capacity_bytes = 1 << 16, .schema = holdfast::detail::inbox_answer_schema(8).text()});
-    (void)holdfast::queue_producer::create(name_.uri() + ".inbox");
-    auto consumer = holdfast::queue_consumer::attach(name_.uri() + ".inbox");
+    scripted_owner owner = script();
     auto client = inbox_client::attach(name_.uri());
     ASSERT_TRUE(client);
     std::atomic<bool> stop{false};
@@ -268,7 +271,7 @@ TEST_F(InboxHostile, AFloodOfAnswersKeepsNobodyBeyondHisTime) {
         std::vector<std::byte> bytes(40);
         encode_answer(bytes,
                       {{client->client(), 0}, inbox_verdict::done, holdfast::entry_change::none, view_of(value)});
-        while (!stop.load()) (void)ring.publish(bytes);
+        while (!stop.load()) (void)owner.ring.publish(bytes);
     });
     const std::uint64_t key = 1, value = 2;
     const auto begin = std::chrono::steady_clock::now();
