@@ -5,7 +5,7 @@
 usage: test_report.py run NAME --results FOLDER --build FOLDER -- CTEST-ARGUMENT...
        test_report.py fail NAME --results FOLDER      count a failed step (a build) as a failed test
        test_report.py total --results FOLDER [--complete]
-                                                      list what failed or was skipped, and how much was tried in all; last line
+                                                      list what failed, was skipped or took longest, and how much was tried; last line
                                                       "N passed, N failed, N skipped". A complete run fails where it tried too little
 """
 import argparse
@@ -166,6 +166,12 @@ def run(name, results, build, arguments):
     return 1 if "failed" in outcomes else 0
 
 
+def slowest(file, many=5):
+    """The tests of a JUnit file that took longest, in words; empty where none took a second."""
+    took = sorted(((float(case.get("time") or 0), case.get("name").partition(" ")[0]) for case in cases_of(file)), reverse=True)
+    return ", ".join(f"{name} {seconds:.0f} s" for seconds, name in took[:many] if seconds >= 1)
+
+
 def fail(name, results):
     case = f'<testsuite><testcase name="{name}" status="fail"/></testsuite>'
     (results / f"{name}.xml").write_text(case)
@@ -197,6 +203,9 @@ def total(results, complete):
                 skipped.setdefault(why, []).append(label)
     for why, names in sorted(skipped.items()):
         print(f"skipped, {why}: {len(names)} ({names[0]}{', ...' if len(names) > 1 else ''})")
+    for file in sorted(results.glob("*.xml")):
+        if words := slowest(file):
+            print(f"slowest, {file.stem}: {words}")
     numbers = collections.Counter()
     for file in results.glob("*.xml"):
         for what, number in tried(file):

@@ -65,6 +65,11 @@ class Report(unittest.TestCase):
         self.assertEqual((code, lines[-1]), (0, "3 passed, 0 failed, 3 skipped"))
         self.assertTrue(any("needs CAP_SYS_ADMIN" in line for line in lines), lines)
 
+    def test_what_took_longest_is_named(self):
+        code, lines = self.total(one=[f'<testcase name="t{n}  # GetParam() = 1" time="{n}.4" status="run"/>' for n in range(8)], two=[PASSED])
+        self.assertEqual(code, 0)
+        self.assertEqual([line for line in lines if line.startswith("slowest")], ["slowest, one: t7 7 s, t6 6 s, t5 5 s, t4 4 s, t3 3 s"])
+
     def test_one_failure_fails_and_is_named(self):
         code, lines = self.total(one=[PASSED], two=[FAILED])
         self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
