@@ -27,9 +27,18 @@ namespace holdfast::net {
 
 namespace {
 
-void set_option(int fd, int level, int option, const std::string& subject) {
-    const int on = 1;
-    if (setsockopt(fd, level, option, &on, sizeof on) != 0) fail_socket(errno, subject, "setsockopt");
+void set_option(int fd, int level, int option, const std::string& subject, int value = 1) {
+    if (setsockopt(fd, level, option, &value, sizeof value) != 0) fail_socket(errno, subject, "setsockopt");
+}
+
+// A client that is switched off, or whose network is, says nothing of it. Probes tell of one to whom nothing is sent,
+// the time-out of one that acknowledges nothing of what is: tcp(7). Idle connections end before they are probed.
+void notice_silence(int fd, int seconds, const std::string& subject) {
+    if (seconds == 0) return;
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, subject);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, subject, seconds);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, subject, std::max(1, seconds / 3));
+    set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, subject, seconds * 1000);
 }
 
 /// Keeps everybody else who listens on `path` waiting, by a lock on PATH.lock. Who finds a dead socket may take it away
@@ -100,6 +109,10 @@ std::string text_of(const socket_address& where) {
 
 int listen_tcp(std::string_view address, const listen_options& options) {
     const std::string subject(address);
+    constexpr int silence_most_s = 32767;  // what the kernel takes for TCP_KEEPIDLE
+    if (options.silence_max_s < 0 || options.silence_max_s > silence_most_s)
+        throw error(errc::invalid_argument, subject,
+                    "silence_max_s is " + std::to_string(options.silence_max_s) + "; give 1 to 32767 seconds, or 0");
     const socket_address parsed = require_address(address);
     const socket_address* const where = &parsed;
     file_descriptor fd(::socket(where->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -108,6 +121,7 @@ int listen_tcp(std::string_view address, const listen_options& options) {
     set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, subject);
     if (options.reuse_port) set_option(fd.get(), SOL_SOCKET, SO_REUSEPORT, subject);
     set_option(fd.get(), IPPROTO_TCP, TCP_NODELAY, subject);
+    notice_silence(fd.get(), options.silence_max_s, subject);
     if (where->storage.ss_family == AF_INET6) set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, subject);
     if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&where->storage), where->size) != 0)
         fail_socket(errno, subject, "bind");

@@ -258,7 +258,10 @@ void server_core::rearm(index_type index) {
                  : c.inbound->parser.head_complete() ? timer_class::body
                                                      : timer_class::header;
     else if (c.socket && c.socket->begun)
-        wanted = c.socket->ending ? timer_class::closing : waits_for_strand(c) ? timer_class::none : timer_class::ping;
+        wanted = c.socket->ending                       ? timer_class::closing
+                 : waits_for_strand(c)                  ? timer_class::none
+                 : c.paused || c.socket->buffer.empty() ? timer_class::ping
+                                                        : timer_class::body;
     else if (c.pending)
         wanted = timer_class::none;
     if (wanted == timer_class::none) {
@@ -267,7 +270,8 @@ void server_core::rearm(index_type index) {
     }
     const bool renewed = wanted == timer_class::idle || (wanted == timer_class::write && c.progressed) ||
                          (wanted == timer_class::ping && std::exchange(c.socket->heard, false)) ||
-                         (wanted == timer_class::body && c.body && c.body->since_timer >= body_bytes_of_timeout);
+                         (wanted == timer_class::body && c.body && c.body->since_timer >= body_bytes_of_timeout) ||
+                         (wanted == timer_class::body && c.socket && std::exchange(c.socket->message_ended, false));
     c.progressed = false;
     if (wanted == c.timer && !renewed) return;
     if (c.body) c.body->since_timer = 0;
@@ -288,6 +292,7 @@ void server_core::expire(index_type index) {
                 break_body(index, 408, "the body did not arrive in time", body_end::timed_out);
                 return settle(index);
             }
+            if (c.socket) return expire_message(index);
             refuse(index, *c.inbound, 408, "the request did not arrive in time", c.inbound->buffer.size());
             return settle(index);
         }
@@ -381,7 +386,7 @@ void server_core::close(index_type index, bool reset, channel_end why) {
     connection& c = connections_[index];
     wheel_.disarm(index);
     engine_->remove(token_of(index), reset);
-    held_bytes_ -= c.held_bytes;
+    account(c, 0);
     drop_pending(c, why);
     lose_body(c, why);
     if (connection_strand* const strand = strand_of(c)) strand->leave();

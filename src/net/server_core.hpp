@@ -9,9 +9,9 @@
 //             input makes the kernel send a reset, which may destroy the response on its way (RFC 9112 section 9.6)
 // (C1) Exactly one timer class is armed per connection, the first that applies of: linger, handshake (of TLS; nothing
 //      else has begun), write (output is stuck), header or body (a request has begun, or a body comes in pieces, and
-//      its client is read from), closing or ping (a WebSocket), idle. None while exchanges are under way and none of
-//      these but idle would apply. A WebSocket that is not read from because its calls in the pool are too many is not
-//      pinged.
+//      its client is read from), closing, body (a WebSocket's message has begun, and its client is read from) or ping,
+//      idle. None while exchanges are under way and none of these but idle would apply. A WebSocket that is not read
+//      from because its calls in the pool are too many is not pinged.
 // (C2) Between callbacks nothing sits in the shared output buffer: the engine has it, and `unsent` says how much of it
 //      has not left.
 // (C3) `inbound` exists iff bytes of the connection are kept between callbacks.
@@ -20,9 +20,11 @@
 //      anything.
 // Files: server_core.cpp the loop, accepting, time-outs; server_tasks.cpp posted tasks and timers; server_channels.cpp
 // what answers later; server_bodies.cpp bodies in pieces; server_files.cpp answers from files; server_websocket.cpp
-// WebSockets; server_pool.cpp what is called in a pool; server_exchange.cpp requests in and responses out.
+// WebSockets; server_pool.cpp what is called in a pool; server_exchange.cpp requests in and responses out;
+// server_held.cpp what is kept for connections, and who goes when it is too much.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -88,6 +90,7 @@ struct connection {
     bool touched = false;        // in server_core::touched_
     bool progressed = false;     // some output left since the write timer was armed
     bool securing = false;       // a TLS handshake has to be made first
+    bool given_up = false;       // for what it holds, which keep_accounts() sees to
     std::size_t unsent = 0;      // bytes of output that the engine has and the kernel has not
     std::size_t waiting = 0;     // of these, what the kernel had no room for: all or nothing
     std::size_t held_bytes = 0;  // of it, in both directions, as counted in server_core::held_bytes_
@@ -227,6 +230,13 @@ class server_core final : public engine_sink {
     void end_websocket(index_type index, channel_end why, std::string_view reason);
     void lose_websocket(connection& c);
     void expire_websocket(index_type index);
+    void expire_message(index_type index);
+
+    // server_held.cpp
+    [[nodiscard]] bool keep_accounts(index_type index);
+    void account(connection& c, std::size_t held) noexcept;
+    [[nodiscard]] std::optional<index_type> holder_of_more(std::size_t bytes) noexcept;
+    void give_up(index_type index);
 
     // server_exchange.cpp
     struct served {
@@ -254,7 +264,6 @@ class server_core final : public engine_sink {
     void settle(index_type index);
     void finish(index_type index);
     [[nodiscard]] bool flush(index_type index);
-    [[nodiscard]] bool keep_accounts(index_type index);
     [[nodiscard]] std::unique_ptr<inbound_request> take_inbound();
     void give_back(std::unique_ptr<inbound_request> in) noexcept;
 
@@ -295,6 +304,8 @@ class server_core final : public engine_sink {
     const std::string busy_;      // what is said to a client that there is no room for
     std::string out_;             // output of the connection being served
     std::size_t held_bytes_ = 0;  // of all connections, as of their last settle()
+    std::array<std::uint32_t, 65> holders_{};  // how many hold bytes of so many bits; those of none are not counted
+    index_type last_holder_ = 0;               // where the search for one that holds much goes on
 
     std::uint64_t now_ms_ = 0;
     std::uint64_t arrival_ns_ = 0;  // when the loop last woke: the bytes being served had come by then

@@ -392,26 +392,6 @@ void server_core::settle(index_type index) {
     if (keep_accounts(index)) rearm(index);
 }
 
-// (I3 of server.hpp) Output that is on its way to the kernel is nobody's fault yet: it counts once it waits. Returns
-// false when the connection had to be given up.
-bool server_core::keep_accounts(index_type index) {
-    connection& c = connections_[index];
-    const std::size_t unread = c.paused ? engine_->held(token_of(index)) : 0;
-    const std::size_t held = (c.inbound ? c.inbound->buffer.size() : 0) + unread + c.waiting +
-                             (c.pending ? c.pending->bytes : 0) + (c.socket ? c.socket->buffer.size() : 0);
-    held_bytes_ += held - c.held_bytes;
-    c.held_bytes = held;
-    const connection_strand* const strand = strand_of(c);
-    const std::size_t called = strand != nullptr ? strand->bytes() : 0;  // counted by itself: it outlives connections
-    const std::size_t in_pool = ledger_ ? ledger_->bytes.load(std::memory_order_relaxed) : 0;
-    if (held + called == 0 || held_bytes_ + in_pool <= options_.limits.held_bytes_max) return true;
-    ++counters_.over_held_bytes;
-    if (c.waiting != 0 || !c.inbound || c.body || unread + called != 0) return close(index, true), false;
-    refuse(index, *c.inbound, 503, "the server holds too many unfinished requests", held);
-    settle(index);
-    return false;
-}
-
 void server_core::finish(index_type index) {
     connection& c = connections_[index];
     if (!c.discarding || c.peer_done) return close(index);
@@ -419,7 +399,7 @@ void server_core::finish(index_type index) {
     c.phase = phase::lingering;
     if (std::exchange(c.paused, false)) engine_->resume(token_of(index));  // lingering is reading on
     if (c.inbound) give_back(std::move(c.inbound));
-    held_bytes_ -= std::exchange(c.held_bytes, 0);
+    account(c, 0);
     rearm(index);
 }
 

@@ -103,6 +103,7 @@ void server_core::read_socket(index_type index, std::span<char> bytes) {
                 return;
             }
             case websocket_session::event::message:
+                end.message_ended = true;
                 hand_over(*end.channel, end.session, bytes);
                 go_on_websocket(c, c.pending->waiting.front());  // answers leave before what is answered next
                 break;
@@ -182,6 +183,14 @@ void server_core::lose_websocket(connection& c) {
     c.socket->session.lost();
     c.socket->channel->note_close(c.socket->session.code(), {});
     c.socket.reset();
+}
+
+// A message has begun, and its end does not come: who holds memory so is not waited for.
+void server_core::expire_message(index_type index) {
+    (void)connections_[index].socket->session.refuse(out_, websocket_code::policy_violation,
+                                                     "the message did not arrive in time");
+    end_websocket(index, channel_end::cut, {});
+    settle(index);
 }
 
 // Nothing has come for long: once it is asked for, then the client is away.

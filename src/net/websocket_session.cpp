@@ -94,6 +94,14 @@ websocket_sent websocket_session::close(std::string& out, std::uint16_t code, st
     return websocket_sent::ok;
 }
 
+websocket_sent websocket_session::refuse(std::string& out, std::uint16_t code, std::string_view reason) {
+    const websocket_sent sent = close(out, code, reason);
+    if (sent != websocket_sent::ok) return sent;
+    input_ = input::ended;
+    code_ = code;
+    return sent;
+}
+
 void websocket_session::lost() noexcept {
     if (input_ == input::open) code_ = websocket_code::abnormal;
     input_ = input::lost;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // flood_rig.hpp - well-behaved clients beside hostile ones: while each attack runs, requests that are due one a
-// millisecond are all answered, and the server's memory stays within what its limits say. How long they waited is
+// millisecond are all answered, and the server's memory stays within what its limits say. One of eight comes in two
+// pieces, so that the server has to keep the first of them beside what attackers have it keep. How long they waited is
 // printed, beside the attack and without it; a wait counts from the moment at which its request was due.
 //
 // What the server makes a request wait has a bound: what it took from when it was sent, less the time in which server
@@ -47,7 +48,7 @@ inline constexpr std::size_t big_bytes = 64U << 10U;
     limits.connections_max = 300;
     limits.output_bytes_max = 64U << 10U;
     limits.held_bytes_max = 8U << 20U;
-    limits.header_timeout_ms = limits.body_timeout_ms = 300;
+    limits.header_timeout_ms = limits.body_timeout_ms = 500;
     limits.write_timeout_ms = 300;
     limits.linger_timeout_ms = 200;
     return limits;
@@ -122,9 +123,16 @@ class witnesses {
              due += std::chrono::milliseconds(1)) {
             std::this_thread::sleep_until(due);
             const std::string target = numbered(asked_++);
+            http_client& client = *clients_[static_cast<std::size_t>(asked_) % clients_.size()];
+            std::string request = asked_ % 8 == 0 ? post(target, std::string(20'000, 'w')) : get(target);
+            if (asked_ % 8 == 0) {
+                client.send(std::string_view(request).substr(0, request.size() / 2));
+                std::this_thread::sleep_for(std::chrono::microseconds(200));
+                request.erase(0, request.size() / 2);
+            }
             const auto before = without_processor();
             const auto sent = steady::now();
-            const auto reply = clients_[static_cast<std::size_t>(asked_) % clients_.size()]->ask(get(target));
+            const auto reply = client.ask(request);
             const auto came = steady::now();
             const std::chrono::nanoseconds wait = came - sent, of_machine = without_processor() - before;
             all.from_due.push_back(came - due);

@@ -161,6 +161,14 @@ TEST(ListenTcp, RefusesWhatIsNotAnAddress) {
         EXPECT_EQ(reason_of([&] { (void)net::listen_tcp(bad); }), errc::invalid_argument) << bad;
 }
 
+TEST(ListenTcp, RefusesASilenceThatTheKernelCannotCount) {
+    for (const int seconds : {-1, 32768})
+        EXPECT_EQ(reason_of([&] { (void)net::listen_tcp("127.0.0.1:0", {.silence_max_s = seconds}); }),
+                  errc::invalid_argument);
+    ::close(net::listen_tcp("127.0.0.1:0", {.silence_max_s = 0}));
+    ::close(net::listen_tcp("127.0.0.1:0", {.silence_max_s = 32767}));
+}
+
 TEST(ListenTcp, SaysWhenThePortIsTaken) {
     const int first = net::listen_tcp("127.0.0.1:0");
     const std::string same = "127.0.0.1:" + std::to_string(net::bound_port(first));

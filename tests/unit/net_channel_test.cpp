@@ -3,6 +3,11 @@
 #include "holdfast/net/channel.hpp"
 
 #include <gtest/gtest.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +21,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -456,6 +462,43 @@ TEST(LateAnswer, AClientThatLeavesEndsAllItsChannelsOnce) {
         EXPECT_EQ(server.counters().lost, 1U);
         EXPECT_EQ(server.counters().open, 0U);
     }
+}
+
+// Of the network that the calling thread is in.
+bool switch_loopback(bool on) {
+    const int any = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    ifreq request{};
+    std::string_view("lo").copy(request.ifr_name, sizeof request.ifr_name - 1);
+    request.ifr_flags = on ? IFF_UP : 0;
+    const bool done = ::ioctl(any, SIOCSIFFLAGS, &request) == 0;
+    ::close(any);
+    return done;
+}
+
+// Neither an end nor a reset comes from it: one is found out by the kernel's probes, one by what it does not take.
+TEST(LateAnswer, AClientWhoseNetworkGoesIsAway) {
+    bool alone = true;
+    std::thread([&] {
+        alone = ::unshare(CLONE_NEWNET) == 0;  // this thread's own network, and of those it makes
+        if (!alone) return;
+        ASSERT_TRUE(switch_loopback(true));
+        waiting_room room;
+        running_server server(leaves_for_later(room), {}, {.silence_max_s = 1});
+        server.start();
+        http_client asks(server.port()), listens(server.port());
+        asks.send(get("/late1"));
+        listens.send(get("/stream"));
+        const net::channel answer = room.take("/late1"), stream = room.take("/stream");
+        EXPECT_EQ(stream.send("heard"), ok);
+        EXPECT_FALSE(listens.read_to("heard").empty());
+        ASSERT_TRUE(switch_loopback(false));
+        EXPECT_EQ(stream.send("lost"), ok);
+        EXPECT_EQ(room.end_of("/late1"), channel_end::client_away);
+        EXPECT_EQ(room.end_of("/stream"), channel_end::client_away);
+        server.stop();
+        EXPECT_EQ(server.counters().lost, 2U);
+    }).join();
+    if (!alone) GTEST_SKIP() << "needs: CAP_SYS_ADMIN, for a network of its own";
 }
 
 TEST(LateAnswer, ReachesAHalfClosedClientWhereThatIsAskedFor) {

@@ -227,6 +227,42 @@ TEST(ServerLimit, UnfinishedRequestsTogetherAreBounded) {
     EXPECT_EQ(server.counters().over_held_bytes, 5U);
 }
 
+// Attacks I3 of server.hpp: who comes with little is not turned away for those that hold much.
+TEST(ServerLimit, WhoHoldsMostGoesFirst) {
+    constexpr std::size_t much = 30'000, little = 5'000;
+    const auto half_of = [](std::size_t bytes) {
+        return "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: " + std::to_string(2 * bytes) + "\r\n\r\n" +
+               std::string(bytes, 'x');
+    };
+    net::server_options options;
+    options.limits.held_bytes_max = 100'000;
+    running_server server(echo, std::move(options));
+    server.start();
+    std::list<http_client> holders, others;
+    for (int i = 0; i < 3; ++i) holders.emplace_back(server.port()).send(half_of(much));
+    EXPECT_EQ(http_client(server.port()).ask(get("/")).status, 200);  // the three have been read
+    for (int i = 0; i < 10; ++i) others.emplace_back(server.port()).send(half_of(little));
+    EXPECT_EQ(http_client(server.port()).ask(get("/")).status, 200);
+    for (auto& other : others) {
+        other.send(std::string(little, 'y'));
+        EXPECT_EQ(other.reply().status, 200);
+    }
+    int refused = 0;
+    for (auto& holder : holders) {
+        if (!holder.readable(0ms)) {
+            holder.send(std::string(much, 'y'));
+            EXPECT_EQ(holder.reply().status, 200);
+        } else {
+            EXPECT_EQ(holder.reply().status, 503);
+            ++refused;
+        }
+    }
+    EXPECT_EQ(refused, 2) << "as many as make room for ten";
+    server.stop();
+    EXPECT_EQ(server.counters().over_held_bytes, 2U);
+    EXPECT_EQ(server.counters().requests, 13U);
+}
+
 // --- back-pressure
 
 // A request that waits behind others for a slow reader waits all the same: latency that leaves it out looks best when

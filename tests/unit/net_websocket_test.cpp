@@ -619,6 +619,43 @@ TEST(ServerWebsocket, ASilentClientIsPingedAndThenGivenUp) {
     EXPECT_EQ(server.counters().idle_timeouts, 1U);
 }
 
+TEST(ServerWebsocket, AMessageThatDoesNotEndInTimeEndsItsConnection) {
+    ending end;
+    net::server_options options;
+    options.limits.body_timeout_ms = 300;
+    running_server server(echoing(&end), options);
+    server.start();
+    websocket_client client(server.port());
+    const std::string whole = text(std::string(5000, 'x'));
+    client.send(whole);
+    client.expect(final_text, std::string(5000, 'x'));
+    for (std::size_t sent = 0; sent < whole.size() && !client.readable(10ms); ++sent)
+        client.send(std::string_view(whole).substr(sent, 1));  // trickles win nothing
+    EXPECT_EQ(client.next().code(), 1008);
+    EXPECT_EQ(end.wait(), channel_end::cut);
+    EXPECT_EQ(end.whose.close_code(), 1008);
+    EXPECT_TRUE(client.gone());
+    server.stop();
+    EXPECT_EQ(server.counters().body_timeouts, 1U);
+}
+
+TEST(ServerWebsocket, EachMessageHasItsOwnTime) {
+    net::server_options options;
+    options.limits.body_timeout_ms = 1000;
+    running_server server(echoing(), options);
+    server.start();
+    websocket_client client(server.port());
+    const std::string whole = text("half of it");
+    client.send(whole.substr(0, 5));
+    for (int i = 0; i < 10; ++i) {  // one has begun at any time
+        std::this_thread::sleep_for(150ms);
+        client.send(whole.substr(5) + whole.substr(0, 5));
+        client.expect(final_text, "half of it");
+    }
+    server.stop();
+    EXPECT_EQ(server.counters().body_timeouts, 0U);
+}
+
 TEST(ServerWebsocket, ADrainSaysGoodbye) {
     ending end;
     running_server server(echoing(&end));

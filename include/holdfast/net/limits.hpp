@@ -28,11 +28,13 @@ struct limits {
     std::size_t connections_max = 10000;       ///< beyond it a connection is answered 503 and closed
     std::size_t output_bytes_max = 1U << 20U;  ///< unsent reply bytes of a connection that stop us reading from it
     std::size_t held_bytes_max = 256U << 20U;  ///< partial requests and unsent replies of all connections together;
-                                               ///< the connection that breaks it gets 503 or, stuck, a reset
+                                               ///< beyond it those that hold most get 503 or, stuck, a reset, until
+                                               ///< there is room for the one that came
     std::uint32_t header_timeout_ms = 10000;   ///< from a request's first byte to the end of its head; then 408. Not
                                                ///< while the server does not read; behind that it begins anew
     std::uint32_t body_timeout_ms = 60000;     ///< from the end of the head to the end of the body, likewise; then 408.
-                                               ///< Of one in pieces: for each 64 KiB, while it is not paused
+                                               ///< Of one in pieces: for each 64 KiB, while it is not paused. A
+                                               ///< WebSocket's message from its first byte to its last; then 1008
     std::uint32_t idle_timeout_ms = 60000;     ///< without a request on an open connection; then it is closed
     std::uint32_t write_timeout_ms = 30000;    ///< without the client taking a single byte of a reply; then reset
     std::uint32_t linger_timeout_ms = 2000;    ///< reading on after a last reply, so that a reset cannot destroy it

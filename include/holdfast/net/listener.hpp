@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// listener.hpp - listening sockets, ready for a server: non-blocking, close-on-exec, TCP_NODELAY inherited by what they
-// accept.
+// listener.hpp - listening sockets, ready for a server: non-blocking, close-on-exec; what they accept inherits
+// TCP_NODELAY and the kernel's watch over clients that fall silent.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,10 @@ namespace holdfast::net {
 struct listen_options {
     bool reuse_port = false;  ///< several processes may listen on the same port; the kernel spreads connections
     int backlog = 4096;       ///< connections waiting for accept; the kernel caps it at net.core.somaxconn
+    int silence_max_s = 75;   ///< of TCP: a client whose machine answers nothing for so long, neither what is sent nor,
+                              ///< where nothing is, the kernel's probes, is away, a third later at the latest. Also one
+                              ///< that takes none of what waits for it, so not below limits::write_timeout_ms.
+                              ///< 0: as the kernel has it, which may be for ever
 };
 
 /// Listens on "ADDRESS:PORT"; IPv6 addresses in brackets, "[::1]:8080"; "localhost" is 127.0.0.1; port 0 takes a free

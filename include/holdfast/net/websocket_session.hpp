@@ -8,7 +8,7 @@
 //   no         no           yes       no
 //   yes        no           no        no    wait for the peer's close; its messages still arrive
 //   yes        yes          no        yes   send what is left; a server ends the connection, a client waits for that
-//   yes        refused      no        yes   the same: the peer was told why, nothing more is read
+//   yes        refused      no        yes   the same: the peer was told why, nothing more is read; also by refuse()
 //   -          lost         no        yes   nothing is left to do
 //
 // (I1) Behind our close frame nothing is ever appended; behind the peer's, nothing is read.
@@ -84,6 +84,9 @@ class websocket_session {
     /// Appends a close frame; `code` 1005 sends none. Between the pieces of a message too: the rest of it is not sent.
     [[nodiscard]] websocket_sent close(std::string& out, std::uint16_t code = websocket_code::normal,
                                        std::string_view reason = {});
+
+    /// The peer broke a rule that no frame shows, of time say: closes for it, as close() does, and reads nothing more.
+    [[nodiscard]] websocket_sent refuse(std::string& out, std::uint16_t code, std::string_view reason = {});
 
     /// The connection is gone, in whatever way. Without a close frame from the peer the code is 1006.
     void lost() noexcept;
