@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -50,6 +51,12 @@ def serve(client):
 while True:
     threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
 """
+
+
+def entry(number):
+    """As bench/http/computed.hpp has it."""
+    mixed = number * 0x9E3779B97F4A7C15 % 2**64
+    return {"id": number, "user": mixed >> 32, "name": "".join(chr(97 + (mixed >> 20) // 26**i % 26) for i in range(3 + (mixed >> 61) % 6))}
 
 
 def descendants(pid):
@@ -106,7 +113,7 @@ class BenchHttp(unittest.TestCase):
         # Whoever is not measured is named with the reason.
         skipped = {entry["subject"]: entry["text"] for entry in found["skipped"]}
         self.assertEqual(skipped["hyper"], "no Rust in this test")
-        self.assertEqual(measured | set(skipped), {*OURS, *IO_URING, FLOOR, "nginx", "h2o", "Go net/http", "hyper", "may_minihttp"})
+        self.assertEqual(measured | set(skipped), {*OURS, *IO_URING, FLOOR, "nginx", "h2o", "Boost.Beast", "RESTinio", "Go net/http", "hyper", "may_minihttp"})
         # Targets are told of whoever is measured, by the same samples.
         targets = [entry["text"] for entry in found["notes"] if entry["text"].startswith("target: JSON reply, 64 clients, ")]
         rates = {result["subject"]: result["median"] for result in found["results"] if result["name"] == "http: JSON reply, 64 clients: server time a request"}
@@ -222,6 +229,63 @@ class BenchHttp(unittest.TestCase):
             command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
             return any(word in command for word in (b"http_net_server", b"http_floor_server", b"holdfast", b"hyper_peer"))
         return False
+
+
+class CompiledPeers(unittest.TestCase):
+    """The servers of Boost.Beast and RESTinio."""
+
+    def connect(self, program, *words):
+        path = BUILD / "bin" / program
+        if not os.access(path, os.X_OK):
+            self.skipTest(f"needs {path}, which ./dev bench http builds")
+        process = subprocess.Popen([path, *words, "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        line = process.stdout.readline()
+        if not line.startswith("listening "):
+            self.skipTest(f"needs {path}: {process.stderr.readline().strip()}")
+        client = socket.create_connection(("127.0.0.1", int(line.split()[1])), timeout=20)
+        self.addCleanup(client.close)
+        return client, client.makefile("rb")
+
+    def answer(self, stream):
+        """Status, fields and body of the next answer."""
+        status = int(stream.readline().split()[1])
+        fields = {}
+        while (line := stream.readline()) != b"\r\n":
+            name, _, value = line.decode().partition(":")
+            fields[name.lower()] = value.strip()
+        return status, fields, stream.read(int(fields["content-length"]))
+
+    def check(self, program):
+        client, stream = self.connect(program, "computed", "-")
+        requests = [f"GET /v1/tables/t/{number} HTTP/1.1\r\nHost: test\r\n\r\n".encode() for number in range(1, 33)]
+        text = b"".join(requests)
+        for piece in (text[:10], text[10:len(text) // 2 + 7], text[len(text) // 2 + 7:]):
+            client.sendall(piece)
+        for number in range(1, 33):
+            status, fields, body = self.answer(stream)
+            self.assertEqual((status, json.loads(body)), (200, entry(number)))
+            self.assertEqual((fields["content-type"], fields["cache-control"]), ("application/json", "no-store"))
+            self.assertRegex(fields["date"], r"\A\w{3}, \d\d \w{3} \d{4} [\d:]{8} GMT\Z")
+        client.sendall(b"GET /v1/tables/t/none HTTP/1.1\r\nHost: test\r\n\r\nGET /7 HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
+        self.assertEqual(self.answer(stream)[0], 404)
+        self.assertEqual(json.loads(self.answer(stream)[2]), entry(7))
+        self.assertEqual(stream.read(), b"")
+        with tempfile.NamedTemporaryFile("w", suffix=".csv") as records:
+            records.write("5,77,ann\n18446744073709551615,0,bo\n")
+            records.flush()
+            client, stream = self.connect(program, "lookup", records.name)
+            client.sendall(b"".join(b"GET /v1/tables/t/%d HTTP/1.1\r\nHost: test\r\n\r\n" % number for number in (5, 2**64 - 1, 6)))
+            for wanted in ({"id": 5, "user": 77, "name": "ann"}, {"id": 2**64 - 1, "user": 0, "name": "bo"}):
+                self.assertEqual(json.loads(self.answer(stream)[2]), wanted)
+            self.assertEqual(self.answer(stream)[0], 404)
+
+    def test_beast_answers_rightly(self):
+        self.check("http_beast_server")
+
+    def test_restinio_answers_rightly(self):
+        self.check("http_restinio_server")
 
 
 if __name__ == "__main__":

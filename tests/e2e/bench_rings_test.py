@@ -14,7 +14,7 @@ from serve_support import BUILD, left_behind, main, skip_all, wait_until  # noqa
 
 BENCH = BUILD / "bin" / "rings_bench"
 ENGINES = ["holdfast serve, epoll", "holdfast serve, io_uring"]
-FIGURES = ["deliveries", "server time a delivery", "p50 from the publication", "p99 from the publication"]
+FIGURES = ["deliveries", "server time a delivery", *(f"{level} from the publication" for level in ("p50", "p99", "p99.9"))]
 LINES = ["server-sent events to 200 subscribers", "server-sent events to 200 subscribers, 16 messages under way", "WebSocket to 200 subscribers",
          "WebSocket to 200 subscribers, 16 messages under way", "long poll to 200 subscribers"]
 
@@ -31,6 +31,10 @@ class BenchRings(unittest.TestCase):
         self.assertEqual({result["name"] for result in found["results"]}, {f"rings: {line}: {what}" for line in LINES for what in FIGURES})
         for result in found["results"]:
             self.assertTrue(0 < result["p05"] <= result["median"] <= result["p95"], result)
+        medians = {(result["name"], result["subject"]): result["median"] for result in found["results"]}
+        for (name, subject), median in medians.items():
+            if name.endswith(": p99 from the publication"):
+                self.assertLessEqual(median, medians[name.replace("p99", "p99.9"), subject], name)
         measured = {result["subject"] for result in found["results"]}
         self.assertIn(ENGINES[0], measured)
         self.assertEqual(measured | {entry["subject"] for entry in found["skipped"]}, set(ENGINES))

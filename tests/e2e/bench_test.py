@@ -183,6 +183,20 @@ class HttpLoad(unittest.TestCase):
         self.assertEqual(sum(found["statuses"].values()), found["answers"])
         return found
 
+    def check_buckets(self, latency):
+        """They are the histogram that the rest of `latency` is of."""
+        buckets, rank, median = latency["buckets"], 0, None
+        self.assertEqual(sum(count for _, _, count in buckets), latency["count"])
+        self.assertGreater(min(count for _, _, count in buckets), 0)
+        bounds = [bound for least, greatest, _ in buckets for bound in (least, greatest + 1)]  # none reaches into the next
+        self.assertEqual(bounds, sorted(bounds))
+        for least, greatest, count in buckets:
+            rank += count
+            if median is None and rank * 2 >= latency["count"]:
+                median = least, greatest
+        self.assertTrue(median[0] <= latency["p50"]["estimate"] <= median[1] + 1, (median, latency["p50"]))
+        self.assertTrue(buckets[-1][0] <= latency["max"] <= buckets[-1][1], (buckets[-1], latency["max"]))
+
     def server(self, answer):
         """A server that gives answer(number of the request) for each, and closes for None; its URL."""
         listener = socket.create_server(("127.0.0.1", 0))
@@ -223,6 +237,7 @@ class HttpLoad(unittest.TestCase):
         self.assertGreater(found["client_cpu_us_per_request"], 0)
         p50, p99 = found["latency_ns"]["p50"], found["latency_ns"]["p99"]
         self.assertTrue(p50["lower"] <= p50["estimate"] <= p50["upper"] <= p99["upper"] <= found["latency_ns"]["max"] * 65 // 64, found)
+        self.check_buckets(found["latency_ns"])
         found = self.found(base + "2", "--rate", "200")  # there is no such entry
         self.assertEqual((list(found["statuses"]), found["latency_ns"]["count"]), (["404"], 200))
         self.assertTrue(0 <= found["late_share"] <= 1)

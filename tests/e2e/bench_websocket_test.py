@@ -19,6 +19,7 @@ BENCH = BUILD / "bin" / "websocket_bench"
 OURS = ["holdfast::net, epoll", "holdfast::net, io_uring"]
 PEER_NAME = "fastwebsockets"
 ECHO, FAN_OUT = "echo of 1 KiB, 64 connections", "fan-out to 200 subscribers"
+LATENCIES = [f"{level} at {load}" for load in ("half load", "50 % load", "90 % load") for level in ("p50", "p99", "p99.9")]
 # A server as the suite starts its peers, that says 101 and then sends what nobody asked for.
 PEER = """#!{python}
 import socket, sys, threading
@@ -68,13 +69,14 @@ class BenchWebsocket(unittest.TestCase):
         return notes
 
     def test_echo_is_measured_in_the_fixed_shape(self):
-        latencies = [f"{level} at {load}" for load in ("half load", "50 % load", "90 % load") for level in ("p50", "p99", "p99.9")]
-        notes = self.measure(f"{ECHO}: ", [f"{ECHO}: {what}" for what in ("messages", "server time a message", *latencies)], "message")
+        notes = self.measure(f"{ECHO}: ", [f"{ECHO}: {what}" for what in ("messages", "server time a message", *LATENCIES)], "message")
         for percent in (50, 90):
             self.assertTrue(any(text.startswith(f"{ECHO}, at {percent} % load: messages/s by a schedule") for text in notes), notes)
 
     def test_fan_out_is_measured_in_the_fixed_shape(self):
-        self.measure(f"{FAN_OUT}: server time", [f"{FAN_OUT}: server time a delivery"], "delivery")
+        notes = self.measure(f"{FAN_OUT}: ", [f"{FAN_OUT}: {what}" for what in ("deliveries", "server time a delivery", *LATENCIES)], "delivery")
+        for percent in (50, 90):
+            self.assertTrue(any(text.startswith(f"{FAN_OUT}, at {percent} % load: deliveries/s by a schedule") for text in notes), notes)
 
     def test_a_wrong_answer_fails_the_run(self):
         before = left_behind()
@@ -153,6 +155,12 @@ class Joined(unittest.TestCase):
 
     def test_by_libwebsockets(self):
         self.check(BUILD / "bin" / "websocket_lws_server")
+
+    def test_by_websocketpp(self):
+        self.check(BUILD / "bin" / "websocket_websocketpp_server")
+
+    def test_by_gorilla(self):
+        self.check(BUILD.parent / "peers" / "websocket" / "gorilla_websocket")
 
     def test_by_fastwebsockets(self):
         self.check(BUILD.parent / "peers" / "websocket" / "websocket_peer", "fastwebsockets")

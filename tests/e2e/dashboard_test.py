@@ -1,19 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """GET / in a real Chromium: what it shows is what is there, it moves under load, asks nobody else, and fits wide and narrow windows.
 Screenshots go to the build folder: dashboard.png, dashboard-dark.png, dashboard-narrow.png."""
-import os
-import shutil
 import unittest
 
+import browser_support
 from serve_support import BUILD, Load, Segments, Server, main, skip_all, wait_until
 
-try:
-    from playwright.sync_api import sync_playwright
-except ImportError:
-    skip_all("the Python package playwright; ./dev setup installs it")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-if not CHROMIUM:
-    skip_all("the browser chromium")
+if browser_support.MISSING:
+    skip_all(browser_support.MISSING)
 
 COUNTRIES = ["US", "DE", "FR", "GB", "JP", "BR", "IN", "CN", "NL", "SE", "PL", "ES", "KR", "ZA", "AU"]
 
@@ -28,11 +22,7 @@ class Dashboard(unittest.TestCase):
         cls.table = cls.segments.load_table("sessions", [(n, n, f"u{n}") for n in range(700)])
         cls.server = Server(cls.segments, "--count", f"{cls.geo}=country")
         cls.addClassCleanup(cls.server.close)
-        cls.playwright = sync_playwright().start()
-        cls.addClassCleanup(cls.playwright.stop)
-        options = ["--no-sandbox"] if os.geteuid() == 0 else []
-        cls.browser = cls.playwright.chromium.launch(executable_path=CHROMIUM, args=options)
-        cls.addClassCleanup(cls.browser.close)
+        cls.browser = browser_support.launch(cls)
 
     def setUp(self):
         self.complaints, self.foreign = [], []
