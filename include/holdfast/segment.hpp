@@ -131,7 +131,8 @@ class segment {
     /// Whether this memory's content may have moved to another segment of the same name: replaced() then tells. Whoever
     /// has seen anything that was done there finds it true. Cost: one load.
     [[nodiscard]] bool moved() const noexcept {
-        // Acquire: R1, pairs with the mark of segment_successor::take_place(). What was read before stays before it.
+        // R1, pairs with W1 of segment_successor. Acquire: the look at the name stays behind it. What was read before
+        // stays before it by its own acquires.
         return std::atomic_ref(detail::header_of(storage_.map)->moved).load(std::memory_order_acquire) != 0;
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A writer grows and shrinks its table without end beside readers that follow: nothing missing, torn or older than what
-// was published. And how long the writer's operations take meanwhile.
+// was published. And how long the writer's operations take meanwhile. Handles map each generation by themselves, which
+// thread sanitizer does not relate: so once more of many writers with both generations on one mapping.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -8,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
@@ -19,10 +21,12 @@
 #include "holdfast/hash_table/many.hpp"
 #include "support/capability.hpp"
 #include "support/failure_note.hpp"
+#include "support/hash_table_many_image.hpp"
 #include "support/scale.hpp"
 #include "support/seed.hpp"
 #include "support/segment_tools.hpp"
 #include "support/table_answer.hpp"
+#include "support/writer_roll.hpp"
 
 namespace {
 
@@ -195,6 +199,131 @@ TEST_F(HashTableGrowth, ReadersNeverMissAKeyBesideTwoWritersWhileItGrowsAndShrin
     EXPECT_EQ(name_.entries().size(), 2U);
     std::printf("%llu finds, %llu generations followed\n", static_cast<unsigned long long>(all.finds.load()),
                 static_cast<unsigned long long>(all.followed.load()));
+}
+
+// A leader opens, carries and closes beside two writers that mirror, and a reader of both generations, on one mapping.
+// Each writer updates a key of its own, and inserts and erases another, which takes a stripe of the other's.
+class one_mapping {
+ public:
+    static constexpr unsigned writers = 2;
+
+    explicit one_mapping(u64 next_capacity)
+        : where_{many_stage<wide_shape>::geometry(),
+                 many_geometry_for<wide_shape::key, wide_shape::value>(next_capacity, writer_roll::processes, 3)},
+          bytes_(where_.bytes()),
+          maker_(bytes_.bytes(), where_, roll_, 3),
+          stage_(maker_.old()) {
+        roll_.give_way = [] { std::this_thread::yield(); };
+    }
+    /// From the first operation to the last closed stripe. Returns: what was wrong, or nothing.
+    std::string run() {
+        std::vector<std::thread> threads;
+        threads.emplace_back([this] { lead(); });
+        threads.emplace_back([this] { read(); });
+        for (unsigned w = 0; w < writers; ++w) threads.emplace_back([this, w] { write(w); });
+        for (std::thread& thread : threads) thread.join();
+        if (failure_.get() != nullptr) return failure_.get();
+        for (unsigned w = 0; w < writers; ++w)
+            if (stamp_in<wide_shape>(maker_.next().reader(), stage_.fillers[w]) != last_[w])
+                return "the next generation lacks an update";
+        if (mirrored_ == 0) return "nothing was mirrored";
+        return maker_.differences();
+    }
+
+ private:
+    using pair = growing_many_writer<wide_shape>;
+    using growth = pair::growth;
+    static constexpr unsigned leader = 0, first_writer = 1;  // their slots
+
+    void write(unsigned w) {
+        pair mine(bytes_.bytes(), where_, roll_, first_writer + w);
+        for (u64 i = 0; failure_.get() == nullptr; ++i) {
+            const bool updates = i % 2 == 0;
+            const table_operation what = updates      ? table_operation::update
+                                         : i % 4 == 1 ? table_operation::insert_or_assign
+                                                      : table_operation::erase;
+            const u64 n = updates ? stage_.fillers[w] : stage_.far[w], stamp = i + 2;
+            const table_answer done = apply<wide_shape>(mine.old(), what, n, stamp);
+            if (done == status::contended && mine.old().core().met().what() == growth::closed) break;
+            if (done.refused()) failure_.set("a writer was refused");
+            if (updates) last_[w] = stamp;
+            operations_[w].fetch_add(1, std::memory_order_relaxed);  // a count
+        }
+        mirrored_ += mine.old().core().mirrored();
+    }
+    void lead() {
+        pair mine(bytes_.bytes(), where_, roll_, leader);
+        let_others_work();
+        turn_all(mine, growth::mirrors);
+        let_others_work();
+        carry_all(mine);
+        let_others_work();
+        turn_all(mine, growth::closed);
+        closed_.store(true, std::memory_order_release);
+    }
+    // Relaxed: a count, which is to order nothing.
+    void let_others_work() {
+        for (const std::atomic<u64>& done : operations_)
+            for (const u64 from = done.load(std::memory_order_relaxed);
+                 done.load(std::memory_order_relaxed) < from + 40 && failure_.get() == nullptr;)
+                std::this_thread::yield();
+    }
+    void turn_all(pair& mine, growth::phase to) {
+        for (u64 stripe = 0; stripe <= mine.old().bytes().stripe_mask; ++stripe)
+            if (mine.turn(stripe, to) != outcome::ok) failure_.set("a stripe could not be turned");
+    }
+    void carry_all(pair& mine) {
+        const auto& finder = mine.old().reader();
+        for (u64 slot = 0; slot < mine.old().bytes().slots() && failure_.get() == nullptr;) {
+            wide_shape::key key;
+            wide_shape::value value;
+            auto* const at = reinterpret_cast<std::byte*>(&key);
+            const bool there = finder.read_entry(slot, at, reinterpret_cast<std::byte*>(&value));
+            if (!there && finder.clear_contended()) continue;  // again
+            const outcome done = there ? mine.old().core().carry(at) : outcome::not_found;
+            if (done != outcome::ok && done != outcome::not_found) failure_.set("an entry could not be carried");
+            ++slot;
+        }
+        if (mine.old().core().mirror_failure()) failure_.set("an entry could not be stored in the next generation");
+    }
+    // In the old generation until all is closed, once more in the next one then, and in that never what is torn.
+    void read() {
+        const auto old = maker_.old().reader(), next = maker_.next().reader();
+        std::array<u64, writers> newest{1, 1};
+        bool over = false;
+        do {
+            over = closed_.load(std::memory_order_acquire);
+            for (unsigned w = 0; w < writers; ++w) {
+                const auto stamp = stamp_in<wide_shape>(over ? next : old, stage_.fillers[w]);
+                if (!stamp || *stamp < newest[w]) failure_.set("a reader saw a torn, missing or older value");
+                newest[w] = stamp.value_or(0);
+                for (const u64 n : {stage_.fillers[w], stage_.far[w]})
+                    if (!stamp_in<wide_shape>(old, n) || !stamp_in<wide_shape>(next, n))
+                        failure_.set("a reader saw a torn value");
+            }
+            if (old.fault() || next.fault()) failure_.set("a reader latched a fault");
+            std::this_thread::yield();  // the leader waits for writers
+        } while (!over && failure_.get() == nullptr);
+    }
+
+    pair::room where_;
+    aligned_bytes bytes_;
+    writer_roll roll_;
+    pair maker_;
+    many_stage<wide_shape> stage_;
+    failure_note failure_;
+    std::array<std::atomic<u64>, writers> operations_{};
+    std::array<u64, writers> last_{1, 1};
+    std::atomic<u64> mirrored_{0};
+    std::atomic<bool> closed_{false};
+};
+
+TEST(HashTableManyGrowth, ALeaderBesideWritersAndAReaderOnOneMapping) {
+    const u64 rounds = sanitized ? scaled(100) : scaled(30);
+    for (u64 round = 0; round < rounds; ++round) {
+        one_mapping both(round % 2 == 0 ? 1900 : 400);
+        ASSERT_EQ(both.run(), "") << "round " << round;
+    }
 }
 
 u64 now_in_ns() {

@@ -584,10 +584,11 @@ class HashTableManyOrder : public HashTableManyHistory, public ::testing::WithPa
 TEST_P(HashTableManyOrder, IsLinearizable) {
     const bool grows = GetParam();
     std::string wrong_in_the_end;
+    u64 first = 0, moves = 0;  // its capacity, and how often there was another in the end
     check_rounds(
         8,
         [&](const std::string& uri) {
-            (void)table::create(uri, {.capacity = grows ? 20 * keys : keys, .writer_slots = 8});
+            first = table::create(uri, {.capacity = grows ? 20 * keys : keys, .writer_slots = 8}).capacity();
             const auto write_as = [uri, grows](u64 role) {
                 return [uri, role, grows](history_worker& me) -> std::string {
                     me.mortal();
@@ -661,9 +662,13 @@ TEST_P(HashTableManyOrder, IsLinearizable) {
             return std::vector<history_role>{
                 {write_as(1), true}, {write_as(2), true}, {write_as(3)}, {read, true}, {read}};
         },
-        [&](const std::string& uri) { wrong_in_the_end += end_of<table>(uri, keys); },
+        [&](const std::string& uri) {
+            wrong_in_the_end += end_of<table>(uri, keys);
+            moves += table::attach(uri, patient()).capacity() != first ? 1 : 0;
+        },
         [](const history_run& run) { return check_by_key<table_key_model>(run.all()); });
     EXPECT_EQ(wrong_in_the_end, "");
+    EXPECT_EQ(moves != 0, grows) << moves << " moves";
 }
 INSTANTIATE_TEST_SUITE_P(Tables, HashTableManyOrder, ::testing::Values(false, true),
                          [](const auto& made) { return made.param ? "that_grow" : "that_stay"; });
@@ -775,7 +780,7 @@ TEST_F(HashTableManyHistory, CountsInMembersAreExact) {
 
 // Writers without a pause between operations, each killed by its own timer, so that the others go on beside what it
 // left. They add to a few counts, and insert and erase entries of a table that is nearly full, so that many operations
-// take two stripes.
+// take two stripes. Where they grow and shrink it, whoever leads dies as the others do, and they end what it began.
 class HashTableManyKill : public segment_test {
  protected:
     using table = hash_table<u64, std::array<u64, 7>, writers::many>;
@@ -789,11 +794,17 @@ class HashTableManyKill : public segment_test {
         const bool adds = random % 4 == 0;
         return {adds, random % 2 == 0, adds ? (random >> 8) % counted : counted + (random >> 8) % churned};
     }
+    /// One of the rounds, and whether its writers grow and shrink the table.
+    struct one_round {
+        u64 seed, number;
+        bool grows;
+    };
 
     // What one writer does until it is killed. Exit codes tell which answer was wrong.
-    static void operate(table& mine, takeover_watch watch, kill_progress& progress, u64 writer, u64 seed, u64 round) {
+    static void operate(table& mine, takeover_watch watch, kill_progress& progress, u64 writer, const one_round& of) {
         for (u64 i = 0;; ++i) {
-            const planned op = plan(seed, writer, round, i);
+            if (of.grows) grow_now_and_then(mine, random_at(of.seed + writer, ~of.number, i), i);
+            const planned op = plan(of.seed, writer, of.number, i);
             watch.begin();
             progress.begin();
             table_answer status;
@@ -806,6 +817,16 @@ class HashTableManyKill : public segment_test {
             if (status.refused()) ::_exit(9);
             progress.end();
             watch.end(mine.takeovers());
+        }
+    }
+    // Unless it knows of one, which it may have to end for a dead leader. Another may have begun one meanwhile.
+    static void grow_now_and_then(table& mine, u64 random, u64 i) {
+        if (mine.growth_failure() && mine.growth_failure()->reason() == errc::corrupt) ::_exit(7);
+        if (i % 500 != 0 || mine.growing()) return;
+        try {
+            mine.grow(capacity + 100 + random % (2 * capacity));
+        } catch (const error& refused) {
+            if (refused.reason() != errc::contended) ::_exit(8);
         }
     }
     static std::string damage_of(const auto& in) {
@@ -845,7 +866,41 @@ class HashTableManyKill : public segment_test {
         return {};
     }
 
-    void run(u64 count, u64 rounds, std::uint32_t slots) {
+    /// All writers of a round, until each was killed. Returns: how one ended otherwise.
+    static std::string kill_all(const std::string& uri, takeover_waits& told, std::span<kill_progress> progress,
+                                const one_round& of) {
+        const takeover_waits::round meanwhile(told);
+        std::vector<child_process> writers;
+        for (u64 w = 0; w < progress.size(); ++w) {
+            // One goes early, and what it held is free once it is gone: the others then have time to meet it.
+            const u64 longest = of.number % progress.size() == w ? 500'000 : 5'000'000;
+            progress[w].reset(random_at(of.seed, of.number, w) % (longest * slowness));
+            writers.emplace_back([&, w] {
+                const bool dies_attaching = of.number % 8 == w, outlives = takeover_watch::outlives(of.number, w);
+                if (dies_attaching) progress[w].ready();
+                table mine = table::attach(uri);
+                if (!dies_attaching && !outlives) progress[w].ready();
+                mine.set_patience(std::chrono::seconds(60));
+                operate(mine, {told, outlives}, progress[w], w, of);
+            });
+        }
+        std::string failure;
+        for (child_process& writer : writers)
+            if (const ended& end = writer.wait(); !end.signalled || end.signal != SIGKILL) failure = end.text();
+        return failure;
+    }
+    /// What kills found: another generation than the kills before, and a growth that nobody leads any more.
+    struct growths {
+        u64 generations = 0, left = 0, last = 0;
+        void look(const table& in) {
+            const u64 now = in.place_of(0).value_or(hash_table_place{}).generation;
+            generations += now != last ? 1 : 0;
+            last = now;
+            left += in.growing() ? 1 : 0;
+        }
+    };
+
+    void run(u64 count, u64 rounds, std::uint32_t slots, bool grows = false) {
         const u64 seed = choose_seed();
         SCOPED_TRACE("repeat with HOLDFAST_TEST_SEED=" + std::to_string(seed));
         const unique_posix_name name("many-kill");
@@ -858,34 +913,20 @@ class HashTableManyKill : public segment_test {
         shared_image pages(sizeof(takeover_waits));
         auto* const told = new (pages.bytes().data()) takeover_waits;
         u64 operations = 0, in_flight = 0, settled = 0;
+        growths grown;
         std::array<kill_progress, writers_max> each;
         const std::span<kill_progress> progress(each.data(), count);
         std::string failure;
         u64 round = 0;
-        for (; told->another(round, rounds) && failure.empty(); ++round) {
-            std::optional<takeover_waits::round> meanwhile(std::in_place, *told);
-            std::vector<child_process> writers;
-            for (u64 w = 0; w < count; ++w) {
-                // One goes early, and what it held is free once it is gone: the others then have time to meet it.
-                const u64 longest = round % count == w ? 500'000 : 5'000'000;
-                progress[w].reset(random_at(seed, round, w) % (longest * slowness));
-                writers.emplace_back([&, w] {
-                    const bool dies_attaching = round % 8 == w, outlives = takeover_watch::outlives(round, w);
-                    if (dies_attaching) progress[w].ready();
-                    table mine = table::attach(name.uri());
-                    if (!dies_attaching && !outlives) progress[w].ready();
-                    mine.set_patience(std::chrono::seconds(60));
-                    operate(mine, {*told, outlives}, progress[w], w, seed, round);
-                });
-            }
-            for (child_process& writer : writers)
-                if (const ended& end = writer.wait(); !end.signalled || end.signal != SIGKILL) failure = end.text();
+        // Who waits for a growth's end waits for no dead one alone: then the waits tell nothing.
+        for (; (grows ? round < rounds : told->another(round, rounds)) && failure.empty(); ++round) {
+            failure = kill_all(name.uri(), *told, progress, {seed, round, grows});
             if (!failure.empty()) break;
-            meanwhile.reset();
             // In turn: a look at what lies there, or the next writer at once.
             if (round % 4 == 0) failure = damage_of(hash_table_reader<u64, std::array<u64, 7>>::attach(name.uri()));
             const table next = table::attach(name.uri());
             settled += next.recovery().operation_settled ? 1 : 0;
+            grown.look(next);
             if (failure.empty() && round % 4 <= 1) failure = damage_of(next);
             if (failure.empty()) failure = compare(next, progress, seed, round, counts);
             for (const kill_progress& one : progress) {
@@ -904,11 +945,26 @@ class HashTableManyKill : public segment_test {
             static_cast<unsigned long long>(count * round), static_cast<unsigned long long>(in_flight),
             static_cast<unsigned long long>(operations), static_cast<unsigned long long>(takeovers),
             static_cast<unsigned long long>(settled));
+        if (grows) return judge(grown, round, name);
+        EXPECT_EQ(grown.generations, 1U);
         told->judge();
+    }
+    static void judge(const growths& grown, u64 rounds, const unique_posix_name& name) {
+        std::printf("%llu rounds of kills found another generation, %llu a growth without a leader\n",
+                    static_cast<unsigned long long>(grown.generations), static_cast<unsigned long long>(grown.left));
+        EXPECT_GT(grown.generations, rounds / 10);
+        EXPECT_TRUE(sanitized || grown.left > 0) << "no leader died in a growth, or others ended each";
+        table last = table::attach(name.uri());
+        while (last.advance()) {
+        }
+        EXPECT_FALSE(last.growth_failure().has_value()) << last.growth_failure()->what();
+        EXPECT_EQ(damage_of(last), "");
+        EXPECT_EQ(name.entries().size(), 2U) << "left behind";
     }
 };
 
 TEST_F(HashTableManyKill, TwoAtFullSpeedLoseNothingButWhatTheyWereIn) { run(2, scaled(700), 4); }
 TEST_F(HashTableManyKill, ThreeAtFullSpeed) { run(3, scaled(400), 3); }
+TEST_F(HashTableManyKill, ThreeThatGrowAndShrinkItAtFullSpeed) { run(3, scaled(250), 4, true); }
 
 }  // namespace

@@ -23,7 +23,29 @@
 
 namespace holdfast::test::image_kill {
 
-inline constexpr u64 small_capacity = 50, large_capacity = 120, next_capacity = 200;  // small: two buckets, one stripe
+inline constexpr u64 small_capacity = 50;  // three buckets, one stripe
+inline constexpr u64 large_capacity = 120, next_capacity = 200;
+inline constexpr u64 striped_capacity = 450;  // two stripes
+
+/// A table's way from one capacity to another.
+struct growth_way {
+    u64 from = small_capacity, to = large_capacity;
+    u64 seed = 7;  // with which the first bucket has an entry
+
+    [[nodiscard]] layout::hash_table_geometry geometry(u64 writer_slots) const {
+        return layout::plan_hash_table({.capacity = from,
+                                        .key_bytes = sizeof(u64),
+                                        .value_bytes = sizeof(session),
+                                        .value_alignment = alignof(session),
+                                        .seed = seed,
+                                        .writer_slots = writer_slots});
+    }
+    /// How many steps of one writer come before the one that takes the name: reserve, look at each region's checksum,
+    /// carry each bucket.
+    [[nodiscard]] u64 steps() const { return 1 + geometry(0).regions() + geometry(0).buckets; }
+    /// And of many: announce, open the stripes, then as above.
+    [[nodiscard]] u64 steps_of_many() const { return steps() + 1; }
+};
 
 /// A table that will grow, and a reader that follows it.
 class growth_place {
@@ -117,30 +139,48 @@ void grow_again(Table& table, const std::string& uri) {
 
 /// A writer that has done so many steps of a growth.
 template <class Growing>
-attach_to_table<Growing> amid_growth(const std::shared_ptr<growth_place>& place, u64 steps) {
-    return [place, steps](const std::string& uri) {
+attach_to_table<Growing> amid_growth(const std::shared_ptr<growth_place>& place, u64 steps, growth_way way = {}) {
+    return [place, steps, way](const std::string& uri) {
         Growing table = Growing::attach(uri);
-        table.grow(large_capacity);
+        table.grow(way.to);
         place->find_next(uri);
         (void)table.advance(steps);
+        require(table.capacity() == way.from, "a growth under way");
         if constexpr (requires { table.growing(); }) require(table.growing(), "a growth under way");
         return table;
     };
 }
+/// The step behind so many others.
 template <class Growing>
-operation growth_step(
-    const char* name, const std::shared_ptr<growth_place>& place, u64 steps,
-    std::function<void(contents&)> apply = [](contents&) {}) {
+operation growth_step(const char* name, const std::shared_ptr<growth_place>& place, u64 steps, growth_way way = {}) {
     return table_operation<Growing>(
-        name, [](Growing& t) { (void)t.advance(); }, std::move(apply), amid_growth<Growing>(place, steps));
+        name,
+        [way](Growing& t) {
+            (void)t.advance();
+            require(t.capacity() == way.from, "a step before the last");
+        },
+        [](contents&) {}, amid_growth<Growing>(place, steps, way));
 }
-inline void has_grown(contents& c) { c["capacity"] = name_of(large_capacity); }
+inline std::function<void(contents&)> has_moved(growth_way way) {
+    return [way](contents& c) { c["capacity"] = name_of(way.to); };
+}
+/// The last step.
+template <class Growing>
+operation growth_end(const char* name, const std::shared_ptr<growth_place>& place, u64 steps, growth_way way = {}) {
+    return table_operation<Growing>(
+        name,
+        [way](Growing& t) {
+            (void)t.advance();
+            require(t.capacity() == way.to, "the last step");
+        },
+        has_moved(way), amid_growth<Growing>(place, steps, way));
+}
 
 // ---- of one writer -----------------------------------------------------------------------------------------------
 
 using growing_sessions = growing_hash_table<u64, session>;
 
-// The steps: reserve, look at a region's checksum, carry the first bucket, the second, take the name.
+// The steps: reserve, look at a region's checksum, carry the first bucket, the second, the third, take the name.
 inline subject growing_table_subject() {
     // Few, and those of them that lie in the bucket that is carried first: one that is there, and one that is not.
     constexpr u64 entries = 7;
@@ -193,7 +233,7 @@ inline subject growing_table_subject() {
          changes(
              "erase what is carried", [keys](growing_sessions& t) { (void)t.erase(keys->there); },
              [keys](contents& c) { c.erase(name_of(keys->there)); }),
-         growth_step<growing_sessions>("take the name", place, 4, has_grown)},
+         growth_end<growing_sessions>("take the name", place, growth_way{}.steps())},
         afterwards({"grow again",
                     [](const std::string& uri) {
                         return with(growing_sessions::attach(uri), [uri](growing_sessions& t) {
@@ -205,7 +245,7 @@ inline subject growing_table_subject() {
     for (operation& more : table_changes<growing_sessions>(keys->there, keys->there, attach))
         made.operations.push_back(std::move(more));
     operation inserts = insert_many<growing_sessions>({keys->absent, 130, 131}, 3, attach);
-    inserts.then.emplace_back(has_grown);  // each insert does a step of the growth
+    inserts.then.emplace_back(has_moved({}));  // each insert does a step of the growth
     made.operations.push_back(std::move(inserts));
     made.stores_also = [place](const std::string&) { return place->next(); };
     made.names = [place](const std::string& uri) { return place->names(uri); };
@@ -214,45 +254,57 @@ inline subject growing_table_subject() {
 
 // ---- of many writers ---------------------------------------------------------------------------------------------
 
-// The steps: announce, open the stripe, look at a region's checksum, carry the first bucket, the second, close and take
-// the name.
-inline subject growing_many_subject(const char* name, goes_first who) {
+// The steps: announce, open the stripes, look at a region's checksum, carry the first bucket, the second, and so on,
+// close and take the name.
+inline std::vector<operation> growth_steps_of_many(const std::shared_ptr<growth_place>& place, growth_way way) {
+    const auto step = [&](const char* what, u64 steps) { return growth_step<many_sessions>(what, place, steps, way); };
+    return {step("announce", 0),
+            step("open", 1),
+            step("carry a bucket", 3),
+            growth_step<dynamic_hash_table>("carry a bucket by its bytes", place, 3, way),
+            table_operation<many_sessions>(
+                "update while it grows", [](many_sessions& t) { (void)t.update(3, session_of(103)); },
+                [](contents& c) { c["3"] = "103"; }, amid_growth<many_sessions>(place, 4, way)),
+            growth_end<many_sessions>("close and take the name", place, way.steps_of_many(), way)};
+}
+
+// Whoever goes on changes other keys than the dead one, then ends what was begun and grows the table once more.
+// before_that(one who was attached all the time), as the dead one left it.
+inline subject growing_many_subject(
+    const char* name, goes_first who, growth_way way, const std::shared_ptr<growth_place>& place,
+    std::vector<operation> operations,
+    std::function<void(const many_sessions&)> before_that = [](const many_sessions&) {}) {
     constexpr u64 entries = 7;
-    const auto place = std::make_shared<growth_place>();
     const auto both = std::make_shared<beside_the_dead<many_sessions>>();
     const auto ends_it = [](many_sessions& first, many_sessions& second, const std::string& uri) {
         grow_again(first, uri);
         require(static_cast<bool>(second.insert_or_assign(2, session_of(300))), "an update");
     };
-    const auto who_lives = [both, ends_it](const std::string& uri) {
-        require(static_cast<bool>(both->living->update(5, session_of(5))), "an update beside the dead");
+    const auto who_lives = [both, ends_it, before_that](const std::string& uri) {
+        before_that(*both->living);
+        for (const u64 n : {0U, 1U, 4U, 5U, 6U})
+            require(static_cast<bool>(both->living->update(n, session_of(n))), "an update beside the dead");
         return [both, ends_it, uri] {
             many_sessions newcomer = many_sessions::attach(uri);
             ends_it(*both->living, newcomer, uri);
         };
     };
-    const auto newcomer = [both, ends_it](const std::string& uri) {
+    const auto newcomer = [both, ends_it, before_that](const std::string& uri) {
+        before_that(*both->living);
         return with(many_sessions::attach(uri),
                     [both, ends_it, uri](many_sessions& first) { ends_it(first, *both->living, uri); });
     };
-    const auto step = [&](const char* what, u64 steps) { return growth_step<many_sessions>(what, place, steps); };
     subject made{
         name,
-        [place, both](const std::string& uri) {
+        [place, both, way](const std::string& uri) {
             both->living.emplace(
-                many_sessions::create(uri, {.capacity = small_capacity, .seed = 7, .writer_slots = 3}));
+                many_sessions::create(uri, {.capacity = way.from, .seed = way.seed, .writer_slots = 3}));
             contents filled = fill_table(*both->living, entries);
-            filled["capacity"] = name_of(small_capacity);
+            filled["capacity"] = name_of(way.from);
             place->begin(uri);
             return filled;
         },
-        [place](const std::string& uri) { return place->read(uri); },
-        {step("announce", 0), step("open", 1), step("carry a bucket", 3),
-         growth_step<dynamic_hash_table>("carry a bucket by its bytes", place, 3),
-         table_operation<many_sessions>(
-             "update while it grows", [](many_sessions& t) { (void)t.update(3, session_of(103)); },
-             [](contents& c) { c["3"] = "103"; }, amid_growth<many_sessions>(place, 4)),
-         growth_step<many_sessions>("close and take the name", place, 5, has_grown)},
+        [place](const std::string& uri) { return place->read(uri); }, std::move(operations),
         afterwards({"grow again", {}, [](contents& c) { c["2"] = "300", c["capacity"] = name_of(next_capacity); }})};
     if (who == goes_first::who_lives)
         made.next.start = who_lives;
@@ -260,6 +312,34 @@ inline subject growing_many_subject(const char* name, goes_first who) {
         made.next.start = newcomer;
     made.stores_also = [place](const std::string&) { return place->next(); };
     made.names = [place](const std::string& uri) { return place->names(uri); };
+    return made;
+}
+inline subject growing_many_subject(const char* name, goes_first who, growth_way way = {}) {
+    const auto place = std::make_shared<growth_place>();
+    return growing_many_subject(name, who, way, place, growth_steps_of_many(place, way));
+}
+
+/// A leader dies that has asked some of the stripes and not the others, to mirror or to close; deaths that did so are
+/// counted for each of both.
+inline subject half_asked_subject(const char* name, goes_first who, growth_way way) {
+    const auto place = std::make_shared<growth_place>();
+    const auto half_asked = std::make_shared<u64>(0);
+    const layout::hash_table_geometry g = way.geometry(3);
+    require(g.stripes > 1, "several stripes");
+    const auto count = [half_asked, g](const many_sessions& living) {
+        const auto asked = [&](u64 stripe) {
+            const std::byte* const body = living.segment().bytes().data();
+            return holdfast::detail::growth_of(body + g.stripes_offset + stripe * layout::stripe_bytes).what();
+        };
+        for (u64 stripe = 1; stripe < g.stripes; ++stripe)
+            if (asked(stripe) != asked(stripe - 1)) ++*half_asked;
+    };
+    subject made =
+        growing_many_subject(name, who, way, place,
+                             {growth_step<many_sessions>("open", place, 1, way),
+                              growth_end<many_sessions>("close and take the name", place, way.steps_of_many(), way)},
+                             count);
+    made.repairs = half_asked;
     return made;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "image_kill_bench.hpp"
+#include "image_kill_feed.hpp"
 #include "image_kill_fills.hpp"
 #include "image_kill_growth.hpp"
 #include "image_kill_many.hpp"
@@ -41,10 +42,22 @@ INSTANTIATE_TEST_SUITE_P(Overflowed, ImageKill,
                                            overflowed_table_subject<growing_sessions>("hash_table_growing_overflowed")),
                          ImageKill::name_of);
 
+constexpr growth_way shrinking{large_capacity, small_capacity, 8}, stripes_grow{striped_capacity, 2 * striped_capacity},
+    stripes_shrink{striped_capacity, large_capacity};
 INSTANTIATE_TEST_SUITE_P(
     Growth, ImageKill,
     ::testing::Values(growing_table_subject(), growing_many_subject("hash_table_many_growing", goes_first::who_lives),
-                      growing_many_subject("hash_table_many_growing_and_a_newcomer", goes_first::newcomer)),
+                      growing_many_subject("hash_table_many_growing_and_a_newcomer", goes_first::newcomer),
+                      growing_many_subject("hash_table_many_shrinking", goes_first::who_lives, shrinking)),
+    ImageKill::name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    GrowthOfStripes, ImageKill,
+    ::testing::Values(
+        half_asked_subject("hash_table_many_growing_stripes", goes_first::who_lives, stripes_grow),
+        half_asked_subject("hash_table_many_growing_stripes_and_a_newcomer", goes_first::newcomer, stripes_grow),
+        half_asked_subject("hash_table_many_shrinking_stripes", goes_first::who_lives, stripes_shrink),
+        half_asked_subject("hash_table_many_shrinking_stripes_and_a_newcomer", goes_first::newcomer, stripes_shrink)),
     ImageKill::name_of);
 
 /// The subject as its writer left it when it was killed at that image of an operation. What is stepped is `start`'s:
@@ -109,6 +122,37 @@ INSTANTIATE_TEST_SUITE_P(Recovery, ImageKill,
                                            map_killed(), ring_killed(), object_killed(), messages_killed()),
                          ImageKill::name_of);
 
+// Behind other operations a recovery does other things: an entry that no key leads to goes, or one that was erased,
+// evicted or over; a change is told; and a value that was given back goes, or one that another takes the place of.
+subject killed_as(const char* name, const subject& of, std::size_t which, u64 at, decltype(operation::start) start) {
+    subject killed = killed_before(of, which, at, std::move(start));
+    killed.name = name;
+    return killed;
+}
+subject map_killed_as(const char* name, const subject& of, std::size_t which, u64 at) {
+    return killed_as(name, of, which, at, take_over_with<text_map>(golden::services_at(golden::gone_on_at)));
+}
+std::function<void()> take_over_to_tell(const std::string& uri) {
+    auto feed = std::make_shared<hash_map_feed>(broadcast_writer::attach(ring_of(uri)));
+    auto memory = std::make_shared<segment>(segment::attach(uri, access::read_write));
+    return [feed, memory] { (void)text_map(std::move(*memory), told_map::services(*feed)); };
+}
+subject told_map_killed(const char* name, std::size_t which, u64 at) {
+    return killed_as(name, told_map_subject(), which, at, take_over_to_tell);
+}
+INSTANTIATE_TEST_SUITE_P(
+    RecoveryOfOtherOperations, ImageKill,
+    ::testing::Values(map_killed_as("hash_map_insert", map_subject(), 0, 22),
+                      map_killed_as("hash_map_erase", map_subject(), 2, 11),
+                      map_killed_as("hash_map_eviction", crowded_map_subject("", true), 0, 11),
+                      map_killed_as("hash_map_set_that_evicts", crowded_map_subject("", true), 0, 46),
+                      map_killed_as("hash_map_of_what_is_over", crowded_map_subject("", false), 0, 13),
+                      told_map_killed("hash_map_feed_erase", 0, 10), told_map_killed("hash_map_feed_insert", 1, 32),
+                      told_map_killed("hash_map_feed_update", 2, 28),
+                      killed_as("block_store_free", block_subject(), 1, 9, take_over_with<block_store>()),
+                      killed_as("block_store_commit", block_subject(), 3, 32, take_over_with<block_store>())),
+    ImageKill::name_of);
+
 // Of many writers: a newcomer recovers what the dead one left, and dies of it.
 subject many_table_killed(goes_first who) {
     return killed_before(many_table_subject("hash_table_many", who), 1, 12, attach_to<many_sessions>);
@@ -136,6 +180,7 @@ INSTANTIATE_TEST_SUITE_P(
                       killed_again(table_killed(), 4, attach_to<session_table>),
                       killed_again(blocks_killed(), 1, attach_to<block_store>),
                       killed_again(map_killed(), 4, take_over_with<text_map>(golden::services_at(golden::gone_on_at))),
+                      killed_again(told_map_killed("hash_map_feed_update", 2, 28), 4, take_over_to_tell),
                       killed_again(ring_killed(), 2, take_over_with<broadcast_writer>()),
                       killed_again(object_killed(), 1, take_over_with<snapshot_writer>()),
                       killed_again(many_table_killed(goes_first::newcomer), 4, attach_to<many_sessions>),

@@ -120,7 +120,7 @@ inline void forget_writers(std::span<std::byte> image, std::uint64_t first, std:
 /// images.
 inline void forget_owner(std::span<std::byte> image) {
     constexpr std::size_t from = offsetof(layout::segment_header, owner_pid);
-    constexpr std::size_t to = offsetof(layout::segment_header, reserved_owner);
+    constexpr std::size_t to = offsetof(layout::segment_header, moved);
     std::fill(image.begin() + from, image.begin() + to, std::byte{0});
     layout::segment_header header;
     std::memcpy(&header, image.data(), sizeof header);

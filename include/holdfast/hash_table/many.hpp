@@ -132,8 +132,9 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
 
     /// Begins to move the entries to a table of another capacity, larger or smaller, under the same name. Each
     /// operation of this handle that may change the table does a step of it from now on, and so does advance(); the
-    /// other writers do what they do in both tables, and go over when it is over. If this process ends, another
-    /// writer's operations go on with it. Throws: contended where a growth is under way, or a writer was stopped in a
+    /// other writers do what they do in both tables, and go over when it is over. Then each operation and each question
+    /// of a handle lets go of 512 KiB of the old table that it had mapped. If this process ends, another writer's
+    /// operations go on with it. Throws: contended where a growth is under way, or a writer was stopped in a
     /// change; invalid_argument where more entries are there; unsupported for memory that is neither posix: nor file:;
     /// no_permission to others than the owner and root; no_space; read_only. Cost: some thirty system calls, and each
     /// stripe once.

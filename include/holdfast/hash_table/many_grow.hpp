@@ -137,9 +137,10 @@ class many_table {
         return mutator_;
     }
     /// Who answers questions: that writer's finder. Where it cannot be in the newest generation, one that finds nothing
-    /// and has latched why: others have left what it could read.
+    /// and has latched why: others have left what it could read. Who only asks does no step: so each question lets go
+    /// of a piece of the generation that this handle has left.
     [[nodiscard]] const hash_table_finder<Node>& finder_for_queries() noexcept {
-        if (segment_->moved()) [[unlikely]]
+        if (segment_->moved() || !retired_.empty()) [[unlikely]]
             return newest_finder();
         return mutator_.finder();
     }
@@ -359,6 +360,7 @@ class many_table {
         return false;
     }
     [[nodiscard, gnu::noinline]] const hash_table_finder<Node>& newest_finder() noexcept {
+        release_some();  // first: who goes over now pays for that alone
         if (come_to_the_newest()) return mutator_.finder();
         nowhere_.latch(errc::contended);
         return nowhere_;
@@ -474,10 +476,15 @@ class many_table {
                             "another writer was stopped in the middle of a change; grow when it goes on");
     }
 
+    /// A piece of the generation that was left.
+    void release_some() noexcept {
+        if (!retired_.empty() && retired_.release_some()) retired_ = {};
+    }
+
     /// One step of what there is to do behind an operation.
     [[gnu::noinline]] void work() noexcept {
         constexpr std::uint32_t operations_a_look = 64;
-        if (!retired_.empty() && retired_.release_some()) retired_ = {};
+        release_some();
         if (!move_) {
             if (next_ && ++operations_ % operations_a_look == 0) look_after_growth();
             return;

@@ -44,6 +44,7 @@ inline constexpr bool has_no_growth = requires { requires Node::never_grows; };
     return {load_relaxed<std::uint64_t>(stripe + layout::stripe_growth_offset)};
 }
 inline void set_growth_of(std::byte* stripe, stripe_growth to) noexcept {
+    // Release, as all that is stored under a stripe; the next owner is behind it by W5 and R5 (many_mutate.hpp).
     store_release<std::uint64_t>(stripe + layout::stripe_growth_offset, to.word);
 }
 

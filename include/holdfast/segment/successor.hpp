@@ -84,8 +84,8 @@ class segment_successor {
     void take_place(segment& old) {
         const detail::places where = detail::places_of(old.name());
         const std::atomic_ref mark(detail::header_of(old.storage_.map)->moved);
-        // F1: W1, pairs with R1 in segment::moved(). Release: nothing that is stored after the commit is seen without
-        // it.
+        // F1: W1, pairs with R1 in segment::moved(). Whoever has seen what is stored after the commit finds it: we
+        // store that later, or one who has seen the rename. Release: what was stored before is not newer than the mark.
         mark.store(1, std::memory_order_release);
         try {
             publish(where, old);
@@ -154,13 +154,14 @@ class segment_successor {
     }
     /// Takes the mark away that a leader left which was killed before the commit. Requires: the name leads to `old`.
     static void unmark(segment& old) noexcept {
-        // W1, as the mark itself. Release: what is stored from now on is not older than it.
+        // W1, as the mark itself. Who finds the mark still asks the name once more.
         std::atomic_ref(detail::header_of(old.storage_.map)->moved).store(0, std::memory_order_release);
     }
     /// Whatever was announced for `old` is never committed from now on. `next`: what is mapped of it. Throws: io and
     /// others, where it cannot be told to anybody.
     static void give_up(segment& old, segment* next) {
-        // Release: who changes `old` from now on need not change the successor, whose finder sees this first.
+        // Release, pairs with announced(). Who leads next finds it, behind the lead's lock; whoever does not, brings
+        // over to what never takes the name.
         if (next != nullptr)
             std::atomic_ref(detail::header_of(next->storage_.map)->moved).store(1, std::memory_order_release);
         if (old.name().is_path() && ::unlink(detail::places_of(old.name()).growing().c_str()) != 0 && errno != ENOENT &&
