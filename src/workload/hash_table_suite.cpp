@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "holdfast/memory/page_policy.hpp"
@@ -20,6 +19,7 @@
 #include "workload/hash_table_writers.hpp"
 #include "workload/keys.hpp"
 #include "workload/memory_chase.hpp"
+#include "workload/processors.hpp"
 #include "workload/room.hpp"
 #include "workload/sample_rounds.hpp"
 
@@ -55,9 +55,8 @@ void tell_what_is_not_run(recorder& to) {
             to.skip(one.text(), "such a table is smaller than one huge page");
 }
 
-constexpr std::uint64_t fits_in_cache = 100'000;  // warmed by a piece of the walk before each batch
-constexpr std::uint64_t grows_from = 1'000'000;   // a smaller table's growth is over in some hundred operations
-constexpr std::uint64_t large_entries_of_two_writers = 1'000'000;  // of 64 bytes, in this set only
+constexpr std::uint64_t fits_in_cache = 100'000;         // warmed by a piece of the walk before each batch
+constexpr std::uint64_t grows_from = 1'000'000;          // a smaller table's growth is over in some hundred operations
 constexpr std::uint64_t fits_in_last_cache = 2'000'000;  // a batch is a quarter of the walk, after another quarter
 
 constexpr const char* published_source =
@@ -198,9 +197,8 @@ void data_set::build() {
     misses_ = draw(absent(), questions_for(size_.entries), 2);
     std::uint64_t promised = 0;  // to the tables before it, which take it when they are filled
     for (const hash_table_kind& kind : kinds_) {
-        const auto& only = to_.options().only;
         const bool ours = &kind == &kinds_.front();
-        if (!ours && !only.empty() && std::find(only.begin(), only.end(), kind.name) == only.end()) continue;
+        if (!is_wanted_subject(to_.options(), kind.name, ours)) continue;
         // Most tables double, so half of their places may be empty; and a gigabyte is left to everybody else.
         const std::uint64_t need = size_.entries * (size_.entry_bytes * 23 / 10 + kind.entry_extra);
         const room_wanted wanted{.memory_bytes = large() ? promised + need + (std::uint64_t{1} << 30) : 0,
@@ -454,24 +452,28 @@ void data_set::measure_beside_writer() {
                      " million keys a second, each updated, erased and inserted again");
 }
 
-/// One reader is timed while others, up to one for each processor, ask for other keys all the time.
+/// One reader is timed while others, up to one for each processor, ask for other keys all the time. The table's memory
+/// is of whatever node this thread filled it on.
 void data_set::measure_readers() {
     experiment e;
     e.name = name(titles[8]);
     if (!to_.wants(e.name)) return;
     const contender& ours = contenders_.front();
-    const std::size_t most = std::max(1U, std::thread::hardware_concurrency());
+    const std::vector<processor> placed = placed_processors();
+    if (placed.empty()) return to_.skip(e.name, "the system does not tell which processors this process may use");
+    const std::size_t most = placed.size();
     std::vector<background_writer::job> jobs;
-    std::vector<std::unique_ptr<background_writer>> others;              // who read, too
-    const two_cores cores = most == 2 ? pick_two_cores() : two_cores{};  // of more, the system finds each a place
+    std::vector<std::unique_ptr<background_writer>> others;  // who read, too
     for (std::size_t i = 1; i < most; ++i) {
-        others.push_back(std::make_unique<background_writer>(other_processor(cores)));
+        others.push_back(std::make_unique<background_writer>(placed[i].cpu));
         const keys asked = keys(hits_).subspan(hits_.size() / most * i);
         jobs.emplace_back([table = ours.table.get(), at = walk(asked)]() mutable {
             keep(at.run(1024, [&](keys part) { return table->find(part); }));
         });
     }
-    const tie_to_near tied(cores);
+    const perf_test::cpu_pin tied(placed.front().cpu);
+    if (const std::vector<processor> cores = with_a_core_each(placed); cores.size() > 2)
+        to_.note(e.name + ": on " + nodes_text(cores) + ", taken in this order, then on what shares a core with these");
     const auto busy = [&](std::size_t readers) {
         for (std::size_t i = 0; i < others.size(); ++i) {
             if (i + 1 < readers)
@@ -506,8 +508,8 @@ void data_set::note_memory() {
         samples.push_back({static_cast<double>(bytes) / static_cast<double>(size_.entries)});
     }
     to_.add(title, "bytes", names, samples, false, {.exact = true});
-    if (size_.entry_bytes == 16 && !names.empty() && names[0] == contenders_[0].name)
-        targets_.note_memory(title, samples[0][0]);
+    if (!names.empty() && names[0] == contenders_[0].name)
+        targets_.note_memory(title, size_.entry_bytes, {names, samples});
 }
 
 }  // namespace
@@ -523,8 +525,8 @@ suite hash_table_suite(std::vector<hash_table_kind> kinds) {
         for (std::size_t i = 0; i < count; ++i) {
             data_set(kinds, sizes[i], to).run();
             const auto& [entries, entry_bytes, pages] = sizes[i];
-            if (entry_bytes == 16 || entries == large_entries_of_two_writers)
-                measure_two_writers({entries, pages}, entry_bytes, sizes[i].text(), to);
+            measure_two_writers({entries, pages}, entry_bytes, sizes[i].text(), to);
+            measure_several_writers({entries, pages}, entry_bytes, sizes[i].text(), placed_processors(), to);
             if (entry_bytes == 16 && entries >= grows_from) measure_growth(entries, pages, sizes[i].text(), to);
         }
     };

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The second writer is a process on a core of its own, attached to the same table. Updates go to any key; keys that are
-// erased and inserted are of a half that each writer has for itself, so that no insert is in vain. Both get half of the
-// operations of a sample, which ends with the slower one.
+// Each further writer is a process on a core of its own, attached to the same table. Updates go to any key; keys that
+// are erased and inserted are of a part that each writer has for itself, so that no insert is in vain. All get the same
+// part of the operations of a sample, which ends with the slowest one.
 #include "workload/hash_table_writers.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -19,7 +21,7 @@
 #include "workload/keys.hpp"
 #include "workload/room.hpp"
 #include "workload/targets.hpp"
-#include "workload/two_sided.hpp"
+#include "workload/two_sided_experiment.hpp"
 
 namespace holdfast::workload {
 
@@ -27,21 +29,26 @@ namespace {
 
 constexpr double wanted_gain = 1.6;               // of two writers over one
 constexpr std::uint64_t wanted_from = 1'000'000;  // entries: in smaller tables both want the same cache lines
+constexpr std::uint64_t operations_each = 64;     // the fewest of a sample
 
 enum class change : std::uint64_t { update, churn };
 
-/// The keys of one writer, and where it is in them. Each side has its own.
+/// One of so many writers of a table of so many entries.
+struct writer_part {
+    std::uint64_t entries, index, count;
+};
+
+/// The keys of one writer, and where it is in them. Each writer has its own.
 template <class Value>
 class writer_work {
  public:
-    writer_work(std::span<const std::uint64_t> all, std::uint64_t entries, std::uint64_t half)
-        : updated_(draw(all.first(entries), questions_for(entries), 5 + half)), updates_(updated_) {
-        const std::span<const std::uint64_t> present = all.first(entries), absent = all.subspan(entries);
-        const std::uint64_t part = entries / 2;
-        ring_.assign(present.begin() + static_cast<std::ptrdiff_t>(half * part),
-                     present.begin() + static_cast<std::ptrdiff_t>((half + 1) * part));
-        ring_.insert(ring_.end(), absent.begin() + static_cast<std::ptrdiff_t>(half * part),
-                     absent.begin() + static_cast<std::ptrdiff_t>((half + 1) * part));
+    writer_work(std::span<const std::uint64_t> all, const writer_part& of)
+        : updated_(draw(all.first(of.entries), questions_for(of.entries), 5 + of.index)), updates_(updated_) {
+        const std::uint64_t part = of.entries / of.count;
+        const auto present = all.subspan(of.index * part, part);
+        const auto absent = all.subspan(of.entries + of.index * part, part);
+        ring_.assign(present.begin(), present.end());
+        ring_.insert(ring_.end(), absent.begin(), absent.end());
     }
 
     /// Throws: std::runtime_error when an operation did not do what it should.
@@ -82,113 +89,187 @@ class writer_work {
 };
 
 template <class Table, class Value>
-[[nodiscard]] Table filled(std::span<const std::uint64_t> present, page_choice pages) {
-    Table table = Table::create("memfd:", table_options_for(present.size(), pages));
+[[nodiscard]] Table filled(std::span<const std::uint64_t> present, page_choice pages, std::size_t writers) {
+    hash_table_options options = table_options_for(present.size(), pages);
+    options.writer_slots = std::max(options.writer_slots, static_cast<std::uint32_t>(writers));
+    Table table = Table::create("memfd:", options);
     for (const std::uint64_t key : present)
         if (!table.try_insert(key, value_of<Value>(key)))
             throw std::runtime_error("holdfast refused an insert before it held what it was made for");
     return table;
 }
 
-/// One table that two may write, one that only one may, and the process that is the second writer.
+/// Runs body(). Returns: the nanoseconds it took.
+template <class Body>
+[[nodiscard]] double timed(Body&& body) {
+    const auto start = std::chrono::steady_clock::now();
+    body();
+    return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// A table of many writers: this process, and one on each of the other processors.
 template <class Value>
-class two_writers {
-    using shared_table = hash_table<std::uint64_t, Value, writers::many>;
-    using lone_table = hash_table<std::uint64_t, Value>;
+class shared_writers {
+    using table_type = hash_table<std::uint64_t, Value, writers::many>;
 
  public:
-    two_writers(const table_request& of, const two_cores& cores)
-        : all_(make_keys(of.entries, 2 * of.entries)),
-          shared_(filled<shared_table, Value>(std::span(all_).first(of.entries), of.pages)),
-          lone_(filled<lone_table, Value>(std::span(all_).first(of.entries), of.pages)),
-          shared_work_(all_, of.entries, 0),
-          lone_work_(all_, of.entries, 0),
-          other_work_(all_, of.entries, 1),
-          far_(far_place::process, cores.far, [this](far_side&, const far_order& order) { work_there(order); }) {}
-
-    void note_pages(const std::string& size_text, recorder& to) const {
-        to.note(huge_pages_text("two writers, " + size_text, {{"the table of two writers", use_of(shared_.segment())},
-                                                              {"that of the only writer", use_of(lone_.segment())}}));
+    /// Requires: the keys outlive it.
+    shared_writers(std::span<const std::uint64_t> all, const table_request& of, std::span<const unsigned> others)
+        : all_(all),
+          entries_(of.entries),
+          table_(filled<table_type, Value>(all.first(of.entries), of.pages, others.size() + 1)),
+          work_(all, {of.entries, 0, others.size() + 1}) {
+        const std::size_t count = others.size() + 1;
+        for (std::size_t i = 1; i < count; ++i)
+            others_.push_back(std::make_unique<far_side>(
+                far_place::process, others[i - 1],
+                [this, i, count](far_side&, const far_order& order) { work_there({entries_, i, count}, order); }));
     }
 
-    void measure(const std::string& name, change what, recorder& to) {
-        if (!to.wants(name)) return;
-        const std::vector<two_sided_subject> subjects = {
-            {"holdfast, two writers", &far_, [this, what](std::uint64_t n) { return together(what, n); }},
-            {"holdfast, one of two writers", &far_,
-             [this, what](std::uint64_t n) { return alone(shared_, shared_work_, what, n); }},
-            {"holdfast, the only writer", &far_,
-             [this, what](std::uint64_t n) { return alone(lone_, lone_work_, what, n); }}};
-        const two_sided_result timed = measure_two_sided(subjects, two_sided_timing(to.options()));
-        sampled found{{subjects[0].name, subjects[1].name, subjects[2].name}, timed.samples};
-        to.add(name, "ns", found.names, found.samples, false);
-        to.note(name + ": " + line_text(timed));
-        if (all_.size() / 2 >= wanted_from)
-            note_if_any(to, at_least_text(name, found, subjects[1].name, wanted_gain, "1.9"));
+    shared_writers(const shared_writers&) = delete;
+    shared_writers& operator=(const shared_writers&) = delete;
+
+    [[nodiscard]] const holdfast::segment& segment() const { return table_.segment(); }
+    /// The one that the way between two cores is timed to, and that its user sends to rest.
+    [[nodiscard]] far_side& first_other() { return *others_.front(); }
+
+    /// So many of them at once, each with the same part of the operations. Returns: the nanoseconds until all are done.
+    double run(change what, std::size_t writers, std::uint64_t operations) {
+        rest_beyond(writers);
+        const std::size_t further = writers - 1;
+        const std::uint64_t part = operations / writers;
+        awake_ = std::max(awake_, further);
+        return timed([&] {
+            for (std::size_t i = 0; i < further; ++i)
+                others_[i]->begin({far_side::own_orders + static_cast<std::uint64_t>(what), part});
+            work_.run(table_, what, operations - further * part);
+            for (std::size_t i = 0; i < further; ++i) others_[i]->finish();
+        });
+    }
+    /// Further writers look for the next order on their cores all the time, so that it begins at once. Sends those to
+    /// sleep that are not of so many, all but the first other, which its user sends.
+    void rest_beyond(std::size_t writers) {
+        while (awake_ > std::max<std::size_t>(1, writers - 1)) others_[--awake_]->rest();
     }
 
  private:
-    using clock = std::chrono::steady_clock;
-
-    [[nodiscard]] static double since(clock::time_point start) {
-        return std::chrono::duration<double, std::nano>(clock::now() - start).count();
-    }
-    double together(change what, std::uint64_t operations) {
-        const auto start = clock::now();
-        far_.begin({far_side::own_orders + static_cast<std::uint64_t>(what), operations / 2});
-        shared_work_.run(shared_, what, operations - operations / 2);
-        far_.finish();
-        return since(start);
-    }
-    template <class Table>
-    static double alone(Table& table, writer_work<Value>& work, change what, std::uint64_t operations) {
-        const auto start = clock::now();
-        work.run(table, what, operations);
-        return since(start);
-    }
-    /// In the other process: attached at the first order, since a writer does not survive a fork.
-    void work_there(const far_order& order) {
-        if (!attached_)
-            attached_ = std::make_unique<shared_table>(shared_table::attach(shared_.segment().descriptors()));
-        other_work_.run(*attached_, static_cast<change>(order.what - far_side::own_orders), order.count);
+    /// In another process: attached at the first order, since a writer does not survive a fork.
+    void work_there(const writer_part& part, const far_order& order) {
+        if (!there_) there_.emplace(table_type::attach(table_.segment().descriptors()), writer_work<Value>(all_, part));
+        there_->second.run(there_->first, static_cast<change>(order.what - far_side::own_orders), order.count);
     }
 
-    std::vector<std::uint64_t> all_;
-    shared_table shared_;
-    lone_table lone_;
-    writer_work<Value> shared_work_, lone_work_, other_work_;
-    std::unique_ptr<shared_table> attached_;
-    far_side far_;  // forked last, with all of the above
+    std::span<const std::uint64_t> all_;
+    std::uint64_t entries_;
+    table_type table_;
+    writer_work<Value> work_;
+    std::optional<std::pair<table_type, writer_work<Value>>> there_;
+    std::size_t awake_ = 0;                          // others that may be looking for orders
+    std::vector<std::unique_ptr<far_side>> others_;  // forked last, with all of the above
 };
 
 struct wanted_work {
     std::string update, churn, size_text;
+
+    wanted_work(const std::string& who, const std::string& size)
+        : update("update, " + who + ", " + size),
+          churn("erase one and insert another, " + who + ", " + size),
+          size_text(who + ", " + size) {}
+    /// Asked for both, so that a list has both.
+    [[nodiscard]] bool any(recorder& to) const {
+        const bool of_updates = to.wants(update);
+        return to.wants(churn) || of_updates;
+    }
 };
 
+[[nodiscard]] std::uint64_t bytes_of_table(const table_request& of, std::size_t entry_bytes) {
+    return of.entries * entry_bytes * 3 / 2;
+}
+
+/// One table that two may write, and one that only one may.
 template <class Value>
-void measure_both(const table_request& of, const wanted_work& wanted, const two_cores& cores, recorder& to) {
-    two_writers<Value> both(of, cores);
-    const perf_test::cpu_pin pin(cores.near);  // behind the fork: the far side has a core of its own
-    if (of.pages == page_choice::huge) both.note_pages(wanted.size_text, to);
-    both.measure(wanted.update, change::update, to);
-    both.measure(wanted.churn, change::churn, to);
+void measure_two(const table_request& of, const wanted_work& wanted, const two_cores& cores, recorder& to) {
+    using lone_table = hash_table<std::uint64_t, Value>;
+    const std::vector<std::uint64_t> all = make_keys(of.entries, 2 * of.entries);
+    const unsigned other[] = {cores.far};
+    shared_writers<Value> shared(all, of, other);
+    auto lone = filled<lone_table, Value>(std::span(all).first(of.entries), of.pages, 1);
+    writer_work<Value> lone_work(all, {of.entries, 0, 2});
+    const perf_test::cpu_pin pin(cores.near);
+    if (of.pages == page_choice::huge)
+        to.note(huge_pages_text(wanted.size_text, {{"the table of two writers", use_of(shared.segment())},
+                                                   {"that of the only writer", use_of(lone.segment())}}));
+    const auto measure = [&](const std::string& name, change what) {
+        if (!to.wants(name)) return;
+        far_side* const far = &shared.first_other();
+        const std::vector<two_sided_subject> subjects = {
+            {"holdfast, two writers", far, [&, what](std::uint64_t n) { return shared.run(what, 2, n); }},
+            {"holdfast, one of two writers", far, [&, what](std::uint64_t n) { return shared.run(what, 1, n); }},
+            {"holdfast, the only writer", far,
+             [&, what](std::uint64_t n) { return timed([&] { lone_work.run(lone, what, n); }); }}};
+        const sampled found = run_two_sided(to, name, subjects, operations_each);
+        if (of.entries >= wanted_from)
+            note_if_any(to, at_least_text(name, found, subjects[1].name, wanted_gain, "1.9"));
+    };
+    measure(wanted.update, change::update);
+    measure(wanted.churn, change::churn);
+}
+
+/// The table's memory is of the first core's node, as this thread touches it first.
+template <class Value>
+void measure_several(const table_request& of, const wanted_work& wanted, std::span<const processor> cores,
+                     recorder& to) {
+    const perf_test::cpu_pin pin(cores.front().cpu);
+    const std::vector<std::uint64_t> all = make_keys(of.entries, 2 * of.entries);
+    std::vector<unsigned> others;
+    for (const processor& one : cores.subspan(1)) others.push_back(one.cpu);
+    shared_writers<Value> shared(all, of, others);
+    if (of.pages == page_choice::huge)
+        to.note(huge_pages_text(wanted.size_text, {{"the table", use_of(shared.segment())}}));
+    to.note(wanted.size_text + ": on " + nodes_text(cores) + ", taken in this order; the table's memory is of node " +
+            std::to_string(cores.front().node));
+    const auto measure = [&](const std::string& name, change what) {
+        if (!to.wants(name)) return;
+        std::vector<two_sided_subject> subjects;
+        for (std::size_t writers = 1;; writers = std::min(2 * writers, cores.size())) {
+            subjects.push_back({"holdfast, " + std::to_string(writers) + (writers == 1 ? " writer" : " writers"),
+                                &shared.first_other(),
+                                [&, what, writers](std::uint64_t n) { return shared.run(what, writers, n); }});
+            if (writers == cores.size()) break;
+        }
+        (void)run_two_sided(to, name, subjects, operations_each * cores.size());
+        shared.rest_beyond(1);
+    };
+    measure(wanted.update, change::update);
+    measure(wanted.churn, change::churn);
 }
 
 }  // namespace
 
 void measure_two_writers(const table_request& of, std::size_t entry_bytes, const std::string& size_text, recorder& to) {
-    const wanted_work wanted{"update, two writers, " + size_text,
-                             "erase one and insert another, two writers, " + size_text, size_text};
-    const bool any = to.wants(wanted.update);
-    if (!to.wants(wanted.churn) && !any) return;
+    const wanted_work wanted("two writers", size_text);
+    if (!wanted.any(to)) return;
     const two_cores cores = pick_two_cores();
-    if (!cores.there) return to.skip("two writers, " + size_text, "this process may use one processor only");
-    const std::uint64_t table_bytes = of.entries * entry_bytes * 3 / 2;
+    if (!cores.there) return to.skip(wanted.size_text, "this process may use one processor only");
     if (const std::string lacking =
-            lacking_room({.memory_bytes = 2 * table_bytes + of.entries * 64, .shared_bytes = 0});
+            lacking_room({.memory_bytes = 2 * bytes_of_table(of, entry_bytes) + of.entries * 64, .shared_bytes = 0});
         !lacking.empty())
-        return to.skip("two writers, " + size_text, lacking);
-    (entry_bytes == 16 ? &measure_both<table_value<1>> : &measure_both<table_value<7>>)(of, wanted, cores, to);
+        return to.skip(wanted.size_text, lacking);
+    (entry_bytes == 16 ? &measure_two<table_value<1>> : &measure_two<table_value<7>>)(of, wanted, cores, to);
+}
+
+void measure_several_writers(const table_request& of, std::size_t entry_bytes, const std::string& size_text,
+                             std::span<const processor> placed, recorder& to) {
+    const std::vector<processor> cores = with_a_core_each(placed);
+    if (cores.size() < 3) return;
+    const wanted_work wanted("several writers at once", size_text);
+    if (!wanted.any(to)) return;
+    const std::uint64_t keys_bytes = of.entries * 64 + cores.size() * questions_for(of.entries) * 8;
+    if (const std::string lacking =
+            lacking_room({.memory_bytes = bytes_of_table(of, entry_bytes) + keys_bytes, .shared_bytes = 0});
+        !lacking.empty())
+        return to.skip(wanted.size_text, lacking);
+    (entry_bytes == 16 ? &measure_several<table_value<1>> : &measure_several<table_value<7>>)(of, wanted, cores, to);
 }
 
 }  // namespace holdfast::workload

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // bucket_shape - how many bytes should a bucket's line of tags have, how many slots, and how wide should a tag be?
 //
-//   study_bucket_shape [--quick] [--seconds 0.3] [--out FOLDER] [--check]
+//   study_bucket_shape [--quick] [--preferred] [--seconds 0.3] [--out FOLDER] [--check]
 //
 // Tables of five shapes over private memory (shaped_table.hpp), 16-byte entries. Counted, by seeded trials: usage at
 // the first refusal, and at 90 % the lines and wrong keys that finds look at, filled and turned over, and lines by
 // load. The same of a prime number of buckets and of a power of two, with the instructions of finds. Timed, all shapes
 // in turn: finds one at a time in tables of 1e4, 1e6 and 2e7 entries, 90 % full. Of our shape alone: how many entries
-// lie in the line that finds ask for before they know, and finds that ask beside finds that do not. Prints tables; with
-// --out writes bucket_shape.html and its charts. --check ends with an error if a count that README.md states does not
-// show. --quick: 1e4 only.
+// lie in the line that finds ask for before they know, or in one of two, and finds that ask for one, two or none;
+// --preferred: this alone. Prints tables; with --out writes bucket_shape.html and its charts. --check ends with an
+// error if a count that README.md states does not show. --quick: 1e4 only.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -38,6 +38,7 @@ using holdfast::workload::draw;
 using holdfast::workload::make_keys;
 using u64 = std::uint64_t;
 using table = std::unique_ptr<study::any_shaped_table>;
+using study::lines_asked;
 
 struct shape {
     const char* name;
@@ -236,7 +237,7 @@ void prime_or_power(study::findings& out, u64 buckets, bool quick) {
 }
 
 /// Prefetch instructions of finds, counted as they run; nothing where they cannot be.
-[[nodiscard]] std::optional<u64> asks(study::any_shaped_table& of, bool ahead, std::span<const u64> keys) {
+[[nodiscard]] std::optional<u64> asks(study::any_shaped_table& of, lines_asked ahead, std::span<const u64> keys) {
 #if defined(__x86_64__)
     of.ask_ahead(ahead);
     u64 sum = 0;
@@ -249,9 +250,14 @@ void prime_or_power(study::findings& out, u64 buckets, bool quick) {
 #endif
 }
 
-/// Parts of the entries that lie in the line which finds ask for before they know, and there or in the one beside.
+/// Parts of the entries that lie in the line which finds ask for before they know; there or in the one beside; and in
+/// either of two that they may ask for.
 struct near_part {
-    double in_line = 0, in_pair = 0;
+    double in_line = 0, in_pair = 0, in_two = 0;
+    [[nodiscard]] std::vector<std::string> cells() const {
+        return {study::number(100 * in_line, "%.1f %%"), study::number(100 * in_pair, "%.1f %%"),
+                study::number(100 * in_two, "%.1f %%")};
+    }
 };
 [[nodiscard]] near_part near_part_of(const study::any_shaped_table& of, std::span<const u64> there) {
     near_part found;
@@ -259,45 +265,57 @@ struct near_part {
         const study::entry_distance at = of.distance_of(key);
         found.in_line += (at.in_line ? 1.0 : 0) / static_cast<double>(there.size());
         found.in_pair += (at.in_pair ? 1.0 : 0) / static_cast<double>(there.size());
+        found.in_two += (at.in_two ? 1.0 : 0) / static_cast<double>(there.size());
     }
     return found;
 }
 
-/// The preferred line: how often it is the right one, and that finds ask for it, or do not.
+/// The preferred line, and the next: how often they are the right ones, and that finds ask for one, for two or for
+/// none.
 void preferred_line(study::findings& out, u64 slots) {
     const table one = shapes()[ours].make(slots, 1);
     const u64 live = one->slots() / 10 * 9, some = 500;
     const std::vector<u64> keys = make_keys(u64{70} << 40U, 6 * live), absent = make_keys(u64{71} << 40U, some);
     std::vector<std::vector<std::string>> rows;
+    const auto row = [&](const std::string& name, const near_part& part) {
+        rows.push_back({name});
+        for (const std::string& cell : part.cells()) rows.back().push_back(cell);
+    };
     u64 next = 0;
     for (const double load : {0.5, 0.7, 0.8, 0.9}) {
         const auto until = static_cast<u64>(load / 0.9 * static_cast<double>(live));
         for (; next < until; ++next) (void)one->insert(keys[next], next);
         const near_part part = near_part_of(*one, std::span(keys).first(next));
-        rows.push_back({study::number(100 * load, "filled to %.0f %%"), study::number(100 * part.in_line, "%.1f %%"),
-                        study::number(100 * part.in_pair, "%.1f %%")});
-        if (load == 0.9)
-            out.expect(part.in_line > 0.75, "at 90 % three quarters of the entries lie in their preferred line");
+        row(study::number(100 * load, "filled to %.0f %%"), part);
+        if (load < 0.9) continue;
+        out.expect(part.in_line > 0.75, "at 90 % three quarters of the entries lie in their preferred line");
+        out.expect(part.in_two > part.in_line + 0.05, "at 90 % a twentieth more lies in the next one");
     }
-    const std::optional<u64> hit_asks = asks(*one, true, std::span(keys).first(some)),
-                             miss_asks = asks(*one, true, absent),
-                             hit_else = asks(*one, false, std::span(keys).first(some)),
-                             miss_else = asks(*one, false, absent);
+    std::vector<std::optional<u64>> hits, misses;
+    for (const lines_asked asked : {lines_asked::none, lines_asked::one, lines_asked::two}) {
+        hits.push_back(asks(*one, asked, std::span(keys).first(some)));
+        misses.push_back(asks(*one, asked, absent));
+    }
     for (u64 i = 0; i < 5 * live; ++i) {
         (void)one->erase(keys[i]);
         (void)one->insert(keys[i + live], i);
     }
-    const near_part turned = near_part_of(*one, std::span(keys).last(live));
-    rows.push_back({"90 %, turned over five times", study::number(100 * turned.in_line, "%.1f %%"),
-                    study::number(100 * turned.in_pair, "%.1f %%")});
+    row("90 %, turned over five times", near_part_of(*one, std::span(keys).last(live)));
     out.table("Entries in their preferred line, " + count_text(slots) + " slots",
-              {"26 tags of 16 bits", "in the preferred line", "there, or in the line beside it"}, rows);
-    if (!hit_asks) return;
-    out.expect(*hit_asks == *hit_else + some && *miss_asks == *miss_else + some, "a find asks for one preferred line");
-    const auto each = [&](u64 count) { return study::number(static_cast<double>(count) / static_cast<double>(some)); };
+              {"26 tags of 16 bits", "in the preferred line", "there, or in the line beside it",
+               "there, or in the next that an insert tries"},
+              rows);
+    if (!hits.front()) return;
+    out.expect(*hits[1] == *hits[0] + some && *misses[1] == *misses[0] + some, "a find asks for one preferred line");
+    out.expect(*hits[2] == *hits[1] + some && *misses[2] == *misses[1] + some, "or for two");
+    const auto each = [&](const std::optional<u64>& count) {
+        return study::number(static_cast<double>(*count) / static_cast<double>(some));
+    };
     out.table("Prefetch instructions a find, " + count_text(slots) + " slots, 90 % full",
-              {"asks ahead", "a hit", "a miss"},
-              {{"yes (ours)", each(*hit_asks), each(*miss_asks)}, {"no", each(*hit_else), each(*miss_else)}});
+              {"asks for", "a hit", "a miss"},
+              {{"one line (ours)", each(hits[1]), each(misses[1])},
+               {"two", each(hits[2]), each(misses[2])},
+               {"none", each(hits[0]), each(misses[0])}});
 }
 
 [[nodiscard]] perf::subject asking(std::string name, std::span<const u64> asked,
@@ -349,7 +367,7 @@ void times(study::findings& out, u64 entries, double seconds) {
               {"bucket", "a hit", "times as fast as ours", "a miss", "times as fast as ours"}, rows);
 }
 
-/// Finds that ask for the preferred line ahead beside finds that do not, of the same table.
+/// Finds that ask for one line ahead, for two and for none, of the same table.
 void times_of_preferred_line(study::findings& out, u64 entries, double seconds) {
     const table one = shapes()[ours].make(entries * 10 / 9, 1);
     const std::vector<u64> there = make_keys(1, entries);
@@ -363,43 +381,53 @@ void times_of_preferred_line(study::findings& out, u64 entries, double seconds) 
         {"a hit", draw(there, questions, entries), &study::any_shaped_table::find_all},
         {"a miss", draw(make_keys(entries * 4, entries), questions, entries), &study::any_shaped_table::find_all},
         {"a hit that waits for the last", draw(there, questions, entries), &study::any_shaped_table::find_in_turn}};
+    const std::pair<const char*, lines_asked> states[] = {
+        {"one", lines_asked::one}, {"two", lines_asked::two}, {"none", lines_asked::none}};
     std::vector<std::vector<std::string>> rows;
     for (const asked_way& each : ways) {
         std::vector<perf::subject> subjects;
-        for (const bool ahead : {true, false})
-            subjects.push_back(
-                asking(ahead ? "asks" : "does not", each.asked, [&one, &each, ahead](std::span<const u64> keys) {
-                    one->ask_ahead(ahead);
-                    return (one.get()->*each.find)(keys);
-                }));
+        for (const auto& [name, state] : states)
+            subjects.push_back(asking(name, each.asked, [&one, &each, asked = state](std::span<const u64> keys) {
+                one->ask_ahead(asked);
+                return (one.get()->*each.find)(keys);
+            }));
         perf::interleaved_options rounds;
         rounds.seconds = seconds;
         const perf::interleaved_result timed = perf::measure_interleaved(subjects, rounds);
-        const perf::paired_ratio r = timed.ratio(0, 1);
-        rows.push_back({each.name, study::number(timed.subjects[0].time.median, "%.1f ns"),
-                        study::number(timed.subjects[1].time.median, "%.1f ns"),
-                        study::number(r.ratio) + study::number(r.ratio_95.low, " (%.2f to ") +
-                            study::number(r.ratio_95.high, "%.2f)")});
+        rows.push_back({each.name});
+        for (const perf::result& state : timed.subjects)
+            rows.back().push_back(study::number(state.time.median, "%.1f ns"));
+        for (const auto& [a, b] : {std::pair<std::size_t, std::size_t>{0, 2}, {1, 0}}) {
+            const perf::paired_ratio r = timed.ratio(a, b);
+            rows.back().push_back(study::number(r.ratio) + study::number(r.ratio_95.low, " (%.2f to ") +
+                                  study::number(r.ratio_95.high, "%.2f)"));
+        }
     }
     out.table("The preferred line, " + count_text(entries) + " entries, 90 % full",
-              {"", "asked for ahead (ours)", "not asked for", "times as fast if asked for"}, rows);
+              {"asked for ahead", "one line (ours)", "two", "none", "one: times as fast as none",
+               "two: times as fast as one"},
+              rows);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
-    const auto chosen = study::options_of(argc, argv, 0.3);
+    bool only_preferred = false;
+    const auto chosen = study::options_of(argc, argv, 0.3, {{"--preferred", &only_preferred}});
     if (!chosen) return 2;
     study::findings out(chosen->out, "The shape of a bucket");
     const std::vector<u64> sizes = chosen->quick ? std::vector<u64>{10'000} : std::vector<u64>{10'000, 1'000'000};
-    first_refusals(out, sizes, chosen->quick);
-    costs(out, sizes.back());
-    lines_by_load(out, sizes.back());
+    if (!only_preferred) {
+        first_refusals(out, sizes, chosen->quick);
+        costs(out, sizes.back());
+        lines_by_load(out, sizes.back());
+        prime_or_power(out, chosen->quick ? 512 : 32'768, chosen->quick);
+    }
     preferred_line(out, sizes.back());
-    prime_or_power(out, chosen->quick ? 512 : 32'768, chosen->quick);
     if (!chosen->quick) {
         out.where(perf::this_environment(perf::this_build()));
-        for (const u64 entries : {u64{10'000}, u64{1'000'000}, u64{20'000'000}}) times(out, entries, chosen->seconds);
+        for (const u64 entries : {u64{10'000}, u64{1'000'000}, u64{20'000'000}})
+            if (!only_preferred) times(out, entries, chosen->seconds);
         for (const u64 entries : {u64{1'000'000}, u64{20'000'000}})
             times_of_preferred_line(out, entries, chosen->seconds);
     }

@@ -42,7 +42,12 @@ struct lookup_cost {
 struct entry_distance {
     bool in_line = false;  ///< in the cache line that a find asks for ahead
     bool in_pair = false;  ///< there, or in the line that processors fetch along
+    bool in_two = false;   ///< in either line of a find that asks for two
 };
+
+/// Which lines of nodes a find asks for before it knows: that of an entry's preferred place, and the one that an insert
+/// tries next.
+enum class lines_asked : std::uint8_t { none, one, two };
 
 /// A table of whichever shape.
 class any_shaped_table {
@@ -57,8 +62,8 @@ class any_shaped_table {
     /// The same, and each key waits for the last answer.
     [[nodiscard]] virtual std::uint64_t find_in_turn(std::span<const std::uint64_t> keys) const = 0;
     [[nodiscard]] virtual const std::uint64_t* find(std::uint64_t key) const = 0;
-    /// Whether finds ask for the line of an entry's preferred place before they know. At first: where nodes are large.
-    virtual void ask_ahead(bool whether) = 0;
+    /// At first: one where nodes are large, else none.
+    virtual void ask_ahead(lines_asked which) = 0;
     /// False: the key is there, or no bucket that it may lie in has room.
     virtual bool insert(std::uint64_t key, std::uint64_t value) = 0;
     virtual bool erase(std::uint64_t key) = 0;
@@ -105,27 +110,16 @@ class shaped_table final : public any_shaped_table {
         pairs_max_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(64, (buckets_ - 1) / 2));
         lines_.resize(buckets_);
         nodes_.resize(buckets_ * Slots / nodes_a_line + 1);
-        prefetches_ = buckets_ * Slots * sizeof(node) > holdfast::detail::prefetch_bytes_min;
+        if (buckets_ * Slots * sizeof(node) > holdfast::detail::prefetch_bytes_min) asks_ = lines_asked::one;
     }
 
     [[nodiscard]] std::uint64_t find_all(std::span<const std::uint64_t> keys) const override {
-        std::uint64_t sum = 0;
-        for (const std::uint64_t key : keys) {
-            std::uint64_t value = 0;
-            if (look(key, value)) sum += value;
-        }
-        return sum;
+        return sum_of<false>(keys);
     }
     [[nodiscard]] std::uint64_t find_in_turn(std::span<const std::uint64_t> keys) const override {
-        std::uint64_t sum = 0, none = 0;
-        asm volatile("" : "+r"(none));  // zero, but the compiler does not know
-        for (const std::uint64_t key : keys) {
-            std::uint64_t value = 0;
-            if (look(key ^ (sum & none), value)) sum += value;
-        }
-        return sum;
+        return sum_of<true>(keys);
     }
-    void ask_ahead(bool whether) override { prefetches_ = whether; }
+    void ask_ahead(lines_asked which) override { asks_ = which; }
     [[nodiscard]] const std::uint64_t* find(std::uint64_t key) const override {
         const place at = locate(key);
         return at.found ? &node_at(at.bucket, at.slot).value : nullptr;
@@ -175,8 +169,10 @@ class shaped_table final : public any_shaped_table {
     [[nodiscard]] entry_distance distance_of(std::uint64_t key) const override {
         const auto [home, preferred] = home_of(hash(key));
         const place at = locate(key);
-        const std::uint64_t lies = at.bucket * Slots + at.slot, looked = home * Slots + preferred;
-        return {lies / nodes_a_line == looked / nodes_a_line, lies / nodes_a_line / 2 == looked / nodes_a_line / 2};
+        const std::uint64_t lies = (at.bucket * Slots + at.slot) / nodes_a_line,
+                            looked = (home * Slots + preferred) / nodes_a_line,
+                            next = (home * Slots + behind(home, preferred)) / nodes_a_line;
+        return {lies == looked, lies / 2 == looked / 2, lies == looked || lies == next};
     }
     [[nodiscard]] std::uint64_t size() const override { return size_; }
     [[nodiscard]] std::uint64_t slots() const override { return buckets_ * Slots; }
@@ -281,6 +277,11 @@ class shaped_table final : public any_shaped_table {
             change_counter(pair.second(), class_of(h), raise);
         }
     }
+    /// A slot in the line behind that of a slot, or in the bucket's first one where there is none behind.
+    [[nodiscard]] static unsigned behind(std::uint64_t bucket, unsigned slot) noexcept {
+        const std::uint64_t first = bucket * Slots, next = ((first + slot) / nodes_a_line + 1) * nodes_a_line;
+        return next < first + Slots ? static_cast<unsigned>(next - first) : 0;
+    }
     /// A free slot in the cache line of nodes that a find asks for early, else the first behind, else any.
     [[nodiscard]] static unsigned choose(std::uint64_t bucket, unsigned preferred, std::uint64_t free) noexcept {
         const std::uint64_t first = bucket * Slots, line = (first + preferred) / nodes_a_line * nodes_a_line;
@@ -289,11 +290,35 @@ class shaped_table final : public any_shaped_table {
         return static_cast<unsigned>(std::countr_zero(behind != 0 ? behind : free));
     }
 
+    /// The loops of finds, each for itself: a find does not look at how many lines it asks for.
+    template <bool InTurn>
+    [[nodiscard]] std::uint64_t sum_of(std::span<const std::uint64_t> keys) const {
+        switch (asks_) {
+            case lines_asked::none: return sum_asking<InTurn, lines_asked::none>(keys);
+            case lines_asked::one: return sum_asking<InTurn, lines_asked::one>(keys);
+            case lines_asked::two: break;
+        }
+        return sum_asking<InTurn, lines_asked::two>(keys);
+    }
+    template <bool InTurn, lines_asked Asked>
+    [[nodiscard]] std::uint64_t sum_asking(std::span<const std::uint64_t> keys) const {
+        std::uint64_t sum = 0, none = 0;
+        asm volatile("" : "+r"(none));  // zero, but the compiler does not know
+        for (const std::uint64_t key : keys) {
+            std::uint64_t value = 0;
+            if (look<Asked>(InTurn ? key ^ (sum & none) : key, value)) sum += value;
+        }
+        return sum;
+    }
     /// A find as a program would do it.
+    template <lines_asked Asked>
     [[nodiscard]] bool look(std::uint64_t key, std::uint64_t& value) const noexcept {
         const holdfast::detail::hash_parts h = hash(key);
         const auto [home, preferred] = home_of(h);
-        if (prefetches_) holdfast::detail::prefetch(reinterpret_cast<const std::byte*>(&node_at(home, preferred)));
+        if constexpr (Asked != lines_asked::none)
+            holdfast::detail::prefetch(reinterpret_cast<const std::byte*>(&node_at(home, preferred)));
+        if constexpr (Asked == lines_asked::two)
+            holdfast::detail::prefetch(reinterpret_cast<const std::byte*>(&node_at(home, behind(home, preferred))));
         if (look_in(home, tag_of(h), key, value)) return true;
         if (counter(home, class_of(h)) == 0) return false;
         return look_further(h, home, key, value);
@@ -352,7 +377,7 @@ class shaped_table final : public any_shaped_table {
     std::uint64_t start_, buckets_ = 0, size_ = 0;
     std::uint32_t pairs_max_ = 0;
     unsigned bits_ = 0;  // of a bucket's number, where there is a power of two of them
-    bool prefetches_ = false;
+    lines_asked asks_ = lines_asked::none;
     std::vector<line> lines_;
     std::vector<node_line> nodes_;
 };

@@ -4,12 +4,13 @@
 //   study_lookup_overlap [--quick] [--seconds 0.3] [--out FOLDER] [--check]
 //
 // Tables of 1e4, 1e6 and 2e7 entries of 16 bytes, 90 % full, on pages of 4 KiB and on huge pages. Keys in random order
-// are looked up one at a time, by find_many in groups, by prefetch some lookups ahead of their find, and by coroutines
-// that take turns; of each way by 1 to 64 lookups on their way, keys that are there and keys that are not. All ways of
-// a table are timed in turn. Before that the prefetch instructions of each way are counted as they run: g++ 12 dropped
-// whole calls of a function that did nothing but ask, and a way that asks for nothing tells nothing about asking.
-// Prints tables; with --out writes lookup_overlap.html and its charts. --check ends with an error if a finding that
-// README.md states does not show, or a way does not ask. --quick: 1e6 entries, few depths.
+// are looked up one at a time, by find_many in groups of up to 32, by the same in groups of up to 64, by prefetch some
+// lookups ahead of their find, and by coroutines that take turns; of each way by 1 to 64 lookups on their way, of
+// groups by 1 to 128 keys at a call, keys that are there and keys that are not. All ways of a table are timed in turn.
+// Before that the prefetch instructions of each way are counted as they run: g++ 12 dropped whole calls of a function
+// that did nothing but ask, and a way that asks for nothing tells nothing about asking. Prints tables; with --out
+// writes lookup_overlap.html and its charts. --check ends with an error if a finding that README.md states does not
+// show, or a way does not ask. --quick: 1e6 entries, few depths.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +23,7 @@
 #include "../../tests/support/prefetch_count.hpp"
 #include "../command_line.hpp"
 #include "../findings.hpp"
+#include "groups.hpp"
 #include "holdfast/perf_test/do_not_optimize.hpp"
 #include "holdfast/perf_test/interleaved.hpp"
 #include "ways.hpp"
@@ -46,11 +48,13 @@ using way = std::uint64_t (*)(const study::number_table&, study::keys, std::size
 struct named_way {
     const char* name;
     way run;
-    std::size_t most;  // on their way at once
+    bool in_groups;
+    [[nodiscard]] std::size_t most() const { return in_groups ? 128 : 64; }  // on their way at once
 };
-const named_way ways[] = {{"find_many", study::many_at_a_time, 64},
-                          {"prefetch, so many ahead", study::ahead, 64},
-                          {"coroutines in turn", study::by_coroutines, 64}};
+const named_way ways[] = {{"find_many", study::many_at_a_time, true},
+                          {"groups of up to 64", study::in_groups<64>, true},
+                          {"prefetch, so many ahead", study::ahead, false},
+                          {"coroutines in turn", study::by_coroutines, false}};
 
 study::number_table made(const place& where) {
     holdfast::hash_table_options wanted;
@@ -92,7 +96,8 @@ class overlap_study {
  public:
     explicit overlap_study(study::study_options chosen)
         : options_(std::move(chosen)), found_(options_.out, "Lookups of a hash table on their way at once") {
-        depths_ = options_.quick ? std::vector<std::size_t>{4, 16} : std::vector<std::size_t>{1, 2, 4, 8, 16, 32, 64};
+        depths_ = options_.quick ? std::vector<std::size_t>{4, 16, 64}
+                                 : std::vector<std::size_t>{1, 2, 4, 8, 16, 32, 64, 128};
     }
 
     int run() {
@@ -126,7 +131,7 @@ class overlap_study {
         const std::uint64_t right = study::one_at_a_time(table, some);
         for (const named_way& one : ways)
             for (const std::size_t depth : depths_)
-                if (one.run(table, some, depth) != right) {
+                if (depth <= one.most() && one.run(table, some, depth) != right) {
                     std::fprintf(stderr, "%s, %zu: answers wrongly\n", one.name, depth);
                     std::exit(1);
                 }
@@ -149,7 +154,7 @@ class overlap_study {
         for (const named_way& one : ways) {
             const double counted = asks([&](const auto& of, study::keys keys) { return one.run(of, keys, depth); });
             rows.push_back({one.name, study::number(counted)});
-            if (one.run != study::many_at_a_time)
+            if (!one.in_groups)
                 found_.expect(counted >= alone + 1, where.name() + ", " + one.name + ": asks for each key");
             else if (where.entries >= 1'000'000)
                 found_.expect(counted >= 1, where.name() + ", " + one.name + ": asks for each key");
@@ -165,7 +170,7 @@ class overlap_study {
                                       [&table](study::keys some) { return study::one_at_a_time(table, some); }));
         for (const named_way& one : ways)
             for (const std::size_t depth : depths_)
-                if (depth <= one.most)
+                if (depth <= one.most())
                     subjects.push_back(subject_of(name_of(one, depth), asked, [&table, &one, depth](study::keys some) {
                         return one.run(table, some, depth);
                     }));
@@ -195,7 +200,7 @@ class overlap_study {
             rows.push_back({one.name});
             chart.lines.push_back({one.name, {}});
             for (const std::size_t depth : depths_) {
-                if (depth > one.most) {
+                if (depth > one.most()) {
                     rows.back().emplace_back("-");
                     continue;
                 }
@@ -205,6 +210,10 @@ class overlap_study {
                 best = std::max(best, faster);
             }
         }
+        // The first two ways, each of as many depths.
+        rows.push_back({"groups of up to 64, times as fast as find_many"});
+        for (std::size_t k = 0; k < depths_.size(); ++k)
+            rows.back().push_back(study::number(timed.ratio(1 + depths_.size() + k, 1 + k).ratio));
         found_.table(what + " (one at a time: " + study::number(timed.subjects[0].time.median, "%.1f") + " ns)",
                      headings, rows);
         found_.chart("overlap_" + where.size() + (where.huge ? "_huge" : "") + (there ? "_there" : "_absent"), chart);

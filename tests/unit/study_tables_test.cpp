@@ -90,8 +90,8 @@ void shaped_agrees_with_a_map(seeded_random& random) {
             wanted += value;
         });
         keys.insert(keys.end(), {u64{1} << 60, u64{1} << 61});
-        for (const bool ahead : {false, true}) {
-            table.ask_ahead(ahead);
+        for (const auto asked : {study::lines_asked::none, study::lines_asked::one, study::lines_asked::two}) {
+            table.ask_ahead(asked);
             EXPECT_EQ(table.find_all(keys), wanted);
             EXPECT_EQ(table.find_in_turn(keys), wanted);
         }
@@ -106,6 +106,27 @@ TEST(StudyShapedTable, AgreesWithAMapWhateverItsShape) {
     shaped_agrees_with_a_map<study::shape_58_of_16>(random);
     shaped_agrees_with_a_map<study::shape_52_of_8>(random);
     shaped_agrees_with_a_map<study::shape_26_of_power>(random);
+}
+
+// A find that asks for two lines asks for those where inserts put what finds room in either, in this order.
+TEST(StudyShapedTable, TheSecondLineAskedForIsTheOneThatAnInsertTriesNext) {
+    seeded_random random;
+    study::shape_26_of_16 table(100'000, random());
+    u64 in_line = 0, in_two = 0, in_pair_only = 0;
+    std::vector<u64> keys(table.slots() * 9 / 10);
+    for (u64& key : keys) {
+        key = random();
+        table.insert(key, 0);
+        const study::entry_distance at = table.distance_of(key);
+        in_line += at.in_line ? 1 : 0;
+        in_two += at.in_two ? 1 : 0;
+        in_pair_only += at.in_pair && !at.in_two ? 1 : 0;
+        ASSERT_TRUE(at.in_two || !at.in_line);
+    }
+    const auto part = [&](u64 count) { return static_cast<double>(count) / static_cast<double>(keys.size()); };
+    EXPECT_GT(part(in_line), 0.75);
+    EXPECT_GT(part(in_two), part(in_line) + 0.05) << "half of what finds no room in its line finds some in the next";
+    EXPECT_LT(part(in_pair_only), 0.01) << "the line before is tried only where there is none behind";
 }
 
 TEST(StudyLevelTable, AgreesWithAMap) {
