@@ -260,13 +260,18 @@ def umbrella(tree):
 
 def order_places(tree):
     """the places that docs/memory-orders.md and tests/hooks/survivors.txt name stand in the source as they say, and what survives
-    since others need it (G) is caught in a row of others"""
+    since others need it (G) is caught in a row of others; where the page counts what nobody caught (F) it counts that right"""
     pages = {"docs/memory-orders.md": re.compile(r"\| [^|]+ \| (?P<file>\S+\.hpp) (?P<function>\S*).* \| `(?P<text>.*)` \| "),
              "tests/hooks/survivors.txt": re.compile(r"[^|#]+ \| [A-H] \| (?P<file>\S+) (?P<function>\S*).*? \| (?P<text>.*) \| ")}
-    caught = {(row["file"], row["text"].replace("\\|", "|")) for page in ("docs/memory-orders.md",) if page in tree.paths
-              for _, line in tree.lines(page) if (row := pages[page].match(line)) and not line[row.end():].split(" | ")[1].startswith("survives")}
+    fates = [((row["file"], row["text"].replace("\\|", "|")), line[row.end():].split(" | ")[1]) for page in ("docs/memory-orders.md",) if page in tree.paths
+             for _, line in tree.lines(page) if (row := pages[page].match(line))]
+    caught = {order for order, fate in fates if not fate.startswith("survives")}
+    seldom = [order for order, fate in fates if fate == "survives: F" and order not in caught]
     for page, row in pages.items():
         for number, line in tree.lines(page) if page in tree.paths else ():
+            counted = re.search(r"\d+ rows of an F, \d+ lines", line)
+            if counted and counted[0] != (right := f"{len(seldom)} rows of an F, {len(set(seldom))} lines"):
+                yield page, number, f"that nobody caught are {right}"
             named = row.match(line)
             if not named:
                 continue
@@ -283,37 +288,61 @@ def order_places(tree):
 STRONG_ORDER = re.compile(r"\b(?:load_acquire|store_release)\b|memory_order_(?:acquire|release|acq_rel|seq_cst)\b")
 
 
+def lies_in(where, lines, at):
+    """Whether line `at` stands in the function that `where` names, "FUNCTION" or, of a text that stands there before, "FUNCTION (2)".
+    The function's head is the line itself or one of those above it that are each indented less than the last."""
+    function, _, count = where.partition(" ")
+    inner = len(lines[at]) - len(lines[at].lstrip()) + 1
+    for head in range(at, -1, -1):
+        here = len(lines[head]) - len(lines[head].lstrip())
+        if not lines[head].strip() or here >= inner or lines[head].lstrip().startswith("#"):
+            continue
+        inner = here
+        if re.search(rf"(?<!\w){re.escape(function)}\(", lines[head]):
+            same = sum(line.strip() == lines[at].strip() for line in lines[head:at])
+            return count == (f"({same + 1})" if same else "")
+    return False
+
+
 def order_rows(tree):
     """each memory order of include/holdfast above relaxed is a row of docs/memory-orders.md, which a test relaxes, or has a reason in
-    tests/hooks/unrelaxed.txt; nothing else has a line there, and where the page counts these lines it counts them right"""
+    tests/hooks/unrelaxed.txt, also where its text stands once more in another function; nothing else has a line there, and where the
+    page counts these lines it counts them right"""
     page, listed = "docs/memory-orders.md", "tests/hooks/unrelaxed.txt"
-    row = re.compile(r"\| [^|]+ \| (?P<file>\S+\.hpp) .*?\| `(?P<text>.*)` \| ")
-    rows = {(m["file"], m["text"].replace("\\|", "|")) for _, line in (tree.lines(page) if page in tree.paths else ()) if (m := row.match(line))}
+    row = re.compile(r"\| [^|]+ \| (?P<file>\S+\.hpp) (?P<where>\S*(?: \(\d+\))?) *\| `(?P<text>.*)` \| ")
+    rows = collections.defaultdict(set)
+    for _, line in tree.lines(page) if page in tree.paths else ():
+        if m := row.match(line):
+            rows[m["file"], m["text"].replace("\\|", "|")].add(m["where"])
     reasons, letters = {}, collections.Counter()
     for number, line in tree.lines(listed) if listed in tree.paths else ():
         if not line.startswith("#"):
             letter, _, rest = line.partition(" | ")
             letters[letter] += 1
-            if letter not in ("S", "L", "T", "W", "O"):
+            if letter not in ("S", "L", "T", "W", "O", "B"):
                 yield listed, number, "not LETTER | FILE | TEXT with a letter from above"
             reasons[tuple(rest.split(" | ", 1))] = number
-    there = set()
+    there, unrelaxed = set(), set()
     for path in tree.cpp("include/holdfast/"):
-        for number, line in tree.lines(path):
-            text = re.sub(r"\s*//.*", "", line).strip()
+        lines = [re.sub(r"\s*//.*", "", line) for _, line in tree.lines(path)]
+        for number, line in enumerate(lines, 1):
+            text = line.strip()
             order = (path.removeprefix("include/holdfast/"), text)
             if not STRONG_ORDER.search(text):
                 continue
             there.add(order)
-            if order not in rows and order not in reasons:
+            if any(lies_in(where, lines, number - 1) for where in rows[order]):
+                continue
+            unrelaxed.add(order)
+            if order not in reasons:
                 yield path, number, f"no test relaxes this order: let two processes of tests/hooks pass it, or say in {listed} why not"
     for number, line in tree.lines(page) if page in tree.paths else ():
         counted = re.match(r"((?:[A-Z] \d+(?:, )?)+)\.", line)
         if counted and counted[1] != (right := ", ".join(f"{letter} {count}" for letter, count in sorted(letters.items(), key=lambda each: (-each[1], each[0])))):
             yield page, number, f"the lines of {listed} are {right}"
     for order, number in reasons.items():
-        if order in rows or order not in there:
-            yield listed, number, "this order " + ("has a row of docs/memory-orders.md" if order in rows else "is not there") + ": take the line out"
+        if order not in unrelaxed:
+            yield listed, number, "this order " + ("has a row of docs/memory-orders.md" if order in there else "is not there") + ": take the line out"
 
 
 def dependencies(tree):

@@ -301,9 +301,9 @@ class server_core final : public engine_sink {
     std::vector<std::shared_ptr<channel_state>> drained_;
     std::vector<std::pair<std::shared_ptr<channel_state>, channel_end>> ended_;   // on_close is due
     std::vector<std::pair<std::shared_ptr<body_state>, body_end>> bodies_ended_;  // on_end is due
-    const std::string busy_;      // what is said to a client that there is no room for
-    std::string out_;             // output of the connection being served
-    std::size_t held_bytes_ = 0;  // of all connections, as of their last settle()
+    const std::string busy_;                   // what is said to a client that there is no room for
+    std::string out_;                          // output of the connection being served
+    std::size_t held_bytes_ = 0;               // of all connections, as of their last settle()
     std::array<std::uint32_t, 65> holders_{};  // how many hold bytes of so many bits; those of none are not counted
     index_type last_holder_ = 0;               // where the search for one that holds much goes on
 

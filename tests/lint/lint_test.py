@@ -15,6 +15,8 @@ import lint  # noqa: E402
 SPDX = "// SPDX-License-Identifier: " + "Apache-2.0\n"
 HEADER = SPDX + "#pragma once\n"
 
+# One order in each of two functions.
+TWO_PLACES = "void f() {\n    store_release(at, 1);\n}\nvoid g(int a,\n       int b) {\n    if (a < b) {\n        store_release(at, 1);\n    }\n}\n"
 # Two operations: what is private, const or static, or makes the handle, is none.
 WRITER = """template <record T>
 class array : public base<array<T>, T> {
@@ -33,6 +35,23 @@ class array : public base<array<T>, T> {
  private:
     void put(std::uint64_t index, const T& value);
     std::uint64_t size_ = 0;
+};
+"""
+# All of it const, and what it reads it notes where others see it.
+NOTING_READER = """class noting_reader {
+ public:
+    [[nodiscard]] static noting_reader attach(std::string_view uri) { return noting_reader(uri); }
+    explicit noting_reader(mapping memory) : table_(peers::open(*memory)), place_(table_.claim()) {}
+    [[nodiscard]] bool find(std::uint64_t key) const noexcept { return noted(key); }
+};
+"""
+QUERIES = """template <class Self, class K>
+class hash_map_queries {
+ public:
+    [[nodiscard]] bool find(const K& key) const noexcept { return noted(key); }
+    template <class Look>
+    bool visit(const K& key, Look&& look) const { return noted(key); }
+    [[nodiscard]] bool contains(const K& key) const noexcept { return visit(key, none); }
 };
 """
 
@@ -161,6 +180,11 @@ CASES = {
         ({"tests/hooks/survivors.txt": "asleep | G | a.hpp f | x.store(1); | store release\n",
           "docs/memory-orders.md": "| queue | a.hpp f | `x.store(1);` | store release | survives: B | 9 |\n",
           "include/holdfast/a.hpp": "void f() {\n    x.store(1);\n}\n"}, 1),
+        ({"docs/memory-orders.md": "Of 1 rows of an F, 1 lines.\n| queue | a.hpp f | `x.store(1);` | store release | survives: F | 9 |\n",
+          "include/holdfast/a.hpp": "void f() {\n    x.store(1);\n}\n"}, 0),
+        ({"docs/memory-orders.md": "Of 1 rows of an F, 1 lines.\n| queue | a.hpp f | `x.store(1);` | store release | survives: F | 9 |\n"
+                                   "| held | a.hpp f | `x.store(1);` | store release | a mix | 9 |\n",
+          "include/holdfast/a.hpp": "void f() {\n    x.store(1);\n}\n"}, 1),
     ],
     "order_rows": [
         ({"include/holdfast/a.hpp": "void f() {\n    x.store(1, std::memory_order_release);\n}\n"}, 1),
@@ -170,6 +194,21 @@ CASES = {
         ({"include/holdfast/a.hpp": "void f() {\n    store_release(at, a | b);\n}\n",
           "tests/hooks/unrelaxed.txt": "# S why\nS | a.hpp | store_release(at, a | b);\n"}, 0),
         ({"tests/hooks/unrelaxed.txt": "S | a.hpp | store_release(at, 1);\n"}, 1),
+        ({"include/holdfast/a.hpp": TWO_PLACES,
+          "docs/memory-orders.md": "| queue | a.hpp f | `store_release(at, 1);` | store release | a mix | 9 |\n"}, 1),
+        ({"include/holdfast/a.hpp": TWO_PLACES,
+          "docs/memory-orders.md": "| queue | a.hpp f | `store_release(at, 1);` | store release | a mix | 9 |\n"
+                                   "| queue | a.hpp g | `store_release(at, 1);` | store release | a mix | 9 |\n"}, 0),
+        ({"include/holdfast/a.hpp": "void f() {\n    store_release(at, 1);\n}\nvoid g() {\n    store_release(at, 1);\n}\n",
+          "docs/memory-orders.md": "| queue | a.hpp f | `store_release(at, 1);` | store release | a mix | 9 |\n",
+          "tests/hooks/unrelaxed.txt": "T | a.hpp | store_release(at, 1);\n"}, 0),
+        ({"include/holdfast/a.hpp": "void f() {\n    store_release(at, 1);  // W1\n    store_release(at, 1);\n}\n",
+          "docs/memory-orders.md": "| queue | a.hpp f | `store_release(at, 1);` | store release | a mix | 9 |\n"}, 1),
+        ({"include/holdfast/a.hpp": "void f() {\n    store_release(at, 1);  // W1\n    store_release(at, 1);\n}\n",
+          "docs/memory-orders.md": "| queue | a.hpp f | `store_release(at, 1);` | store release | a mix | 9 |\n"
+                                   "| queue | a.hpp f (2) | `store_release(at, 1);` | store release | a mix | 9 |\n"}, 0),
+        ({"include/holdfast/a.hpp": "void f() {\n    store_release(at, 1);\n}\n", "tests/hooks/unrelaxed.txt": "S | a.hpp | store_release(at, 1);\n",
+          "docs/memory-orders.md": "| queue | a.hpp f | `store_release(at, 1);` | store release | a mix | 9 |\n"}, 1),
         ({"include/holdfast/a.hpp": "void f() {\n    store_release(at, 1);\n}\n",
           "tests/hooks/unrelaxed.txt": "X | a.hpp | store_release(at, 1);\n"}, 1),
         ({"include/holdfast/a.hpp": "void f() {\n    store_release(at, 1);\n}\n", "docs/memory-orders.md": "By letter:\nS 2. Others:\n",
@@ -195,6 +234,12 @@ CASES = {
         ({"include/holdfast/array.hpp": "class other {};\n"}, 1),
         ({"include/holdfast/queue/new.hpp": WRITER.replace("class array", "class new_queue")}, 1),
         ({"include/holdfast/queue/new.hpp": WRITER.replace("class array", "class broadcast_reader")}, 0),
+        ({"include/holdfast/queue/new.hpp": NOTING_READER}, 1),
+        ({"include/holdfast/queue/new.hpp": NOTING_READER.replace("table_.claim()", "0")}, 0),
+        ({"include/holdfast/hash_map/queries.hpp": QUERIES, "tests/crash/image_kill_a.hpp": "a{[](registered_text_reader& r) { (void)r.find(1); }};\n"}, 1),
+        ({"include/holdfast/hash_map/queries.hpp": QUERIES, "tests/crash/image_kill_a.hpp": "a{[](text_map& r) { (void)r.find(1), r.visit(2); }};\n"}, 2),
+        ({"include/holdfast/hash_map/queries.hpp": QUERIES,
+          "tests/crash/image_kill_a.hpp": "a{[](registered_text_reader& r) { (void)r.find(1), r.visit(2); }};\n"}, 0),
     ],
     "format": [
         ({"src/net/a.cpp": "int   f( ) ;\n"}, 1),

@@ -5,6 +5,7 @@ import contextlib
 import importlib.util
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -149,6 +150,17 @@ class Report(unittest.TestCase):
         # A published index is a snapshot, and a feed two containers: neither has stores of its own to die at.
         self.assertEqual(stepped - {"sorted_index", "hash_map with a feed"}, set(report.DEATHS))
         self.assertEqual(stepped, set(report.CONTAINERS) | set(report.KILLS))
+
+    def test_fuzz_targets_run_what_the_floors_ask_for_and_the_page_says(self):
+        root = TOOL.parents[1]
+        runs = {target: int(count) for target, count in re.findall(r"^set\(guided_runs_(\w+) (\d+)\)$", (root / "fuzz/CMakeLists.txt").read_text(), re.M)}
+        del runs["tls"]  # over other bytes
+        self.assertEqual(set(runs), set(report.GUIDED))
+        for target, floor in report.GUIDED.items():
+            self.assertTrue(0.75 * runs[target] <= floor <= runs[target], target)
+        page = (root / "docs/design/0010-crash-rigs.md").read_text()
+        self.assertEqual({target: int(count.replace(",", "")) for target, count in re.findall(r"\| `(\w+)` \| ([\d,]+) (?=\|)", page)}, runs)
+        self.assertIn(f"without it they are {sum(runs.values()) - runs['sorted_index']:,}.", page)
 
     def test_what_the_sanitizers_skip_excuses_nothing(self):
         self.assertEqual(self.complete(skipping=["asan"])[0], 0)

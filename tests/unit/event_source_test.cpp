@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -159,6 +160,19 @@ TEST_F(EventSource, TheDeathOfAWriterIsAnEventAndItsLastMessagesAreRead) {
             check(source, [&] { return source.handle().front() && source.handle().pop(); });
         }
     }
+}
+
+TEST_F(EventSource, ARemovedRingIsAnEventForAnUnregisteredReader) {
+    std::optional<broadcast_writer> writer(broadcast_writer::create(uri(), {.capacity_bytes = 4096}));
+    event_source source(broadcast_reader::attach(uri()));
+    source.arm();
+    EXPECT_FALSE(readable(source.fd(), 150));  // alive and silent is no death
+    EXPECT_EQ(source.take(), outcome::empty);
+    writer.reset();
+    segment::remove(uri());
+    source.arm();
+    ASSERT_TRUE(readable(source.fd(), long_ms));
+    EXPECT_EQ(source.take(), outcome::writer_gone);
 }
 
 // Two queues and a pipe in one epoll; the producers rest now and then, so that both a sleeping and a running receiver

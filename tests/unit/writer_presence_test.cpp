@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "holdfast/broadcast.hpp"
 #include "holdfast/queue.hpp"
@@ -21,6 +23,7 @@ namespace {
 using namespace std::chrono_literals;
 using holdfast::access;
 using holdfast::broadcast_options;
+using holdfast::broadcast_reader;
 using holdfast::broadcast_reliable_reader;
 using holdfast::broadcast_writer;
 using holdfast::outcome;
@@ -114,13 +117,32 @@ TEST_P(WriterPresence, AnotherSegmentOfTheNameSaysNothing) {
     EXPECT_FALSE(consumer.producer_alive());
 }
 
-// It keeps its writer's lease.
+// It has no slot to ask about, and the lease that it would ask is gone with the name, or another ring's.
+TEST_P(WriterPresence, AnUnregisteredReaderLearnsThatItsRingWasRemoved) {
+    std::optional<broadcast_writer> first(broadcast_writer::create(place.uri(), ring_for_one()));
+    auto reader = broadcast_reader::attach(place.uri());
+    ASSERT_TRUE(first->publish({}));
+    first.reset();
+    segment::remove(place.uri());
+    EXPECT_EQ(reader.wait(1h).status, outcome::ok) << "what is there is read first";
+    std::vector<std::byte> message;
+    EXPECT_TRUE(reader.read(message));
+    ASSERT_EQ(reader.wait(0ms).status, outcome::writer_gone) << "its name leads nowhere";
+    EXPECT_EQ(reader.wait(1h).status, outcome::writer_gone);
+    const auto second = broadcast_writer::create(place.uri(), ring_for_one());
+    ASSERT_EQ(reader.wait(0ms).status, outcome::writer_gone) << "its name leads to another ring";
+    EXPECT_EQ(reader.wait(1h).status, outcome::writer_gone);
+}
+
+// It keeps its writer's lease, which is all that an unregistered one has to ask.
 TEST_P(WriterPresence, AReaderOnItsWritersMappingLearnsThatItIsGone) {
     std::optional<broadcast_writer> writer(broadcast_writer::create(place.uri(), ring_for_one()));
     auto registered = writer->make_reliable_reader();
+    auto unregistered = writer->make_reader();
     EXPECT_EQ(registered.wait(0ms).status, outcome::timed_out);
     writer.reset();
     EXPECT_EQ(registered.wait(0ms).status, outcome::writer_gone);
+    EXPECT_EQ(unregistered.wait(0ms).status, outcome::timed_out);
 }
 
 // A hostile reader holds the writer's slot: writers do not wait for it for longer than for a dying holder of the lease,

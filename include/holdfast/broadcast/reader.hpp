@@ -46,18 +46,19 @@ namespace detail {
     return outcome::timed_out;
 }
 
-/// Asks the lease, not too often, whether a writer lives: an open and a lock call each time.
+/// Asks the lease, not too often, whether a writer lives: an open, a lock call and a look at the name each time.
 class broadcast_writer_watch {
  public:
     explicit broadcast_writer_watch(const segment& of) noexcept : segment_(of) {}
-    /// Whether it is known that nobody holds the lease. Where that cannot be told, or without a name to ask by: false.
+    /// Whether it is known that nobody holds the lease, or the name leads to the ring no more: its lease is then gone
+    /// or another ring's, and no successor finds it. Where that cannot be told, or without a name to ask by: false.
     [[nodiscard]] bool gone() noexcept {
         constexpr std::uint64_t pause_ns = 20'000'000;
         const std::uint64_t now = memory::deadline::now_ns();
         if (asked_ns_ != 0 && now - asked_ns_ < pause_ns) return false;
         asked_ns_ = now;
         try {
-            return lease_state_of(segment_.name()) == lease_state::free;
+            return lease_state_of(segment_.name()) == lease_state::free || segment_.replaced();
         } catch (const std::exception&) {  // no memory for a path: not known
             return false;
         }
@@ -198,8 +199,11 @@ class broadcast_reader {
     }
 
     /// Waits until read() would say something else than empty.
-    /// Returns: ok; timed_out; writer_gone (nobody holds the lease; known only where lease_state_of() can tell).
+    /// Returns: ok; timed_out; writer_gone (nobody holds the lease, or the name leads to this ring no more).
     ///
+    /// It asks the lease by the ring's name. So it never says writer_gone of memfd:, anon: and heap: memory, nor on the
+    /// mapping of a writer of this process, which keeps the lease; and it says so of a living writer whose file was
+    /// unlinked or renamed by hand, and to who has changed its root directory: messages are read all the same.
     /// The writer does not know of this reader, so it looks by itself, each 0.05 to 1 ms; a registered one is woken.
     result wait(std::chrono::nanoseconds timeout) noexcept {
         detail::broadcast_writer_watch watch(*segment_);
