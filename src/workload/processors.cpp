@@ -53,7 +53,7 @@ std::vector<processor> placed_processors(std::span<const unsigned> usable, const
             siblings, [&](unsigned other) { return other < cpu && std::ranges::find(usable, other) != usable.end(); });
         all.push_back({cpu, node_of(own), shares});
     }
-    std::ranges::stable_sort(all, {}, [](const processor& one) { return std::tuple(one.shares_core, one.node); });
+    std::ranges::sort(all, {}, [](const processor& one) { return std::tuple(one.shares_core, one.node, one.cpu); });
     return all;
 }
 

@@ -706,9 +706,8 @@ TEST_F(HashTableGrowth, WritersThatGrowAreKilledAtRandomInstants) {
             return compare(next, model);
         });
     stop->store(1, std::memory_order_relaxed);
-    EXPECT_EQ(report.failure, "");
+    EXPECT_TRUE(report.passed()) << report.text();
     EXPECT_TRUE(follower.wait().success()) << follower.wait().text();
-    EXPECT_GT(report.operations, 0U);
     EXPECT_GT(generations, report.kills / 10);
     RecordProperty("kills", std::to_string(report.kills));
     std::printf("%s; %llu kills found another generation than the kill before\n", report.text().c_str(),

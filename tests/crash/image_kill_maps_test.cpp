@@ -7,6 +7,7 @@
 
 #include "image_kill_bench.hpp"
 #include "image_kill_maps.hpp"
+#include "image_kill_registered.hpp"
 
 namespace {
 
@@ -33,5 +34,8 @@ INSTANTIATE_TEST_SUITE_P(MapsOfMany, ImageKill,
                              {"hash_map_many_empty", "hash_map_many_nearly_full", "hash_map_many_full",
                               "hash_map_many_of_colliding_keys", "hash_map_many_overflowed"})),
                          ImageKill::name_of);
+
+// A registered reader is killed, and the writer that takes its notes: see image_kill_registered.hpp.
+INSTANTIATE_TEST_SUITE_P(Registered, ImageKill, ::testing::Values(registered_map_subject()), ImageKill::name_of);
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "hooks/access_hooks.hpp"
 #include "hooks/hash_map_clock_interleaving.hpp"
 #include "hooks/hash_map_feed_interleaving.hpp"
+#include "hooks/hash_map_feed_subject.hpp"
 #include "hooks/hash_map_history_interleaving.hpp"
 #include "hooks/hash_map_interleaving.hpp"
 #include "hooks/hash_map_registered_interleaving.hpp"
@@ -119,6 +120,13 @@ TEST(HashMapScan, LeavesOutWhatIsUpdatedAllTheWhileAndSaysSo) {
 }
 
 TEST(StoreDeaths, HashMap) { die_at_every_store<hash_map_subject<>>("hash_map", 400'000, {8, 16}); }
+
+TEST(StoreDeaths, HashMapFeed) {
+    die_at_every_store<hash_map_feed_subject>("hash_map with a feed", 100'000, {16, 32});
+    const auto told_late = static_cast<unsigned long long>(hash_map_feed_subject::told_late);
+    std::printf("hash_map with a feed: %llu changes told by a successor\n", told_late);
+    EXPECT_GT(told_late, 10U);
+}
 
 TEST(Interleavings, HashMap) {
     hash_map_interleaving same(false, 1), other(false, 0), erased(true, 1);

@@ -127,6 +127,7 @@ inline allocation_count allocations;
 /// machine do not count.
 struct victim_state {
     std::atomic<std::uint64_t> turns{0}, refused{0}, allocated_most{0}, slowest_ns{0};
+    std::atomic<std::uint64_t> held{0};  // turns of a reader that was attached in an earlier one
 };
 
 /// No turn under attack may take longer; the slowest take some milliseconds. The sanitizers multiply what a turn costs.
