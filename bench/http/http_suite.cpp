@@ -363,6 +363,8 @@ std::vector<subject> all_subjects() {
             bare_loop(),
             nginx(),
             h2o(),
+            boost_beast(),
+            restinio(),
             go_net_http(),
             hyper(),
             may_minihttp()};
@@ -371,9 +373,8 @@ std::vector<subject> all_subjects() {
 workload::suite http_suite(suite_options options, std::vector<subject> subjects) {
     return {.name = "http",
             .description =
-                "our servers beside a bare loop, nginx, h2o, Go net/http, hyper and may_minihttp: requests, processor "
-                "time, "
-                "latency",
+                "our servers beside a bare loop, nginx, h2o, Boost.Beast, RESTinio, Go net/http, hyper and "
+                "may_minihttp: requests, processor time, latency",
             .run = [options = std::move(options), subjects = std::move(subjects)](workload::recorder& to) {
                 int signal = 0;
                 {

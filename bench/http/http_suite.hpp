@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// http_suite.hpp - our servers beside nginx, h2o, Go's net/http, hyper and may_minihttp: requests a second, processor
-// time a request, latency.
+// http_suite.hpp - our servers beside nginx, h2o, Boost.Beast, RESTinio, Go's net/http, hyper and may_minihttp:
+// requests a second, processor time a request, latency.
 //
 // The servers get one set of cores and the client another (I1); with a single core they share it, which the report
 // says. In every round each subject takes its turn, in an order that moves on by one (I2), so rounds are pairs. All

@@ -17,13 +17,12 @@ bool wants(workload::recorder& to, const own_rate_line& line, unsigned percent) 
 }
 
 void measure(workload::recorder& to, const own_rate_line& line, unsigned percent, const contestants& all,
-             const workload_shape& shape, const std::vector<exchange>& exchanges, const round_options& options,
-             const throughput_samples& found) {
+             const round_options& options, const throughput_samples& found, const latency_at& ask) {
     std::vector<std::string> names;
     for (const contestant* const each : all) names.push_back(each->name);
     std::vector<double> rates = medians_of(found.requests_per_second);
     for (double& hz : rates) hz *= percent / 100.0;
-    const latency_samples latency = measure_latency(all, shape, exchanges, options, rates);
+    const latency_samples latency = ask(rates);
     const auto add = [&](const char* percentile, const samples& us, double level,
                          const std::vector<workload::published_figure>& published) {
         const std::string name = line.latency(percentile, percent);
@@ -64,10 +63,17 @@ bool wants_own_rate(workload::recorder& to, const own_rate_line& line) {
 }
 
 void measure_at_own_rate(workload::recorder& to, const own_rate_line& line, const contestants& all,
+                         const round_options& options, const throughput_samples& found, const latency_at& ask) {
+    for (const unsigned percent : load_percents)
+        if (wants(to, line, percent)) measure(to, line, percent, all, options, found, ask);
+}
+
+void measure_at_own_rate(workload::recorder& to, const own_rate_line& line, const contestants& all,
                          const workload_shape& shape, const std::vector<exchange>& exchanges,
                          const round_options& options, const throughput_samples& found) {
-    for (const unsigned percent : load_percents)
-        if (wants(to, line, percent)) measure(to, line, percent, all, shape, exchanges, options, found);
+    measure_at_own_rate(to, line, all, options, found, [&](const std::vector<double>& rates_hz) {
+        return measure_latency(all, shape, exchanges, options, rates_hz);
+    });
 }
 
 std::vector<std::vector<perf_test::warning>> marks_of(const std::vector<double>& held_up, double limit,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,8 +29,14 @@ struct own_rate_line {
 /// Whether any of its latencies is wanted; all are asked, so who lists the experiments hears of each.
 [[nodiscard]] bool wants_own_rate(workload::recorder& to, const own_rate_line& line);
 
+/// Asks all subjects at these rates, one each.
+using latency_at = std::function<latency_samples(const std::vector<double>& rates_hz)>;
+
 /// Measures at each share that is wanted, adds the experiments, and notes the rates, and whose latencies are too long
-/// by the client's own fault. `found` is what each could do. Throws: as measure_latency().
+/// by the client's own fault. `found` is what each could do. Throws: what `ask` throws.
+void measure_at_own_rate(workload::recorder& to, const own_rate_line& line, const contestants& all,
+                         const round_options& options, const throughput_samples& found, const latency_at& ask);
+/// The same by measure_latency().
 void measure_at_own_rate(workload::recorder& to, const own_rate_line& line, const contestants& all,
                          const workload_shape& shape, const std::vector<exchange>& exchanges,
                          const round_options& options, const throughput_samples& found);

@@ -10,30 +10,19 @@ namespace holdfast::bench::http {
 
 namespace {
 
-/// How long client and server were ready to run in a window and something else ran.
-class hold_up {
- public:
-    explicit hold_up(const contestant& who) : server_(*who.server.process) {}
-    void mark() {  // at the begin of the window, and at its end
-        client_ns_ = own_waited_ns() - client_ns_;
-        server_ns_ = server_.waited_ns() - server_ns_;
-    }
-    /// Of the one that waited longer, over the window.
-    [[nodiscard]] double share(double seconds) const {
-        return static_cast<double>(std::max(client_ns_, server_ns_)) * 1e-9 / seconds;
-    }
-
- private:
-    const child_process& server_;
-    std::uint64_t client_ns_ = 0, server_ns_ = 0;
-};
-
 constexpr double latency_seconds_max = 3;
 
 }  // namespace
 
-/// Calls turn(contestant, round) for each, the order moved on by one from round to round; names the subject of what
-/// goes wrong.
+void hold_up::mark() {
+    client_ns_ = own_waited_ns() - client_ns_;
+    server_ns_ = server_.waited_ns() - server_ns_;
+}
+
+double hold_up::share(double seconds) const {
+    return static_cast<double>(std::max(client_ns_, server_ns_)) * 1e-9 / seconds;
+}
+
 void in_turn(const contestants& all, std::size_t rounds, const std::function<void(std::size_t, std::size_t)>& turn) {
     for (std::size_t round = 0; round < rounds; ++round) {
         for (std::size_t step = 0; step < all.size(); ++step) {

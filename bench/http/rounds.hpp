@@ -64,6 +64,20 @@ void in_turn(const contestants& all, std::size_t rounds, const std::function<voi
 [[nodiscard]] load_plan plan_of(const contestant& who, const workload_shape& shape, const round_options& options,
                                 std::size_t round);
 
+/// How long client and server were ready to run in a window and something else ran.
+class hold_up {
+ public:
+    explicit hold_up(const contestant& who) : server_(*who.server.process) {}
+    /// At the begin of the window, and at its end.
+    void mark();
+    /// Of the one that waited longer, over the window.
+    [[nodiscard]] double share(double seconds) const;
+
+ private:
+    const child_process& server_;
+    std::uint64_t client_ns_ = 0, server_ns_ = 0;
+};
+
 /// The share of time held up from which a percentile is marked as disturbed: once the requests of that time are enough
 /// to be all that lie above it, and never more than 2 %.
 [[nodiscard]] double held_up_limit(double level) noexcept;
@@ -72,6 +86,7 @@ void in_turn(const contestants& all, std::size_t rounds, const std::function<voi
 [[nodiscard]] throughput_samples measure_throughput(const contestants& all, const workload_shape& shape,
                                                     const std::vector<exchange>& exchanges,
                                                     const round_options& options);
+
 struct client_samples {
     samples client_us, server_us;  ///< processor time a request, of the same turn
 };

@@ -74,6 +74,8 @@ struct subject {
 [[nodiscard]] subject bare_loop();
 [[nodiscard]] subject nginx();
 [[nodiscard]] subject h2o();
+[[nodiscard]] subject boost_beast();
+[[nodiscard]] subject restinio();
 [[nodiscard]] subject go_net_http();
 [[nodiscard]] subject hyper();
 [[nodiscard]] subject may_minihttp();

@@ -49,7 +49,7 @@ struct ring_line {
     [[nodiscard]] std::string named(const char* what) const { return name + ": " + what; }
 };
 constexpr std::array figures{"deliveries", "server time a delivery", "p50 from the publication",
-                             "p99 from the publication"};
+                             "p99 from the publication", "p99.9 from the publication"};
 
 std::vector<ring_line> lines_of(bool quick) {
     std::vector<ring_line> lines;
@@ -131,7 +131,8 @@ class suite_run {
     [[nodiscard]] bool spin() const { return client_cores_ != site_.server_cores; }
 
     void measure(const ring_line& line, broadcast_writer& ring) {
-        http::samples rate(all_.size()), cpu_us(all_.size()), p50_us(all_.size()), p99_us(all_.size());
+        http::samples rate(all_.size()), cpu_us(all_.size()), p50_us(all_.size()), p99_us(all_.size()),
+            p999_us(all_.size());
         http::in_turn(all_, rounds_, [&](std::size_t who, std::size_t round) {
             to_.progress(line.name + ", round " + std::to_string(round + 1) + ": " + names_[who]);
             const http::child_process& server = *all_[who]->server.process;
@@ -160,6 +161,7 @@ class suite_run {
             cpu_us[who].push_back(static_cast<double>(used) * 1e-3 / count);
             p50_us[who].push_back(http::percentile_of(outcome.latency_ns, 0.50) * 1e-3);
             p99_us[who].push_back(http::percentile_of(outcome.latency_ns, 0.99) * 1e-3);
+            p999_us[who].push_back(http::percentile_of(outcome.latency_ns, 0.999) * 1e-3);
             http::await_rest(server);
         });
         to_.progress({});
@@ -170,6 +172,7 @@ class suite_run {
         add(figures[1], "us", cpu_us, false);
         add(figures[2], "us", p50_us, false);
         add(figures[3], "us", p99_us, false);
+        add(figures[4], "us", p999_us, false);
     }
 
     workload::recorder& to_;

@@ -30,6 +30,7 @@ namespace load = workload::http;
 
 constexpr std::size_t messages_max = 1024;  // under way
 constexpr std::uint64_t look_ns = 50'000'000;
+constexpr std::uint64_t late_ns = 50'000;
 
 std::uint64_t time_of(clockid_t clock) noexcept {
     timespec t{};
@@ -62,15 +63,14 @@ class fan_out {
     }
 
     fan_out_outcome run() {
-        const std::uint64_t begin = now_ns();
-        window_begin_ = begin + in_ns(plan_.warm_up);
+        begin_ns_ = progress_ns_ = now_ns();
+        window_begin_ = begin_ns_ + in_ns(plan_.warm_up);
         window_end_ = window_begin_ + in_ns(plan_.duration);
-        progress_ns_ = begin;
         while (!ended_ || complete_ < sent_) {
             http::check_interruption();
             std::uint64_t now = now_ns();
             tick(now);
-            now = publish_due(begin, now);
+            now = publish_due(now);
             take(now);
             if (complete_ < sent_ && now > progress_ns_ + in_ns(plan_.patience))
                 throw http::server_failed("no message within " + std::to_string(plan_.patience.count()) + " ms");
@@ -118,25 +118,31 @@ class fan_out {
         }
     }
 
-    [[nodiscard]] std::uint64_t due_ns(std::uint64_t begin) const noexcept {
-        return begin + static_cast<std::uint64_t>(static_cast<double>(sent_) * 1e9 / plan_.rate_hz);
+    [[nodiscard]] std::uint64_t due_ns() const noexcept {
+        return begin_ns_ + static_cast<std::uint64_t>(static_cast<double>(sent_) * 1e9 / plan_.rate_hz);
     }
 
-    std::uint64_t publish_due(std::uint64_t begin, std::uint64_t now) {
-        while (!ended_) {
-            const bool due = plan_.rate_hz > 0 ? due_ns(begin) <= now && sent_ - complete_ < messages_max
-                                               : sent_ - complete_ < plan_.window;
-            if (!due) break;
-            publish(plan_.rate_hz > 0 ? due_ns(begin) : now);
+    std::uint64_t publish_due(std::uint64_t now) {
+        const std::uint64_t room = plan_.rate_hz > 0 ? messages_max : plan_.window;
+        while (!ended_ && (plan_.rate_hz == 0 || due_ns() <= now)) {
+            if (sent_ - complete_ >= room) {
+                full_ns_ = now;
+                break;
+            }
+            publish(plan_.rate_hz > 0 ? due_ns() : now, now);
             now = now_ns();
         }
-        until_ns_ = plan_.rate_hz > 0 && !ended_ ? std::min(due_ns(begin), now + look_ns) : now + look_ns;
+        until_ns_ = plan_.rate_hz > 0 && !ended_ ? std::min(due_ns(), now + look_ns) : now + look_ns;
         if (!ended_) until_ns_ = std::min(until_ns_, std::max(began_ ? window_end_ : window_begin_, now));
         return now;
     }
 
-    void publish(std::uint64_t due) {
-        if (complete_ == sent_) progress_ns_ = now_ns();
+    void publish(std::uint64_t due, std::uint64_t now) {
+        if (complete_ == sent_) progress_ns_ = now;
+        if (due >= window_begin_) {
+            ++outcome_.messages;
+            if (now > std::max(due, full_ns_) + late_ns) ++outcome_.late;
+        }
         under_way_[sent_ % messages_max] = {.due_ns = due};
         std::memcpy(body_.data(), &sent_, sizeof sent_);
         ++sent_;
@@ -154,8 +160,11 @@ class fan_out {
         std::array<epoll_event, 256> events;
         const int count = ::epoll_pwait2(epoll_.get(), events.data(), static_cast<int>(events.size()), &limit, nullptr);
         if (count < 0 && errno != EINTR) load::fail("epoll_pwait2");
-        for (const epoll_event& one : std::span(events).first(static_cast<std::size_t>(std::max(count, 0))))
+        for (const epoll_event& one : std::span(events).first(static_cast<std::size_t>(std::max(count, 0)))) {
             receive(one.data.u64);
+            // What is due by the schedule does not wait until all that came is read.
+            if (plan_.rate_hz > 0) (void)publish_due(now_ns());
+        }
     }
 
     void receive(std::uint64_t i) {
@@ -212,7 +221,8 @@ class fan_out {
     fan_out_outcome outcome_;
     std::uint32_t made_ = 0;
     std::uint64_t sent_ = 0, complete_ = 0;
-    std::uint64_t window_begin_ = 0, window_end_ = 0, began_ns_ = 0, until_ns_ = 0;
+    std::uint64_t begin_ns_ = 0, window_begin_ = 0, window_end_ = 0, began_ns_ = 0, until_ns_ = 0;
+    std::uint64_t full_ns_ = 0;      // when there was last no room for a message
     std::uint64_t timed_ = 0;        // deliveries in latency_ns
     std::uint64_t progress_ns_ = 0;  // when a message last arrived, or one began to be under way
     bool began_ = false, ended_ = false;

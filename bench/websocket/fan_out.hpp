@@ -34,6 +34,8 @@ struct fan_out_outcome {
     double seconds = 0;            ///< of the window
     histogram_counts latency_ns;   ///< of the deliveries of messages that were sent, or due, in the window
     std::uint64_t cpu_ns = 0;      ///< processor time of this thread within the window
+    std::uint64_t messages = 0;    ///< that were sent, or due, in the window
+    std::uint64_t late = 0;        ///< of these by a rate: there was room, and it was sent over 50 us late
 };
 
 /// Throws: wrong_answer, server_failed, interrupted, std::system_error.

@@ -26,10 +26,11 @@ http::running_server start(const site& where, const std::filesystem::path& progr
 }
 
 /// The first line of what it prints.
-std::string told_by(const site& where, const std::filesystem::path& program, std::vector<std::string> words) {
+std::string told_by(const site& where, const std::filesystem::path& program, std::vector<std::string> words,
+                    std::vector<std::string> environment = {}) {
     words.insert(words.begin(), program);
     std::string text = http::output_of({.arguments = std::move(words),
-                                        .environment = {},
+                                        .environment = std::move(environment),
                                         .cores = {},
                                         .log = where.scratch / (program.filename().string() + "_version.log")});
     return text.substr(0, text.find('\n'));
@@ -64,30 +65,44 @@ http::subject compiled(std::string name, const char* program, std::string how) {
             .start = [path](const site& where, answer_kind) { return start(where, path(where), {}); }};
 }
 
-http::subject of_rust(std::string name, std::string how) {
+/// A program that peers/build makes; it begins with `words`, also when it is asked for its version.
+http::subject of_registry(std::string name, const char* program, std::vector<std::string> words,
+                          std::vector<std::string> environment, std::string how) {
+    std::vector<std::string> asked = words;
+    asked.emplace_back("version");
     return {
-        .name = name,
+        .name = std::move(name),
         .how = {{answer_kind::computed, std::move(how)}},
         .version =
-            [name](const site& where) {
-                return told_by(where, http::find_built_peer(where, "websocket_peer"), {name, "version"});
+            [=](const site& where) {
+                return told_by(where, http::find_built_peer(where, program), asked, environment);
             },
-        .start = [name](const site& where,
-                        answer_kind) { return start(where, http::find_built_peer(where, "websocket_peer"), {name}); }};
+        .start = [=](const site& where,
+                     answer_kind) { return start(where, http::find_built_peer(where, program), words, environment); }};
+}
+
+http::subject of_rust(const char* name, std::string how) {
+    return of_registry(name, "websocket_peer", {name}, {}, std::move(how));
 }
 
 }  // namespace
 
 std::vector<http::subject> all_subjects() {
     return {
-        ours(net_epoll_name, "epoll"),
-        ours(net_io_uring_name, "io_uring"),
+        ours(net_epoll_name, "epoll"), ours(net_io_uring_name, "io_uring"),
         compiled("Boost.Beast", "websocket_beast_server",
                  "asio told that it has one thread, a message in one frame, a text that all share; what waits goes "
                  "behind a cork"),
         compiled("libwebsockets", "websocket_lws_server",
                  "one service thread with its own loop, receive buffers of a whole message, a frame that all share; "
                  "what waits goes behind a cork"),
+        compiled("websocketpp", "websocket_websocketpp_server",
+                 "the library and asio told that they have one thread, receive buffers of 64 KiB, the message itself "
+                 "sent on with the header of a frame, which all share; it joins what waits in one write"),
+        // The collector runs a quarter as often as by default, as in the http suite.
+        of_registry("gorilla/websocket", "gorilla_websocket", {}, {"GOMAXPROCS=1", "GOGC=400"},
+                    "a goroutine a connection and two a subscriber, messages read into a buffer that stays, a prepared "
+                    "message that all share; what waits leaves in one write"),
         of_rust("fastwebsockets",
                 "on the socket itself below hyper, tokio's runtime of one thread, bytes that all "
                 "share by a broadcast channel of tokio; what waits leaves in one write"),

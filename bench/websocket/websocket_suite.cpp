@@ -16,6 +16,7 @@
 #include "http/rounds.hpp"
 #include "http/scratch.hpp"
 #include "websocket/fan_out.hpp"
+#include "websocket/fan_out_rounds.hpp"
 #include "websocket/websocket_messages.hpp"
 #include "websocket/websocket_subjects.hpp"
 #include "workload/targets.hpp"
@@ -29,7 +30,7 @@ using http::contestants;
 using http::samples;
 
 constexpr std::size_t echo_rounds = 7;
-constexpr std::size_t fan_out_rounds = 5;
+constexpr std::size_t fan_out_rounds_usual = 5;
 constexpr std::size_t fan_out_bytes = 64;
 
 /// What is compared, and under which names.
@@ -39,6 +40,7 @@ struct line {
     const char* counted;  ///< what the rate counts
     const char* each;     ///< one of them
 
+    [[nodiscard]] http::own_rate_line own_rate() const { return {.name = name, .requests = counted}; }
     [[nodiscard]] std::string rate() const { return name + ": " + counted; }
     [[nodiscard]] std::string server_time() const { return name + ": server time a " + each; }
     [[nodiscard]] std::string p50() const { return name + ": p50 at half load"; }
@@ -49,8 +51,6 @@ struct line {
 struct echo_line : line {
     unsigned connections;
     std::size_t bytes;
-
-    [[nodiscard]] http::own_rate_line own_rate() const { return {.name = name, .requests = "messages"}; }
 };
 
 struct fan_out_line : line {
@@ -118,10 +118,7 @@ class suite_run {
     void run() {
         std::vector<echo_line> echoes = echo_lines(quick_);
         std::vector<fan_out_line> fans = fan_out_lines(quick_);
-        std::erase_if(echoes, [&](const echo_line& one) {
-            const bool own_rate = http::wants_own_rate(to_, one.own_rate());
-            return !wants(one) && !own_rate;
-        });
+        std::erase_if(echoes, [&](const line& one) { return !wants(one); });
         std::erase_if(fans, [&](const line& one) { return !wants(one); });
         if (echoes.empty() && fans.empty()) return;
         const http::pinned here(client_cores_);
@@ -139,8 +136,8 @@ class suite_run {
  private:
     /// All of them are asked: who lists the experiments hears of each.
     [[nodiscard]] bool wants(const line& one) {
-        const bool throughput = wants_throughput(one);
-        return wants_latency(one) || throughput;
+        const bool throughput = wants_throughput(one), own_rate = http::wants_own_rate(to_, one.own_rate());
+        return wants_latency(one) || throughput || own_rate;
     }
     [[nodiscard]] bool wants_throughput(const line& one) {
         const bool rate = to_.wants(one.rate());
@@ -226,85 +223,41 @@ class suite_run {
                                    " descriptors a process, and the hard limit is " + std::to_string(limit_.most()));
             return;
         }
-        const std::size_t rounds = !wants_throughput(one) ? 1 : quick_ ? 3 : fan_out_rounds;
-        http::throughput_samples found{
-            .requests_per_second = samples(all_.size()), .cpu_us = samples(all_.size()), .busy = {}};
-        samples busy(all_.size());
-        in_turn(one, rounds, [&](std::size_t who, fan_out_plan plan) {
-            const turn_found turn = take_turn(*all_[who], plan);
-            const double count = static_cast<double>(turn.outcome.deliveries);
-            found.requests_per_second[who].push_back(count / turn.outcome.seconds);
-            found.cpu_us[who].push_back(turn.server_us / count);
-            busy[who].push_back(turn.server_us * 1e-6 / turn.outcome.seconds);
-        });
-        for (const std::vector<double>& each : busy) found.busy.push_back(workload::median_of(each));
+        fan_out_rounds how = rounds_of(one);
+        if (!wants_throughput(one)) how.rounds = 1;  // only to know what can be asked of each
+        const http::throughput_samples found = measure_fan_out(all_, how);
         report(one, found);
         note_client(one, found);
-        if (!wants_latency(one)) return to_.progress({});
-        const auto [rate_hz, slowest] = half_load(found);
-        http::latency_samples latency{.p50_us = samples(all_.size()),
-                                      .p99_us = samples(all_.size()),
-                                      .p999_us = samples(all_.size()),
-                                      .held_up = {},
-                                      .late = {},
-                                      .batches = {}};
-        in_turn(one, quick_ ? 3 : fan_out_rounds, [&](std::size_t who, fan_out_plan plan) {
-            plan.rate_hz = rate_hz / static_cast<double>(one.subscribers);
-            const double seconds = std::max(2 / plan.rate_hz, std::min(8 / plan.rate_hz, quick_ ? 0.1 : 3.0));
-            plan.duration = std::max(plan.duration, std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)));
-            const turn_found turn = take_turn(*all_[who], plan);
-            latency.p50_us[who].push_back(http::percentile_of(turn.outcome.latency_ns, 0.50) * 1e-3);
-            latency.p99_us[who].push_back(http::percentile_of(turn.outcome.latency_ns, 0.99) * 1e-3);
-            latency.p999_us[who].push_back(http::percentile_of(turn.outcome.latency_ns, 0.999) * 1e-3);
-        });
+        how.rounds = rounds_of_fan_out();
+        const auto at = [&](const std::vector<double>& rates_hz) {
+            return measure_fan_out_latency(all_, how, rates_hz);
+        };
+        if (wants_latency(one)) {
+            const auto [rate_hz, slowest] = half_load(found);
+            report(one, at(std::vector(all_.size(), rate_hz)), rate_hz, slowest);
+        }
+        http::measure_at_own_rate(to_, one.own_rate(), all_, round_, found, at);
         to_.progress({});
-        report(one, latency, rate_hz, slowest);
     }
 
-    /// Calls turn(subject, plan) for each in each round, the order moved on by one; names the subject of what goes
-    /// wrong.
-    template <class Turn>
-    void in_turn(const fan_out_line& one, std::size_t rounds, Turn&& turn) {
-        for (std::size_t round = 0; round < rounds; ++round)
-            for (std::size_t step = 0; step < all_.size(); ++step) {
-                const std::size_t who = (step + round) % all_.size();
-                to_.progress(one.name + ", round " + std::to_string(round + 1) + ": " + all_[who]->name);
-                try {
-                    turn(who, plan_of(one, *all_[who]));
-                } catch (const http::wrong_answer& e) {
-                    throw http::wrong_answer(all_[who]->name +
-                                             " gave a wrong answer, so no number of this run counts: " + e.what());
-                } catch (const http::server_failed& e) {
-                    throw http::server_failed(all_[who]->name + ": " + e.what() + "; it said: \"" +
-                                              all_[who]->server.process->log_text() + "\"");
-                }
-            }
-    }
+    [[nodiscard]] std::size_t rounds_of_fan_out() const { return quick_ ? 3 : fan_out_rounds_usual; }
 
-    [[nodiscard]] fan_out_plan plan_of(const fan_out_line& one, const contestant& who) const {
-        return {.port = who.server.port,
-                .subscribers = one.subscribers,
-                .message_bytes = fan_out_bytes,
-                .window = one.window,
-                .warm_up = round_.warm_up,
-                .duration = round_.duration,
-                .spin = round_.spin};
-    }
-
-    struct turn_found {
-        fan_out_outcome outcome;
-        double server_us = 0;
-    };
-    [[nodiscard]] static turn_found take_turn(const contestant& who, const fan_out_plan& plan) {
-        turn_found found;
-        std::uint64_t used = 0;
-        found.outcome = run_fan_out(plan, [&](bool begins) {
-            const std::uint64_t now = who.server.process->cpu_ns();
-            used = begins ? now : now - used;
-        });
-        found.server_us = static_cast<double>(used) * 1e-3;
-        http::await_rest(*who.server.process);
-        return found;
+    [[nodiscard]] fan_out_rounds rounds_of(const fan_out_line& one) {
+        fan_out_rounds how{.plan = {.subscribers = one.subscribers,
+                                    .message_bytes = fan_out_bytes,
+                                    .window = one.window,
+                                    .warm_up = round_.warm_up,
+                                    .duration = round_.duration,
+                                    .spin = round_.spin},
+                           .rounds = rounds_of_fan_out(),
+                           .before_turn = [this, name = one.name](std::size_t who, std::size_t round) {
+                               to_.progress(name + ", round " + std::to_string(round + 1) + ": " + all_[who]->name);
+                           }};
+        if (quick_) {
+            how.messages = 8;
+            how.seconds_max = 0.1;
+        }
+        return how;
     }
 
     struct load_level {
@@ -382,9 +335,11 @@ class suite_run {
         note_client(one, static_cast<double>(outcome.cpu_ns) * 1e-3 / static_cast<double>(outcome.answers), found);
     }
     void note_client(const fan_out_line& one, const http::throughput_samples& found) {
-        fan_out_plan plan = plan_of(one, *all_.front());
+        fan_out_plan plan = rounds_of(one).plan;
+        plan.port = all_.front()->server.port;
         plan.spin = false;
-        const fan_out_outcome outcome = take_turn(*all_.front(), plan).outcome;
+        const fan_out_outcome outcome = run_fan_out(plan);
+        http::await_rest(*all_.front()->server.process);
         note_client(one, static_cast<double>(outcome.cpu_ns) * 1e-3 / static_cast<double>(outcome.deliveries), found);
     }
     void note_client(const line& one, double client_us, const http::throughput_samples& found) {
@@ -409,7 +364,8 @@ class suite_run {
 workload::suite websocket_suite(http::suite_options options, std::vector<http::subject> subjects) {
     return {.name = "websocket",
             .description =
-                "WebSocket echo and fan-out beside Boost.Beast, libwebsockets, fastwebsockets and tokio-tungstenite",
+                "WebSocket echo and fan-out beside Boost.Beast, libwebsockets, websocketpp, gorilla/websocket, "
+                "fastwebsockets and tokio-tungstenite",
             .run = [options = std::move(options), subjects = std::move(subjects)](workload::recorder& to) {
                 int signal = 0;
                 {

@@ -3,9 +3,9 @@
 // registries.
 //
 // Every server has one thread on a core of its own, and the client has another. Echo goes by the rounds of the http
-// suite (http/rounds.hpp): every connection has one message under way, and latency is measured at half of what the
-// slowest can do, the same rate for all, and at 50 and 90 % of what each can do itself. Fan-out, whose connections are
-// opened anew for each turn, is measured at the former.
+// suite (http/rounds.hpp): every connection has one message under way. Fan-out has turns of its own
+// (fan_out_rounds.hpp). Latency of both is measured at half of what the slowest can do, the same rate for all, and at
+// 50 and 90 % of what each can do itself.
 // Threads: one at a time; the calling thread is pinned while it runs.
 #pragma once
 

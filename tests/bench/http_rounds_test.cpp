@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "http/http_targets.hpp"
+#include "http/own_rate.hpp"
 #include "http/rounds.hpp"
 #include "http/two_workers.hpp"
 #include "support/trial_recorder.hpp"
@@ -46,6 +47,38 @@ TEST(HttpPercentile, IsMarkedOnceTheTimeHeldUpCouldBeAllThatIsAboveIt) {
     EXPECT_DOUBLE_EQ(held_up_limit(0.5), 0.02);
     EXPECT_DOUBLE_EQ(held_up_limit(0.99), 1 - 0.99);
     EXPECT_DOUBLE_EQ(held_up_limit(0.999), 1 - 0.999);
+}
+
+TEST(OwnRate, AsksEachSubjectAtSharesOfItsOwnMedian) {
+    const contestant fast{.name = "fast", .server = {}}, slow{.name = "slow", .server = {}};
+    const throughput_samples found{
+        .requests_per_second = {{900, 1000, 1100}, {90, 100, 110}}, .cpu_us = {}, .busy = {}};
+    holdfast::test::trial_recorder to({});
+    std::vector<std::vector<double>> asked;
+    measure_at_own_rate(to, {.name = "fan-out", .requests = "deliveries"}, {&fast, &slow}, {}, found,
+                        [&](const std::vector<double>& rates_hz) {
+                            asked.push_back(rates_hz);
+                            const samples one{{1}, {2}}, other{{3}, {4}}, last{{5}, {6}};
+                            return latency_samples{.p50_us = one,
+                                                   .p99_us = other,
+                                                   .p999_us = last,
+                                                   .held_up = {0, 0},
+                                                   .late = {0, 7},
+                                                   .batches = {100, 100},
+                                                   .requests_least = 10'000};
+                        });
+    EXPECT_THAT(asked, ElementsAre(ElementsAre(500, 50), ElementsAre(900, 90)));
+    EXPECT_EQ(to.ran.size(), 6U);
+    EXPECT_EQ(to.added["fan-out: p50 at 50 % load fast"], 1);
+    EXPECT_EQ(to.added["fan-out: p99 at 50 % load slow"], 4);
+    EXPECT_EQ(to.added["fan-out: p99.9 at 90 % load slow"], 6);
+    EXPECT_THAT(to.notes,
+                ElementsAre("fan-out, at 50 % load: deliveries/s by a schedule, of its own median rate each: fast 500; "
+                            "slow 50",
+                            "fan-out, at 50 % load: the client itself was late with deliveries to slow (7 %); those "
+                            "latencies are too long by that",
+                            testing::StartsWith("fan-out, at 90 % load: deliveries/s by a schedule"),
+                            testing::StartsWith("fan-out, at 90 % load: the client itself was late")));
 }
 
 TEST(HttpTargets, AreMetJustAtTheirBound) {
