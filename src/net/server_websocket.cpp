@@ -103,7 +103,7 @@ void server_core::read_socket(index_type index, std::span<char> bytes) {
                 return;
             }
             case websocket_session::event::message:
-                end.message_ended = true;
+                end.whole = true;
                 hand_over(*end.channel, end.session, bytes);
                 go_on_websocket(c, c.pending->waiting.front());  // answers leave before what is answered next
                 break;
@@ -113,7 +113,9 @@ void server_core::read_socket(index_type index, std::span<char> bytes) {
             case websocket_session::event::refused:
                 ++counters_.websockets_refused;
                 return end_websocket(index, channel_end::cut, {});
-            default: break;  // the session has answered pings
+            default:  // the session has answered pings
+                end.whole |= !end.session.is_within_message();
+                break;
         }
     }
     if (c.phase != phase::open) return;

@@ -25,7 +25,7 @@ struct websocket_end {
     std::optional<channel_end> ending;  // our close frame is out, and why
     bool begun = false;                 // 101 is out; until then nothing is read, for nothing could be answered
     bool heard = false;                 // bytes came since the ping timer was set
-    bool message_ended = false;         // a message was whole since the timer of the next was set
+    bool whole = false;                 // a message, or a frame between two, ended since the timer of the next was set
     bool pinged = false;                // and none have come since we asked for a sign of life
 };
 

@@ -130,14 +130,13 @@ TEST_P(SystemVTrap, InThePlaceOfTheLeaseIsRefusedToWritersAndReadersReadOn) {
     });
 }
 
-// Whoever may not take the trap away leaves it as it is.
 TEST_P(SystemVTrap, AtThePeersFileBeforeCreationIsRefusedAndNothingElseIsLeft) {
     for_each_user([this](const scene& now) {
         plant(now.where.peers());
         EXPECT_EQ(now.creation_is_refused(), "");
         EXPECT_FALSE(now.has_memory());
         EXPECT_FALSE(is_there(now.where.lease()));
-        EXPECT_TRUE(now.user == 0 || is_strangers(now.where.peers()));
+        EXPECT_TRUE(is_strangers(now.where.peers()));
     });
 }
 

@@ -644,13 +644,16 @@ TEST(ServerWebsocket, EachMessageHasItsOwnTime) {
     options.limits.body_timeout_ms = 1000;
     running_server server(echoing(), options);
     server.start();
-    websocket_client client(server.port());
-    const std::string whole = text("half of it");
-    client.send(whole.substr(0, 5));
+    websocket_client sends(server.port()), asks(server.port());
+    const std::string whole = text("half of it"), ping = frame(websocket_opcode::ping, "half of it");
+    sends.send(whole.substr(0, 5));
+    asks.send(ping.substr(0, 5));
     for (int i = 0; i < 10; ++i) {  // one has begun at any time
         std::this_thread::sleep_for(150ms);
-        client.send(whole.substr(5) + whole.substr(0, 5));
-        client.expect(final_text, "half of it");
+        sends.send(whole.substr(5) + whole.substr(0, 5));
+        sends.expect(final_text, "half of it");
+        asks.send(ping.substr(5) + ping.substr(0, 5));
+        asks.expect(final_pong, "half of it");
     }
     server.stop();
     EXPECT_EQ(server.counters().body_timeouts, 0U);

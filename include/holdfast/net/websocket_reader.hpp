@@ -57,6 +57,9 @@ class websocket_reader {
     [[nodiscard]] websocket_deflater* deflater() const noexcept { return deflater_; }
     /// Behind message: whether it is text.
     [[nodiscard]] bool is_text() const noexcept { return message_opcode_ == websocket_opcode::text; }
+    /// Whether a frame of a message has been read that is not its last: only a continuation may go on.
+    [[nodiscard]] bool is_within_message() const noexcept { return within_message_; }
+
     /// Behind close: the code it told, or 1005.
     [[nodiscard]] std::uint16_t close_code() const noexcept { return close_code_; }
 

@@ -73,6 +73,8 @@ class websocket_session {
         return reader_.payload(bytes);
     }
     [[nodiscard]] bool is_text() const noexcept { return reader_.is_text(); }
+    /// As websocket_reader::is_within_message() has it.
+    [[nodiscard]] bool is_within_message() const noexcept { return reader_.is_within_message(); }
 
     /// Appends a message, or a piece of one: the first pieces with `last` false, all with the same `text`. Pieces are
     /// sent as they are, and so is a message where `as_it_is` asks for it. (I4)

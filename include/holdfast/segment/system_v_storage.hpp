@@ -133,6 +133,7 @@ inline void require_ours_system_v(int id, const places& where, const std::string
         if (!lease_was_there) ::unlink(where.lease().c_str());  // it would make a stranger's memory look like ours
         throw;
     }
+    bool peers_are_ours = false;  // until then what lies at their name is somebody else's
     try {
         result.map = memory::mapping::of_system_v(result.system_v_id, job.info.total_bytes, true, job.subject);
         if (job.options.owner || job.options.group) {
@@ -153,6 +154,7 @@ inline void require_ours_system_v(int id, const places& where, const std::string
         // The lease is exclusive still.
         ensure_peers(where, result.lease.get(), writers::one, job.info.identity, job.info.peer_slots,
                      job.peers_rights(), {}, job.subject);
+        peers_are_ours = job.info.peer_slots != 0;
         // Before the magic is stored: whoever finds the segment ready finds its lease open to the writers it admits.
         if (!memory::try_lock(result.lease.get(), lease_mode(job.spec.policy), lease_byte))
             memory::throw_errno(errno, job.subject, "sharing the lease");
@@ -160,7 +162,7 @@ inline void require_ours_system_v(int id, const places& where, const std::string
     } catch (...) {
         ::shmctl(result.system_v_id, IPC_RMID, nullptr);
         if (!lease_was_there) {  // see above
-            ::unlink(where.peers().c_str());
+            if (peers_are_ours) ::unlink(where.peers().c_str());
             ::unlink(where.lease().c_str());
         }
         throw;
