@@ -23,7 +23,6 @@
 #include "../../tests/support/prefetch_count.hpp"
 #include "../command_line.hpp"
 #include "../findings.hpp"
-#include "groups.hpp"
 #include "holdfast/perf_test/do_not_optimize.hpp"
 #include "holdfast/perf_test/interleaved.hpp"
 #include "ways.hpp"

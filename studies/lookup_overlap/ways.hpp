@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "holdfast/hash_table.hpp"
+#include "holdfast/hash_table/batch.hpp"
 
 namespace study {
 
@@ -36,6 +37,24 @@ inline std::uint64_t many_at_a_time(const number_table& of, keys asked, std::siz
         of.find_many(asked.first(n), std::span(found).first(n));
         for (std::size_t i = 0; i < n; ++i) sum += found[i].value_or(0);
         asked = asked.subspan(n);
+    }
+    return sum;
+}
+
+/// The same in groups of up to so many, where the product takes 32 at a time (holdfast/hash_table/batch.hpp).
+template <std::size_t Group>
+std::uint64_t in_groups(const number_table& of, keys asked, std::size_t at_a_call) {
+    namespace detail = holdfast::detail;
+    using finder_type = detail::hash_table_finder<detail::fixed_node<std::uint64_t, std::uint64_t>>;
+    const finder_type finder(typename finder_type::view(of.segment().bytes(), of.geometry(), {}));
+    std::vector<std::optional<std::uint64_t>> found(at_a_call);
+    std::uint64_t sum = 0;
+    while (!asked.empty()) {
+        const keys now = asked.first(at_a_call < asked.size() ? at_a_call : asked.size());
+        detail::optional_answers<std::uint64_t> answers{found};
+        detail::find_batch<Group>(finder, reinterpret_cast<const std::byte*>(now.data()), now.size(), answers);
+        for (std::size_t i = 0; i < now.size(); ++i) sum += found[i].value_or(0);
+        asked = asked.subspan(now.size());
     }
     return sum;
 }

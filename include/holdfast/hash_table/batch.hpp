@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <type_traits>
 
 #include "holdfast/detail/prefetch.hpp"
 #include "holdfast/hash_table/find.hpp"
@@ -103,20 +104,22 @@ template <class Node, tag_match Match, class Sink>
     }
 }
 
-/// At most batch_group keys. `mostly_there`: their entries' likely places are asked for, too. Returns: how many tags
-/// were met at home.
-template <class Node, tag_match Match, class Sink>
+/// At most `Group` keys. `mostly_there`: their entries' likely places are asked for, too. Returns: how many tags were
+/// met at home.
+template <std::size_t Group, class Node, tag_match Match, class Sink>
 [[gnu::always_inline]] inline std::size_t find_group(const hash_table_finder<Node, Match>& finder,
                                                      const std::byte* keys, std::size_t from, std::size_t count,
                                                      bool mostly_there, Sink& sink) {
+    using marks = std::conditional_t<Group <= 32, std::uint32_t, std::uint64_t>;  // a bit for each key
+    static_assert(Group <= 64);
     using finder_type = hash_table_finder<Node, Match>;
     using sight = typename finder_type::sight;
     const finder_type near(finder.bytes());  // nobody else can reach it: what it knows stays in registers
     const auto& view = near.bytes();
     const std::size_t key_bytes = view.node.key_bytes();
     keys += from * key_bytes;
-    std::uint64_t hashes[batch_group];
-    const std::byte* lines[batch_group];
+    std::uint64_t hashes[Group];
+    const std::byte* lines[Group];
     for (std::size_t i = 0; i < count; ++i) {
         const hash_parts h = view.hash(keys + i * key_bytes);
         const home_place home = view.home_of(h);
@@ -129,9 +132,9 @@ template <class Node, tag_match Match, class Sink>
         const std::byte* node;
         std::uint32_t version, index;
     };
-    candidate candidates[batch_group];
+    candidate candidates[Group];
     std::size_t seen = 0;
-    std::uint32_t past = 0, unsure = 0;  // a bit for each key
+    marks past = 0, unsure = 0;
     for (std::size_t i = 0; i < count; ++i) {
         const hash_parts h{hashes[i]};
         const typename finder_type::home_bucket home{h.home(view.buckets), lines[i],
@@ -148,10 +151,10 @@ template <class Node, tag_match Match, class Sink>
         switch (near.conclude(home, looked, h, keys + i * key_bytes, nullptr, place)) {
             case sight::miss: sink.absent(from + i); break;
             case sight::past:
-                past |= std::uint32_t{1} << i;
+                past |= marks{1} << i;
                 near.prefetch_past_home(h, mostly_there);
                 break;
-            default: unsure |= std::uint32_t{1} << i;
+            default: unsure |= marks{1} << i;
         }
     }
     for (std::size_t j = 0; j < seen; ++j) {
@@ -160,9 +163,9 @@ template <class Node, tag_match Match, class Sink>
         if (near.holds(node, lines[i], version, keys + i * key_bytes, room.data())) [[likely]]
             sink.found(from + i, room);
         else
-            unsure |= std::uint32_t{1} << i;
+            unsure |= marks{1} << i;
     }
-    for (std::uint32_t left = past | unsure; left != 0; left &= left - 1) {
+    for (marks left = past | unsure; left != 0; left &= left - 1) {
         const auto i = static_cast<unsigned>(std::countr_zero(left));
         const sight told = (past >> i & 1U) != 0 ? sight::past : sight::unsure;
         end_find(finder, told, {hashes[i]}, keys + i * key_bytes, from + i, sink);
@@ -172,14 +175,14 @@ template <class Node, tag_match Match, class Sink>
 
 /// Finds `count` keys that lie one after the other. In line, so that a sink of the caller's own stays in registers,
 /// too.
-template <class Node, tag_match Match, class Sink>
+template <std::size_t Group = batch_group, class Node, tag_match Match, class Sink>
 [[gnu::always_inline]] inline void find_batch(const hash_table_finder<Node, Match>& finder, const std::byte* keys,
                                               std::size_t count, Sink& sink) {
     if (!finder.bytes().prefetches) return find_one_by_one(finder, keys, count, sink);
     bool mostly_there = finder.hint().mostly_there();
-    for (std::size_t from = 0; from < count; from += batch_group) {
-        const std::size_t n = std::min(count - from, batch_group);
-        mostly_there = batch_there_min * find_group(finder, keys, from, n, mostly_there, sink) >= n;
+    for (std::size_t from = 0; from < count; from += Group) {
+        const std::size_t n = std::min(count - from, Group);
+        mostly_there = batch_there_min * find_group<Group>(finder, keys, from, n, mostly_there, sink) >= n;
     }
     if (count != 0) finder.hint().say(mostly_there);
 }
