@@ -24,18 +24,16 @@
 #include <cstddef>
 #include <cstdlib>
 #include <ctime>
-#include <exception>
 #include <memory>
 #include <memory_resource>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include "http/peer_answers.hpp"
+#include "http/peer_loops.hpp"
 
 namespace {
 
@@ -184,37 +182,12 @@ class server {
     acceptor_type acceptor_;
 };
 
-void serve(const peer_answers& answers, std::size_t threads) {
-    std::vector<std::unique_ptr<server>> all;
-    for (std::size_t i = 0; i < threads; ++i)
-        all.push_back(std::make_unique<server>(answers, all.empty() ? 0 : all.front()->port()));
-    std::printf("listening %d\n", all.front()->port());
-    std::fflush(stdout);
-    std::vector<std::thread> loops;
-    for (const auto& one : all) loops.emplace_back([&one] { one->run(); });
-    for (std::thread& loop : loops) loop.join();
-}
-
 }  // namespace
 
 int main(int count, char** words) {
-    if (count == 2 && std::string_view(words[1]) == "version") {
-        std::printf("Boost.Beast %d of Boost %d.%d\n", BOOST_BEAST_VERSION, BOOST_VERSION / 100'000,
-                    BOOST_VERSION / 100 % 1000);
-        return 0;
-    }
-    const long threads = count == 4 ? std::strtol(words[3], nullptr, 10) : 0;
-    if (threads < 1 || threads > 1024) {
-        std::fprintf(stderr, "usage: http_beast_server computed|lookup CSV THREADS, or http_beast_server version\n");
-        return 2;
-    }
-    try {
-        serve(peer_answers(words[1], words[2]), static_cast<std::size_t>(threads));
-        return 0;
-    } catch (const std::exception& e) {
-        std::fprintf(stderr, "http_beast_server: %s\n", e.what());
-        return 1;
-    }
+    const std::string version =
+        "Boost.Beast " + std::to_string(BOOST_BEAST_VERSION) + " of " + holdfast::bench::boost_text(BOOST_VERSION);
+    return holdfast::bench::http::peer_main_by_loops<server>("http_beast_server", version, count, words);
 }
 
 #else

@@ -19,6 +19,8 @@ void hold_up::mark() {
     server_ns_ = server_.waited_ns() - server_ns_;
 }
 
+void server_time::mark() { used_ns_ = server_.cpu_ns() - used_ns_; }
+
 double hold_up::share(double seconds) const {
     return static_cast<double>(std::max(client_ns_, server_ns_)) * 1e-9 / seconds;
 }
@@ -65,16 +67,15 @@ throughput_samples measure_throughput(const contestants& all, const workload_sha
     samples busy(all.size());
     std::vector<double> held_up;
     in_turn(all, options.rounds, [&](std::size_t who, std::size_t round) {
-        std::uint64_t used = 0;
+        server_time used(*all[who]->server.process);
         hold_up waited(*all[who]);
-        const load_outcome outcome = run_load(plan_of(*all[who], shape, options, round), exchanges, [&](bool begins) {
-            const std::uint64_t now = all[who]->server.process->cpu_ns();
-            used = begins ? now : now - used;
+        const load_outcome outcome = run_load(plan_of(*all[who], shape, options, round), exchanges, [&](bool) {
+            used.mark();
             waited.mark();
         });
         found.requests_per_second[who].push_back(static_cast<double>(outcome.answers) / outcome.seconds);
-        found.cpu_us[who].push_back(static_cast<double>(used) * 1e-3 / static_cast<double>(outcome.answers));
-        busy[who].push_back(static_cast<double>(used) * 1e-9 / outcome.seconds);
+        found.cpu_us[who].push_back(used.us() / static_cast<double>(outcome.answers));
+        busy[who].push_back(used.us() * 1e-6 / outcome.seconds);
         held_up.push_back(waited.share(outcome.seconds));
     });
     found.busy = medians_of(busy);
@@ -96,29 +97,40 @@ client_samples measure_client(const contestants& all, const workload_shape& shap
     in_turn(all, options.rounds, [&](std::size_t who, std::size_t round) {
         load_plan plan = plan_of(*all[who], shape, options, round);
         plan.spin = false;
-        std::uint64_t used = 0;
-        const load_outcome outcome = run_load(plan, exchanges, [&](bool begins) {
-            const std::uint64_t now = all[who]->server.process->cpu_ns();
-            used = begins ? now : now - used;
-        });
+        server_time used(*all[who]->server.process);
+        const load_outcome outcome = run_load(plan, exchanges, [&](bool) { used.mark(); });
         found.client_us[who].push_back(static_cast<double>(outcome.cpu_ns) * 1e-3 /
                                        static_cast<double>(outcome.answers));
-        found.server_us[who].push_back(static_cast<double>(used) * 1e-3 / static_cast<double>(outcome.answers));
+        found.server_us[who].push_back(used.us() / static_cast<double>(outcome.answers));
     });
     return found;
+}
+
+latency_samples no_latencies(std::size_t count) {
+    return {.p50_us = samples(count),
+            .p99_us = samples(count),
+            .p999_us = samples(count),
+            .held_up = {},
+            .late = std::vector<std::uint64_t>(count),
+            .batches = std::vector<std::uint64_t>(count)};
+}
+
+void note_turn(latency_samples& to, std::size_t who, const histogram_counts& latency_ns, std::uint64_t late,
+               std::uint64_t batches) {
+    to.p50_us[who].push_back(percentile_of(latency_ns, 0.50) * 1e-3);
+    to.p99_us[who].push_back(percentile_of(latency_ns, 0.99) * 1e-3);
+    to.p999_us[who].push_back(percentile_of(latency_ns, 0.999) * 1e-3);
+    to.late[who] += late;
+    to.batches[who] += batches;
+    const std::uint64_t requests = latency_ns.total();
+    to.requests_least = to.requests_least == 0 ? requests : std::min(to.requests_least, requests);
 }
 
 latency_samples measure_latency(const contestants& all, const workload_shape& shape,
                                 const std::vector<exchange>& exchanges, const round_options& options,
                                 const std::vector<double>& rates_hz) {
-    const std::size_t count = all.size();
-    latency_samples found{.p50_us = samples(count),
-                          .p99_us = samples(count),
-                          .p999_us = samples(count),
-                          .held_up = {},
-                          .late = std::vector<std::uint64_t>(count),
-                          .batches = std::vector<std::uint64_t>(count)};
-    samples held_up(count);
+    latency_samples found = no_latencies(all.size());
+    samples held_up(all.size());
     in_turn(all, options.rounds, [&](std::size_t who, std::size_t round) {
         load_plan plan = plan_of(*all[who], shape, options, round);
         plan.rate_hz = rates_hz[who];
@@ -128,13 +140,7 @@ latency_samples measure_latency(const contestants& all, const workload_shape& sh
         hold_up waited(*all[who]);
         const load_outcome outcome = run_load(plan, exchanges, [&](bool) { waited.mark(); });
         held_up[who].push_back(waited.share(outcome.seconds));
-        found.p50_us[who].push_back(percentile_of(outcome.latency_ns, 0.50) * 1e-3);
-        found.p99_us[who].push_back(percentile_of(outcome.latency_ns, 0.99) * 1e-3);
-        found.p999_us[who].push_back(percentile_of(outcome.latency_ns, 0.999) * 1e-3);
-        found.late[who] += outcome.late;
-        found.batches[who] += outcome.starts;
-        const std::uint64_t requests = outcome.latency_ns.total();
-        found.requests_least = found.requests_least == 0 ? requests : std::min(found.requests_least, requests);
+        note_turn(found, who, outcome.latency_ns, outcome.late, outcome.starts);
     });
     found.held_up = medians_of(held_up);
     return found;

@@ -54,6 +54,12 @@ struct latency_samples {
     std::uint64_t requests_least = 0;          ///< of the turn with the fewest
 };
 
+/// Nothing yet, of so many contestants.
+[[nodiscard]] latency_samples no_latencies(std::size_t count);
+/// Notes a turn of one of them. Throws: server_failed where nothing was answered.
+void note_turn(latency_samples& to, std::size_t who, const histogram_counts& latency_ns, std::uint64_t late,
+               std::uint64_t batches);
+
 /// The median of each contestant. Requires: a sample of each.
 [[nodiscard]] std::vector<double> medians_of(const samples& each);
 
@@ -76,6 +82,19 @@ class hold_up {
  private:
     const child_process& server_;
     std::uint64_t client_ns_ = 0, server_ns_ = 0;
+};
+
+/// Processor time that a server takes in a window.
+class server_time {
+ public:
+    explicit server_time(const child_process& server) : server_(server) {}
+    /// At the begin of the window, and at its end.
+    void mark();
+    [[nodiscard]] double us() const noexcept { return static_cast<double>(used_ns_) * 1e-3; }
+
+ private:
+    const child_process& server_;
+    std::uint64_t used_ns_ = 0;
 };
 
 /// The share of time held up from which a percentile is marked as disturbed: once the requests of that time are enough

@@ -71,14 +71,11 @@ throughput_samples measure_by_two_clients(const contestants& all, const workload
                 failure = std::current_exception();
             }
         });
-        std::uint64_t used = 0;
+        server_time used(*all[who]->server.process);
         load_outcome first;
         std::exception_ptr own_failure;
         try {
-            first = run_together(plan, exchanges, gate, [&](bool begins) {
-                const std::uint64_t now = all[who]->server.process->cpu_ns();
-                used = begins ? now : now - used;
-            });
+            first = run_together(plan, exchanges, gate, [&](bool) { used.mark(); });
         } catch (...) {
             own_failure = std::current_exception();
         }
@@ -86,7 +83,7 @@ throughput_samples measure_by_two_clients(const contestants& all, const workload
         if (own_failure) std::rethrow_exception(own_failure);
         if (failure) std::rethrow_exception(failure);
         const double rate = rate_of(first) + rate_of(other);
-        const double cpu_share = static_cast<double>(used) * 1e-9 / first.seconds;
+        const double cpu_share = used.us() * 1e-6 / first.seconds;
         found.requests_per_second[who].push_back(rate);
         found.cpu_us[who].push_back(cpu_share * 1e6 / rate);
         busy[who].push_back(cpu_share);

@@ -151,14 +151,11 @@ class suite_run {
                                    .warm_up = std::chrono::milliseconds(quick_ ? 10 : 50),
                                    .duration = duration_,
                                    .spin = spin()};
-            std::uint64_t used = 0;
-            const follow_outcome outcome = run_followers(plan, [&](bool begins) {
-                const std::uint64_t now = server.cpu_ns();
-                used = begins ? now : now - used;
-            });
+            http::server_time used(server);
+            const follow_outcome outcome = run_followers(plan, [&](bool) { used.mark(); });
             const auto count = static_cast<double>(outcome.deliveries);
             rate[who].push_back(count / outcome.seconds);
-            cpu_us[who].push_back(static_cast<double>(used) * 1e-3 / count);
+            cpu_us[who].push_back(used.us() / count);
             p50_us[who].push_back(http::percentile_of(outcome.latency_ns, 0.50) * 1e-3);
             p99_us[who].push_back(http::percentile_of(outcome.latency_ns, 0.99) * 1e-3);
             p999_us[who].push_back(http::percentile_of(outcome.latency_ns, 0.999) * 1e-3);

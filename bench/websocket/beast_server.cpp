@@ -20,12 +20,13 @@
 #include <boost/version.hpp>
 
 #include <deque>
-#include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
+
+#include "peer_main.hpp"
 
 namespace {
 
@@ -161,23 +162,16 @@ class server {
 }  // namespace
 
 int main(int count, char** words) {
-    if (count == 2 && std::string_view(words[1]) == "version") {
-        std::printf("Boost.Beast %d of Boost %d.%d\n", BOOST_BEAST_VERSION, BOOST_VERSION / 100'000,
-                    BOOST_VERSION / 100 % 1000);
-        return 0;
-    }
-    try {
+    const std::string version =
+        "Boost.Beast " + std::to_string(BOOST_BEAST_VERSION) + " of " + holdfast::bench::boost_text(BOOST_VERSION);
+    return holdfast::bench::peer_main("websocket_beast_server", version, count, words, [] {
         asio::io_context loop(BOOST_ASIO_CONCURRENCY_HINT_UNSAFE);
         server all(loop);
         all.accept();
-        std::printf("listening %u\n", all.port());
-        std::fflush(stdout);
+        holdfast::bench::announce(all.port());
         loop.run();
         return 0;
-    } catch (const std::exception& e) {
-        std::fprintf(stderr, "websocket_beast_server: %s\n", e.what());
-        return 1;
-    }
+    });
 }
 
 #else

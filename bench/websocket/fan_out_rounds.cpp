@@ -22,14 +22,13 @@ struct turn_found {
 turn_found take_turn(const http::contestant& who, fan_out_plan plan) {
     plan.port = who.server.port;
     turn_found found;
-    std::uint64_t used = 0;
+    http::server_time used(*who.server.process);
     http::hold_up waited(who);
-    found.outcome = run_fan_out(plan, [&](bool begins) {
-        const std::uint64_t now = who.server.process->cpu_ns();
-        used = begins ? now : now - used;
+    found.outcome = run_fan_out(plan, [&](bool) {
+        used.mark();
         waited.mark();
     });
-    found.server_us = static_cast<double>(used) * 1e-3;
+    found.server_us = used.us();
     found.held_up = waited.share(found.outcome.seconds);
     http::await_rest(*who.server.process);
     return found;
@@ -62,14 +61,8 @@ http::throughput_samples measure_fan_out(const http::contestants& all, const fan
 
 http::latency_samples measure_fan_out_latency(const http::contestants& all, const fan_out_rounds& how,
                                               const std::vector<double>& rates_hz) {
-    const std::size_t count = all.size();
-    http::latency_samples found{.p50_us = samples(count),
-                                .p99_us = samples(count),
-                                .p999_us = samples(count),
-                                .held_up = {},
-                                .late = std::vector<std::uint64_t>(count),
-                                .batches = std::vector<std::uint64_t>(count)};
-    samples held_up(count);
+    http::latency_samples found = http::no_latencies(all.size());
+    samples held_up(all.size());
     in_turn(all, how, [&](std::size_t who, const http::contestant& one) {
         fan_out_plan plan = how.plan;
         plan.rate_hz = rates_hz[who] / static_cast<double>(plan.subscribers);
@@ -77,13 +70,7 @@ http::latency_samples measure_fan_out_latency(const http::contestants& all, cons
         plan.duration = std::max(plan.duration, std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)));
         const turn_found turn = take_turn(one, plan);
         held_up[who].push_back(turn.held_up);
-        found.p50_us[who].push_back(http::percentile_of(turn.outcome.latency_ns, 0.50) * 1e-3);
-        found.p99_us[who].push_back(http::percentile_of(turn.outcome.latency_ns, 0.99) * 1e-3);
-        found.p999_us[who].push_back(http::percentile_of(turn.outcome.latency_ns, 0.999) * 1e-3);
-        found.late[who] += turn.outcome.late;
-        found.batches[who] += turn.outcome.messages;
-        const std::uint64_t deliveries = turn.outcome.latency_ns.total();
-        found.requests_least = found.requests_least == 0 ? deliveries : std::min(found.requests_least, deliveries);
+        http::note_turn(found, who, turn.outcome.latency_ns, turn.outcome.late, turn.outcome.messages);
     });
     found.held_up = http::medians_of(held_up);
     return found;

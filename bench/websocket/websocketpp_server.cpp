@@ -21,11 +21,12 @@
 #include <websocketpp/version.hpp>
 
 #include <cstddef>
-#include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_set>
+
+#include "peer_main.hpp"
 
 namespace {
 
@@ -108,23 +109,16 @@ class server {
 }  // namespace
 
 int main(int count, char** words) {
-    if (count == 2 && std::string_view(words[1]) == "version") {
-        std::printf("websocketpp %d.%d.%d on asio of Boost %d.%d\n", websocketpp::major_version,
-                    websocketpp::minor_version, websocketpp::patch_version, BOOST_VERSION / 100'000,
-                    BOOST_VERSION / 100 % 1000);
-        return 0;
-    }
-    try {
+    const std::string version =
+        "websocketpp " + std::to_string(websocketpp::major_version) + "." + std::to_string(websocketpp::minor_version) +
+        "." + std::to_string(websocketpp::patch_version) + " on asio of " + holdfast::bench::boost_text(BOOST_VERSION);
+    return holdfast::bench::peer_main("websocket_websocketpp_server", version, count, words, [] {
         asio::io_context loop(BOOST_ASIO_CONCURRENCY_HINT_UNSAFE);
         server all(loop);
-        std::printf("listening %u\n", all.port());
-        std::fflush(stdout);
+        holdfast::bench::announce(all.port());
         loop.run();
         return 0;
-    } catch (const std::exception& e) {
-        std::fprintf(stderr, "websocket_websocketpp_server: %s\n", e.what());
-        return 1;
-    }
+    });
 }
 
 #else
