@@ -8,8 +8,6 @@
 
 #include <array>
 #include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,9 +16,8 @@
 #include "cli/exit_code.hpp"
 #include "cli/format.hpp"
 #include "cli/output.hpp"
-#include "holdfast/metrics/histogram_counts.hpp"
-#include "holdfast/metrics/log_linear.hpp"
 #include "inspect/json_out.hpp"
+#include "inspect/metrics_reader.hpp"
 #include "workload/command.hpp"
 #include "workload/http_load/interruption.hpp"
 #include "workload/http_load/load_generator.hpp"
@@ -52,17 +49,6 @@ double late_share(const load_outcome& found) {
     return found.starts == 0 ? 0 : static_cast<double>(found.late) / static_cast<double>(found.starts);
 }
 
-/// Those that counted anything, as [least, greatest, count].
-void add_buckets(inspect::json_out& out, const histogram_counts& latency_ns) {
-    out.key("buckets").begin_array();
-    for (std::size_t i = 0; i < latency_ns.counts().size(); ++i) {
-        if (latency_ns.counts()[i] == 0) continue;
-        out.begin_array().number(log_linear::lowest_of(i)).number(log_linear::highest_of(i));
-        out.number(latency_ns.counts()[i]).end_array();
-    }
-    out.end_array();
-}
-
 void print_json(const http_load_options& chosen, const load_outcome& found) {
     std::string text;
     inspect::json_out out(text);
@@ -83,7 +69,7 @@ void print_json(const http_load_options& chosen, const load_outcome& found) {
                 .member("upper", q->upper)
                 .end_object();
     if (found.latency_ns.total() > 0) out.member("max", found.latency_ns.greatest_noted());
-    add_buckets(out, found.latency_ns);
+    inspect::append_buckets(out, found.latency_ns);
     out.end_object();
     if (found.answers > 0) out.member("client_cpu_us_per_request", client_cost(found));
     if (chosen.rate_hz > 0) out.member("late_share", late_share(found));

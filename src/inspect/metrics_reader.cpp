@@ -2,10 +2,12 @@
 #include "inspect/metrics_reader.hpp"
 
 #include <array>
+#include <cstddef>
 #include <optional>
 
 #include "holdfast/metrics/counter_set.hpp"
 #include "holdfast/metrics/latency_histogram.hpp"
+#include "holdfast/metrics/log_linear.hpp"
 
 namespace holdfast::inspect {
 
@@ -67,6 +69,16 @@ void append_json(json_out& out, const histogram_counts& counts) {
         out.member("bounded", found->bounded).end_object();
     }
     out.end_array().end_object();
+}
+
+void append_buckets(json_out& out, const histogram_counts& counts) {
+    out.key("buckets").begin_array();
+    for (std::size_t i = 0; i < counts.counts().size(); ++i) {
+        if (counts.counts()[i] == 0) continue;
+        out.begin_array().number(log_linear::lowest_of(i)).number(log_linear::highest_of(i));
+        out.number(counts.counts()[i]).end_array();
+    }
+    out.end_array();
 }
 
 }  // namespace holdfast::inspect

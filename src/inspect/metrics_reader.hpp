@@ -34,5 +34,7 @@ counter_walk walk_counters(const segment& from, const counter_taker& take);
 /// {"count":..,"sum_ns":..,"quantiles":[{"q":..,"estimate_ns":..,"lower_ns":..,"upper_ns":..,"confidence":..,
 /// "bounded":..},...]}.
 void append_json(json_out& out, const histogram_counts& counts);
+/// "buckets":[[least, greatest, count],...], those that counted anything.
+void append_buckets(json_out& out, const histogram_counts& counts);
 
 }  // namespace holdfast::inspect

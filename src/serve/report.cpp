@@ -203,16 +203,8 @@ void append_latency(json_out& json, const histogram_counts& merged) {
         json.member("upper_ns", answer->upper).member("confidence", answer->confidence);
         json.member("bounded", answer->bounded).end_object();
     }
-    json.key("buckets").begin_array();  // [least, greatest, count], those that counted anything
-    for (std::size_t i = 0; i < merged.counts().size(); ++i) {
-        if (merged.counts()[i] == 0) continue;
-        json.begin_array()
-            .number(log_linear::lowest_of(i))
-            .number(log_linear::highest_of(i))
-            .number(merged.counts()[i])
-            .end_array();
-    }
-    json.end_array().end_object();
+    inspect::append_buckets(json, merged);
+    json.end_object();
 }
 
 std::vector<inspect::description> describe_all(const catalog& segments, viewer who) {

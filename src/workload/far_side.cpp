@@ -16,7 +16,6 @@
 #include <chrono>
 #include <cstring>
 #include <exception>
-#include <fstream>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -24,6 +23,7 @@
 
 #include "holdfast/memory/futex.hpp"
 #include "holdfast/perf_test/environment.hpp"
+#include "workload/processors.hpp"
 
 namespace holdfast::workload {
 
@@ -235,16 +235,7 @@ void patience::ask() {
 two_cores pick_two_cores() {
     const std::vector<unsigned> usable = perf_test::usable_cpus();
     if (usable.size() < 2) return {};
-    // "0", "0-1" or "0,32": the CPUs that share a core with the first.
-    std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(usable.front()) +
-                       "/topology/thread_siblings_list");
-    std::vector<unsigned> siblings;
-    for (unsigned from = 0; file >> from;) {
-        unsigned to = from;
-        if (file.peek() == '-') file.ignore() >> to;
-        for (; from <= to; ++from) siblings.push_back(from);
-        file.ignore();
-    }
+    const std::vector<unsigned> siblings = core_siblings(usable.front());
     for (const unsigned cpu : usable)
         if (cpu != usable.front() && std::ranges::find(siblings, cpu) == siblings.end())
             return {usable.front(), cpu, true};

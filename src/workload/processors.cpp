@@ -15,17 +15,8 @@ namespace holdfast::workload {
 
 namespace {
 
-/// Of a list such as "0-3,8": nothing where there is no such file.
-[[nodiscard]] std::vector<unsigned> numbers_in(const std::filesystem::path& list) {
-    std::ifstream file(list);
-    std::vector<unsigned> all;
-    for (unsigned from = 0; file >> from;) {
-        unsigned to = from;
-        if (file.peek() == '-') file.ignore() >> to;
-        for (; from <= to; ++from) all.push_back(from);
-        file.ignore();
-    }
-    return all;
+[[nodiscard]] std::filesystem::path folder_of(unsigned cpu, const std::filesystem::path& folder) {
+    return folder / ("cpu" + std::to_string(cpu));
 }
 
 /// A processor's folder has an entry for its node, called nodeN.
@@ -44,14 +35,25 @@ namespace {
 
 }  // namespace
 
+std::vector<unsigned> core_siblings(unsigned cpu, const std::filesystem::path& folder) {
+    std::ifstream file(folder_of(cpu, folder) / "topology" / "thread_siblings_list");  // "0", "0-1" or "0,32"
+    std::vector<unsigned> all;
+    for (unsigned from = 0; file >> from;) {
+        unsigned to = from;
+        if (file.peek() == '-') file.ignore() >> to;
+        for (; from <= to; ++from) all.push_back(from);
+        file.ignore();
+    }
+    return all;
+}
+
 std::vector<processor> placed_processors(std::span<const unsigned> usable, const std::filesystem::path& folder) {
     std::vector<processor> all;
     for (const unsigned cpu : usable) {
-        const std::filesystem::path own = folder / ("cpu" + std::to_string(cpu));
-        const std::vector<unsigned> siblings = numbers_in(own / "topology" / "thread_siblings_list");
+        const std::vector<unsigned> siblings = core_siblings(cpu, folder);
         const bool shares = std::ranges::any_of(
             siblings, [&](unsigned other) { return other < cpu && std::ranges::find(usable, other) != usable.end(); });
-        all.push_back({cpu, node_of(own), shares});
+        all.push_back({cpu, node_of(folder_of(cpu, folder)), shares});
     }
     std::ranges::sort(all, {}, [](const processor& one) { return std::tuple(one.shares_core, one.node, one.cpu); });
     return all;

@@ -16,6 +16,11 @@ struct processor {
     friend bool operator==(const processor&, const processor&) = default;
 };
 
+/// The processors that share a core with this one, itself among them; none where the system does not tell. `folder`:
+/// where it tells.
+[[nodiscard]] std::vector<unsigned> core_siblings(unsigned cpu,
+                                                  const std::filesystem::path& folder = "/sys/devices/system/cpu");
+
 /// Those of `usable`, ascending, in the order in which they are taken: one of each core, node by node, and only then
 /// those that share a core, node by node. So a part of them is of as few nodes as can be. `folder` tells what shares
 /// what: tests bring their own.
