@@ -270,8 +270,8 @@ void server_core::rearm(index_type index) {
     }
     const bool renewed = wanted == timer_class::idle || (wanted == timer_class::write && c.progressed) ||
                          (wanted == timer_class::ping && std::exchange(c.socket->heard, false)) ||
-                         (wanted == timer_class::body && c.body && c.body->since_timer >= body_bytes_of_timeout) ||
-                         (wanted == timer_class::body && c.socket && std::exchange(c.socket->whole, false));
+                         (wanted == timer_class::body && (c.body ? c.body->since_timer >= body_bytes_of_timeout
+                                                                 : c.socket && std::exchange(c.socket->whole, false)));
     c.progressed = false;
     if (wanted == c.timer && !renewed) return;
     if (c.body) c.body->since_timer = 0;

@@ -236,7 +236,7 @@ class server_core final : public engine_sink {
     [[nodiscard]] bool keep_accounts(index_type index);
     void account(connection& c, std::size_t held) noexcept;
     [[nodiscard]] std::optional<index_type> holder_of_more(std::size_t bytes) noexcept;
-    void give_up(index_type index);
+    void give_up(index_type index, bool more_waits);
 
     // server_exchange.cpp
     struct served {

@@ -27,13 +27,14 @@ bool server_core::keep_accounts(index_type index) {
     account(c, held);
     const connection_strand* const strand = strand_of(c);
     const std::size_t called = strand != nullptr ? strand->bytes() : 0;  // counted by itself: it outlives connections
-    const std::size_t in_pool = ledger_ ? ledger_->bytes.load(std::memory_order_relaxed) : 0;
     const bool chosen = std::exchange(c.given_up, false);
     if (held + called == 0) return true;
-    if (chosen) return give_up(index), false;
+    const std::size_t in_pool = ledger_ ? ledger_->bytes.load(std::memory_order_relaxed) : 0;
+    const bool more_waits = unread + called != 0;
+    if (chosen) return give_up(index, more_waits), false;
     while (held_bytes_ + in_pool > options_.limits.held_bytes_max) {
         const auto other = holder_of_more(held + called);
-        if (!other) return give_up(index), false;
+        if (!other) return give_up(index, more_waits), false;
         connections_[*other].given_up = true;
         account(connections_[*other], 0);  // from now on: it goes in the end of this turn, unless it is done by then
         touch(*other);
@@ -56,15 +57,12 @@ std::optional<server_core::index_type> server_core::holder_of_more(std::size_t b
     return std::nullopt;
 }
 
-// Tells it so where that is possible: a request that is not whole, and behind it nothing that waits.
-void server_core::give_up(index_type index) {
+// Tells it so where that is possible: a request that is not whole, and behind it nothing that waits. `more_waits`: in
+// the engine or in the pool.
+void server_core::give_up(index_type index, bool more_waits) {
     connection& c = connections_[index];
     ++counters_.over_held_bytes;
-    const connection_strand* const strand = strand_of(c);
-    const bool calls_wait = strand != nullptr && strand->bytes() != 0;
-    const bool unread = c.paused && engine_->held(token_of(index)) != 0;
-    if (c.phase != phase::open || !c.inbound || c.body || c.waiting != 0 || unread || calls_wait)
-        return close(index, true);
+    if (c.phase != phase::open || !c.inbound || c.body || c.waiting != 0 || more_waits) return close(index, true);
     refuse(index, *c.inbound, 503, "the server holds too many unfinished requests", c.inbound->buffer.size());
     settle(index);
 }

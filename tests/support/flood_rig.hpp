@@ -124,8 +124,9 @@ class witnesses {
             std::this_thread::sleep_until(due);
             const std::string target = numbered(asked_++);
             http_client& client = *clients_[static_cast<std::size_t>(asked_) % clients_.size()];
-            std::string request = asked_ % 8 == 0 ? post(target, std::string(20'000, 'w')) : get(target);
+            std::string request = get(target);
             if (asked_ % 8 == 0) {
+                request = post(target, std::string(20'000, 'w'));
                 client.send(std::string_view(request).substr(0, request.size() / 2));
                 std::this_thread::sleep_for(std::chrono::microseconds(200));
                 request.erase(0, request.size() / 2);
