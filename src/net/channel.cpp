@@ -83,7 +83,7 @@ channel_status channel_state::send(queued_message message) {
     const std::size_t size = message.bytes->size(), cost = cost_of(message.bytes);
     if (kind == channel_kind::websocket && message.kind == message_kind::text && !is_utf8(*message.bytes))
         return channel_status::not_utf8;
-    std::deque<queued_message> gone;  // destroyed when the lock is free
+    message_queue gone;  // destroyed when the lock is free
     bool posting = false;
     channel_status status = channel_status::ok;
     {
@@ -98,10 +98,10 @@ channel_status channel_state::send(queued_message message) {
                 case when_full::drop_newest: ++dropped_; return channel_status::dropped;
                 case when_full::drop_oldest:
                     while (cost > options.queue_bytes_max - queued_bytes_) {
-                        queued_bytes_ -= cost_of(queue_.front().bytes);
-                        gone.push_back(std::move(queue_.front()));
-                        queue_.pop_front();
+                        queued_message oldest = queue_.pop();
+                        queued_bytes_ -= cost_of(oldest.bytes);
                         ++dropped_;
+                        gone.push(std::move(oldest));
                     }
                     break;
                 case when_full::close:
@@ -114,8 +114,8 @@ channel_status channel_state::send(queued_message message) {
             }
         }
         if (status == channel_status::ok) {
+            queue_.push(std::move(message));
             queued_bytes_ += cost;
-            queue_.push_back(std::move(message));
         }
         posting = to_be_posted();
     }
@@ -185,12 +185,16 @@ std::uint64_t channel_state::dropped() const {
 
 void channel_state::open(server_core& loop) {
     std::shared_ptr<channel_state> self;
+    news there;
     {
         const std::lock_guard guard(lock_);
         posted_ = false;
         self = std::move(self_);
+        there.any = phase_ != phase::open || !queue_.empty() || told_full_ || dropped_ != dropped_told_;
+        there.overflown = phase_ == phase::ending && end_ == channel_end::overflow;
+        there.queued_bytes = queued_bytes_;
     }
-    loop.channel_moved(*self);
+    loop.channel_moved(*self, there);
 }
 
 void channel_state::discard() noexcept {
@@ -226,11 +230,6 @@ channel_state::taken channel_state::take_messages() {
     return result;
 }
 
-bool channel_state::overflown() const {
-    const std::lock_guard guard(lock_);
-    return phase_ == phase::ending && end_ == channel_end::overflow;
-}
-
 bool channel_state::takes_messages() const {
     const std::lock_guard guard(lock_);
     return !closed_here_;
@@ -245,7 +244,7 @@ void channel_state::end_from_loop(channel_end why) {
 
 std::uint64_t channel_state::shut() {
     std::optional<response> late;
-    std::deque<queued_message> queue;
+    message_queue queue;
     const std::lock_guard guard(lock_);
     phase_ = phase::closed;
     late.swap(late_);

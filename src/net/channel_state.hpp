@@ -10,7 +10,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,16 +20,11 @@
 #include "holdfast/net/response.hpp"
 #include "holdfast/net/server.hpp"
 #include "mailbox.hpp"
+#include "message_queue.hpp"
 
 namespace holdfast::net {
 
 enum class channel_kind : std::uint8_t { answer, stream, websocket };
-
-struct queued_message {
-    shared_bytes bytes;
-    message_kind kind = message_kind::text;
-    bool shared = false;  // goes to others as well, perhaps: it is not deflated for this one
-};
 
 class connection_strand;
 
@@ -51,6 +45,11 @@ class channel_state final : public letter, public std::enable_shared_from_this<c
     [[nodiscard]] std::uint64_t dropped() const;
 
     // The loop.
+    struct news {
+        bool any = false;  // something is left for the loop, or may be
+        bool overflown = false;
+        std::size_t queued_bytes = 0;
+    };
     void open(server_core& loop) override;
     void discard() noexcept override;
 
@@ -59,7 +58,7 @@ class channel_state final : public letter, public std::enable_shared_from_this<c
     [[nodiscard]] response* waiting_answer();
 
     struct taken {
-        std::deque<queued_message> messages;
+        message_queue messages;
         std::optional<channel_end> end;  // behind them
         std::uint16_t code = 0;          // of a WebSocket that ends: what its client is told
         std::string reason;
@@ -67,7 +66,6 @@ class channel_state final : public letter, public std::enable_shared_from_this<c
         bool drained = false;       // somebody was told `full`, and now there is room
     };
     [[nodiscard]] taken take_messages();
-    [[nodiscard]] bool overflown() const;
     /// Whether messages are still handed over that came before its end: this side has not closed it. Any thread.
     [[nodiscard]] bool takes_messages() const;
     /// Ends it in order, for the reason; without effect when it is ending already.
@@ -102,7 +100,7 @@ class channel_state final : public letter, public std::enable_shared_from_this<c
     bool posted_ = false;
     std::shared_ptr<channel_state> self_;  // while posted_
     std::optional<response> late_;
-    std::deque<queued_message> queue_;
+    message_queue queue_;
     std::uint16_t code_ = 0;  // of a WebSocket: until it has ended what we tell, then what came of it
     std::string reason_;
     bool ended_ = false;

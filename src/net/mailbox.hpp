@@ -5,10 +5,11 @@
 //   head_ == the mark                                closed: nothing is taken in any more
 // (I1) A letter is in the stack from put() until take() or close(), and put() answers whether it ever was. Nobody
 //      pushes a letter that is in it.
-// (I2) Who puts a letter into an empty box wakes the loop, after it is in. The loop takes after it woke. So a letter is
-//      in the box of a sleeping loop only while somebody is about to wake it.
+// (I2) Who puts a letter into an empty box wakes the loop, after it is in, unless it is the loop, which looks into the
+//      box before it sleeps. The loop takes after it woke. So a letter is in the box of a sleeping loop only while
+//      somebody is about to wake it: one that the loop has put is not there any more when it sleeps.
 // (I3) Waking is a write to an eventfd that the box shares with the engine, so a box may outlive its server.
-// Threads: put() and is_empty() from any; take() and close() from the loop's.
+// Threads: put() and is_empty() from any; attendance, take() and close() from the loop's.
 #pragma once
 
 #include <atomic>
@@ -44,6 +45,18 @@ class mailbox {
     mailbox& operator=(const mailbox&) = delete;
     ~mailbox() { close(); }
 
+    /// While it lives this thread is the loop that takes from the box.
+    class attendance {
+     public:
+        explicit attendance(const mailbox& box) noexcept : before_(std::exchange(attended_, &box)) {}
+        attendance(const attendance&) = delete;
+        attendance& operator=(const attendance&) = delete;
+        ~attendance() { attended_ = before_; }
+
+     private:
+        const mailbox* const before_;  // a handler may run another loop
+    };
+
     /// Returns: false when the box is closed; the letter then stays the caller's.
     [[nodiscard]] bool put(letter& posted) noexcept {
         // Relaxed: only compared and linked, never followed here.
@@ -53,7 +66,7 @@ class mailbox {
             posted.next = head;
             // Release, pairs with the acquire of take(): weaker would show the loop a letter without what is in it.
         } while (!head_.compare_exchange_weak(head, &posted, std::memory_order_release, std::memory_order_relaxed));
-        if (head == nullptr) waker_->signal();
+        if (head == nullptr && attended_ != this) waker_->signal();
         return true;
     }
 
@@ -92,6 +105,8 @@ class mailbox {
         }
         return oldest;
     }
+
+    static inline thread_local const mailbox* attended_ = nullptr;
 
     std::atomic<letter*> head_{nullptr};
     no_letter mark_;

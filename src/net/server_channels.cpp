@@ -21,6 +21,11 @@ void append_chunk(std::string& out, const std::string& message) {
 
 constexpr std::string_view last_chunk = "0\r\n\r\n";
 
+// (C5)
+constexpr std::size_t gather_from = 16;  // channels: a look costs 0.3 us, a send 5
+constexpr unsigned looks_max = 4;
+constexpr std::size_t filling_part = 8;  // of what a queue may hold
+
 }  // namespace
 
 // --- beginning
@@ -91,16 +96,21 @@ void server_core::enter_exchange(index_type index, const inbound_request& in, bo
 // --- going on
 
 // A state came by the mailbox: its channel was answered, closed, or has messages.
-void server_core::channel_moved(channel_state& state) {
-    if (!state.attached) return;
+void server_core::channel_moved(channel_state& state, const channel_state::news& there) {
+    if (!state.attached || !there.any) return;
     const index_type index = state.connection;
-    if (state.overflown()) {
+    if (there.overflown) {
         // What was sent so far is no whole body, and the client must not take it for one.
         ++counters_.channel_overflows;
         end_channel(state.shared_from_this(), channel_end::overflow);
         return close(index, true);
     }
-    if (state.kind == channel_kind::answer) count_answer(state);
+    if (state.kind == channel_kind::answer) {
+        count_answer(state);
+    } else {
+        ++moved_;
+        filling_ |= there.queued_bytes > state.options.queue_bytes_max / filling_part;
+    }
     touch(index);
 }
 
@@ -124,6 +134,14 @@ void server_core::count_answer(channel_state& state) {
 void server_core::touch(index_type index) {
     connection& c = connections_[index];
     if (!std::exchange(c.touched, true)) touched_.push_back(token_of(index));
+}
+
+// (C5) Whether it is better to look at what has come than to settle what is touched now.
+bool server_core::looks_again() noexcept {
+    const bool again = std::exchange(moved_, 0) >= gather_from && !filling_ && looks_ < looks_max && !stop_requested_;
+    looks_ = again ? looks_ + 1 : 0;
+    if (!again) filling_ = false;
+    return again;
 }
 
 void server_core::settle_touched() {
@@ -217,7 +235,7 @@ bool server_core::go_on_stream(connection& c, exchange& stream) {
     counters_.messages_dropped += moved.dropped;
     if (moved.end == channel_end::overflow) return false;  // channel_moved() follows, and cuts
     const bool chunked = stream.minor_version != 0;
-    for (const queued_message& message : moved.messages)
+    for (const queued_message& message : moved.messages.all())
         chunked ? append_chunk(out_, *message.bytes) : void(out_ += *message.bytes);
     if (moved.drained && stream.channel->options.on_drain) drained_.push_back(stream.channel);
     if (!moved.end) return false;

@@ -144,6 +144,7 @@ void server_core::run() {
     if (std::exchange(running_, true))
         throw error(errc::invalid_argument, "server", "run() works once; make another server");
     check_where_it_runs();
+    const mailbox::attendance here(*mail_);
     on_wake();
     if (options_.tick_interval.count() > 0)
         next_tick_ms_ = now_ms_ + static_cast<std::uint64_t>(options_.tick_interval.count());
@@ -153,7 +154,7 @@ void server_core::run() {
         engine_->wait(next_timeout_ms());
         open_letters();
         run_timers();
-        if (!touched_.empty()) settle_touched();
+        if (!touched_.empty() && !looks_again()) settle_touched();
         if (!ended_.empty() || !drained_.empty() || !bodies_ended_.empty()) call_back();
     }
     for (index_type i = 0; i < connections_.size(); ++i)
@@ -190,7 +191,7 @@ void server_core::on_drained(int listener) {
 }
 
 int server_core::next_timeout_ms() const {
-    if (!touched_.empty()) return 0;
+    if (!touched_.empty() || !mail_->is_empty()) return 0;
     int timeout = wheel_.next_ms(now_ms_);
     const auto at_most = [&](std::uint64_t when_ms) {
         if (when_ms == 0) return;

@@ -18,6 +18,9 @@
 // (C4) Posted tasks, timers and callbacks of channels run between the events of a turn and the next wait, never within
 // an event: they may call
 //      anything.
+// (C5) Where many streams and WebSockets have got messages, what has come meanwhile is looked at before these are sent:
+//      a send costs as much as forty messages more in it. So it is put off, by looks_max turns at most, as long as each
+//      turn brings many more and no queue begins to fill.
 // Files: server_core.cpp the loop, accepting, time-outs; server_tasks.cpp posted tasks and timers; server_channels.cpp
 // what answers later; server_bodies.cpp bodies in pieces; server_files.cpp answers from files; server_websocket.cpp
 // WebSockets; server_pool.cpp what is called in a pool; server_exchange.cpp requests in and responses out;
@@ -120,7 +123,7 @@ class server_core final : public engine_sink {
     channel begin_channel(channel_kind kind, channel_options options);
     channel begin_websocket(const request& asked, const websocket_upgrade& judged, channel_options options,
                             const websocket_options& chosen);
-    void channel_moved(channel_state& state);
+    void channel_moved(channel_state& state, const channel_state::news& there);
     void strand_moved(const connection_strand& strand);
     body_reader begin_body(body_options options);
     void body_moved(body_state& state);
@@ -168,6 +171,7 @@ class server_core final : public engine_sink {
     void count_answer(channel_state& state);
     void enter_exchange(index_type index, const inbound_request& in, bool more_follows);
     void touch(index_type index);
+    [[nodiscard]] bool looks_again() noexcept;
     void settle_touched();
     [[nodiscard]] bool advance(index_type index);
     [[nodiscard]] bool go_on_answer(index_type index, exchange& asked);
@@ -298,6 +302,9 @@ class server_core final : public engine_sink {
     std::unique_ptr<websocket_deflater> deflater_;  // once one may be asked for
     std::vector<connection_token> touched_;         // to be settled in the end of this turn,
     std::vector<connection_token> settling_;        // which is being done
+    std::size_t moved_ = 0;                         // (C5) channels that have got messages since the last look,
+    unsigned looks_ = 0;                            // how many looks there were,
+    bool filling_ = false;                          // and whether some queue has begun to fill
     std::vector<std::shared_ptr<channel_state>> drained_;
     std::vector<std::pair<std::shared_ptr<channel_state>, channel_end>> ended_;   // on_close is due
     std::vector<std::pair<std::shared_ptr<body_state>, body_end>> bodies_ended_;  // on_end is due

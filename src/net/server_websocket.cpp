@@ -159,7 +159,7 @@ void server_core::go_on_websocket(connection& c, exchange& upgraded) {
     const channel_state::taken moved = end.channel->take_messages();
     counters_.messages_dropped += moved.dropped;
     if (moved.end == channel_end::overflow) return;  // channel_moved() follows, and cuts
-    for (const queued_message& message : moved.messages)
+    for (const queued_message& message : moved.messages.all())
         (void)end.session.send(out_, message.kind == message_kind::text, *message.bytes, true, message.shared);
     if (moved.drained && end.channel->options.on_drain) drained_.push_back(end.channel);
     if (!moved.end) return;

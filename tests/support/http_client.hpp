@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -179,6 +180,17 @@ class http_client {
     bool cut() const {
         pollfd p{fd_, 0, 0};
         return ::poll(&p, 1, 0) > 0 && (p.revents & (POLLERR | POLLHUP)) != 0;
+    }
+
+    /// How many segments with data have come so far.
+    [[nodiscard]] std::uint32_t data_segments() const {
+        constexpr std::size_t at = 152;  // of tcpi_data_segs_in in tcp_info of linux/tcp.h; that of libc ends before it
+        char info[at + sizeof(std::uint32_t)];
+        socklen_t size = sizeof info;
+        if (::getsockopt(fd_, IPPROTO_TCP, TCP_INFO, info, &size) != 0 || size != sizeof info) fail("TCP_INFO");
+        std::uint32_t segments = 0;
+        std::memcpy(&segments, info + at, sizeof segments);
+        return segments;
     }
 
     void shutdown_send() { ::shutdown(fd_, SHUT_WR); }

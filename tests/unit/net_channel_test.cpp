@@ -975,6 +975,64 @@ TEST(Stream, OneMessageGoesToManyWithoutCopies) {
     EXPECT_EQ(message.use_count(), 1) << "what was sent is let go of";
 }
 
+/// So many streams, each turn a message to all of them, and how many segments they came in.
+class each_turn_one {
+ public:
+    explicit each_turn_one(std::size_t readers, std::size_t queue_bytes_max = 1U << 20U)
+        : server_(leaves_for_later(room_, {.queue_bytes_max = queue_bytes_max})) {
+        server_.start();
+        for (std::size_t i = 0; i < readers; ++i) {
+            const std::string target = "/stream" + std::to_string(i);
+            clients_.emplace_back(server_.port()).send(get(target));
+            streams_.push_back(room_.take(target));
+            clients_.back().read_to("\r\n\r\n");
+        }
+    }
+
+    /// Attacks (C5) of server_core.hpp: a reader has all of them, in their order. Returns: in how many segments.
+    std::uint32_t segments(int messages) {
+        const std::uint32_t before = clients_.back().data_segments();
+        sent_ = 0;
+        EXPECT_TRUE(server_.get().post([this, messages] { send_and_go_on(messages); }));
+        for (auto& client : clients_)
+            for (int i = 0; i < messages; ++i) EXPECT_EQ(client.chunk(), std::to_string(i));
+        return clients_.back().data_segments() - before;
+    }
+
+ private:
+    void send_and_go_on(int messages) {
+        const auto message = std::make_shared<const std::string>(std::to_string(sent_));
+        for (const auto& stream : streams_) EXPECT_EQ(stream.send(message), ok);
+        if (++sent_ == messages) return;
+        EXPECT_TRUE(server_.get().post([this, messages] { send_and_go_on(messages); }));
+    }
+
+    waiting_room room_;
+    running_server server_;
+    std::list<http_client> clients_;
+    std::vector<net::channel> streams_;
+    int sent_ = 0;
+};
+
+TEST(Stream, ManyAreSentToOnceWhatHasComeMeanwhileWasLookedAt) {
+    each_turn_one many(32);
+    EXPECT_EQ(many.segments(4), 1U);
+    EXPECT_EQ(many.segments(5), 1U) << "the first time left nothing behind";
+}
+
+TEST(Stream, ManyAreSentToAfterSomeTurnsThoughEachBringsMore) {
+    const std::uint32_t segments = each_turn_one(32).segments(60);
+    EXPECT_GE(segments, 8U);
+    EXPECT_LE(segments, 15U);
+}
+
+TEST(Stream, FewAreSentToInEachTurn) { EXPECT_EQ(each_turn_one(15).segments(8), 4U) << "a turn's, and the next one's"; }
+
+TEST(Stream, QueuesThatBeginToFillAreNotLeftToFill) {
+    EXPECT_EQ(each_turn_one(32, 7).segments(8), 4U);
+    EXPECT_EQ(each_turn_one(32, 24).segments(8), 2U);
+}
+
 TEST(Stream, IsEndedInOrderByADrain) {
     waiting_room room;
     running_server server(leaves_for_later(room));
