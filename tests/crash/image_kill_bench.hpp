@@ -20,6 +20,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -148,10 +149,13 @@ struct look {
     [[nodiscard]] bool touched() const { return at.touched(); }
 };
 
+/// Who comes first behind a death, where reading takes: the writer then takes over in front of all that is there.
+enum class comes_first { reader, writer };
+
 // A container in a segment of files, made anew for each death, byte by byte the same.
 class death_bench {
  public:
-    explicit death_bench(const subject& of) : subject_(of) {}
+    explicit death_bench(const subject& of, comes_first first = comes_first::reader) : subject_(of), first_(first) {}
 
     image_kill_report kill_at_every_image_of(const operation& what) {
         return kill_at_every_image([&] { prepare(); }, [&] { return what.start(uri_); }, look_now{*this},
@@ -175,14 +179,17 @@ class death_bench {
 
     std::string survives(const operation& what) {
         const std::vector<contents> states = states_of(what);
+        std::function<void()> waiting;
+        if (first_ == comes_first::writer) waiting = subject_.next.start(uri_);  // recovers
         const contents seen = subject_.read(uri_);
         if (what.evicted_max != 0) return goes_on_after_evicting(what, seen, states.back());
         contents both = before_;
         both.insert(states.back().begin(), states.back().end());
         const bool between = what.both_between && seen == both;
         const std::size_t seen_at = place_in(states, seen);
-        if (seen_at == states.size() && !between) return "a reader finds " + text_of_contents(seen);
-        if (subject_.reading_takes) return goes_on_after_taking();
+        if (seen_at == states.size() && !between)
+            return (waiting ? "behind the next writer " : "") + ("a reader finds " + text_of_contents(seen));
+        if (subject_.reading_takes) return goes_on_after_taking(waiting ? waiting : subject_.next.start(uri_));
         const auto next = subject_.next.start(uri_);  // recovers
         contents now = subject_.read(uri_);
         // What was under way may be finished; what a reader saw is never taken back.
@@ -233,8 +240,8 @@ class death_bench {
         return found == now ? "" : "after the next operation: " + text_of_contents(found);
     }
     // All messages were taken by the reader before; the next one comes with the next number.
-    std::string goes_on_after_taking() {
-        subject_.next.start(uri_)();
+    std::string goes_on_after_taking(const std::function<void()>& next) {
+        next();
         const contents found = subject_.read(uri_);
         if (found.size() != 1 || found.contains("damage")) return "the next message: " + text_of_contents(found);
         const auto& [number, text] = *found.begin();
@@ -247,6 +254,7 @@ class death_bench {
     }
 
     const subject& subject_;
+    comes_first first_;
     unique_directory place_{"image-kill"};
     scoped_environment registry_{"HOLDFAST_REGISTRY", place_.file("registry")};
     std::optional<still_world> then_;
@@ -262,7 +270,12 @@ inline void kill_in_every_operation(const subject& of) {
     u64 kills = 0, steps = 0;
     for (const operation& what : of.operations) {
         const u64 repaired = of.repairs ? *of.repairs : 0;
-        const image_kill_report report = death_bench(of).kill_at_every_image_of(what);
+        image_kill_report report = death_bench(of).kill_at_every_image_of(what);
+        if (of.reading_takes) {
+            EXPECT_TRUE(report.passed()) << what.name << ": " << report.failure;
+            kills += report.kills, steps += report.steps;
+            report = death_bench(of, comes_first::writer).kill_at_every_image_of(what);
+        }
         EXPECT_TRUE(report.passed()) << what.name << ": " << report.failure;
         EXPECT_GT(report.images, 1U) << what.name << ": its stores were not seen";
         if (of.repairs) {

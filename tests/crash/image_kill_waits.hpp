@@ -84,12 +84,11 @@ subject waiting_queue_subject(const char* name, bool full) {
                  {},
                  afterwards({"push",
                              [](const std::string& uri) {
-                                 return [uri] {
-                                     producer_of producer = producer_of::attach(uri);
+                                 return with(producer_of::attach(uri), [uri](producer_of& producer) {
                                      require(Form::put(producer, producer.stats().messages), "a push");
                                      consumer_of consumer = consumer_of::attach(uri);
                                      require(static_cast<bool>(consumer.wait(no_time)), "a wait for what is there");
-                                 };
+                                 });
                              },
                              {}}),
                  true};

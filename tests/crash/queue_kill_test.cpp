@@ -98,13 +98,49 @@ class QueueKill : public holdfast::test::segment_test {
     holdfast::test::seeded_random random_;
 };
 
+// What the producers of all rounds have sent. Each says how much it finds when it takes over, and its death leaves one
+// operation open: the next one's word closes it.
+class sent_so_far {
+ public:
+    explicit sent_so_far(std::uint64_t seed) : seed_(seed) {}
+
+    /// Of a round's producer, before its ready().
+    void taken_over_with(std::uint64_t messages) noexcept { found_->store(messages); }
+    /// Behind a round's kill. Returns: what is wrong with what the producer found.
+    std::string add(const kill_progress& progress, std::uint64_t round) {
+        const std::uint64_t found = found_->load();
+        if (!may_be(found)) return "the producer took over with " + std::to_string(found) + ", " + text();
+        certain_ = found;
+        for (std::uint64_t i = 0; i < progress.completed(); ++i) certain_ += messages_of(seed_, round, i);
+        open_ = progress.in_flight() ? messages_of(seed_, round, progress.completed()) : 0;
+        return {};
+    }
+    void set(std::uint64_t messages) noexcept { certain_ = messages, open_ = 0; }
+    [[nodiscard]] std::uint64_t certain() const noexcept { return certain_; }
+    [[nodiscard]] bool may_be(std::uint64_t messages) const noexcept {
+        return messages == certain_ || messages == certain_ + open_;
+    }
+    [[nodiscard]] std::string text() const {
+        return "sent were " + std::to_string(certain_) + " or " + std::to_string(certain_ + open_);
+    }
+
+ private:
+    std::uint64_t seed_, certain_ = 0, open_ = 0;
+    shared_image page_{4096};
+    std::atomic<std::uint64_t>* found_ = new (page_.bytes().data()) std::atomic<std::uint64_t>{0};
+};
+
+// The consumer takes what there is behind every second kill only: each second producer takes over in front of messages
+// that wait, and is killed behind them.
 TEST_F(QueueKill, KilledProducersLoseNothingCommittedAndInventNothing) {
     (void)make(256 * 1024);
     queue_consumer consumer = queue_consumer::attach(name_.uri(), consumer_after_death());
-    std::uint64_t next = 0;  // sequence expected by the consumer
+    sent_so_far sent(random_.seed());
+    std::uint64_t next = 0, waited = 0;  // sequence expected by the consumer; rounds that left messages to the next one
     const auto worker = [&](kill_progress& progress, std::uint64_t round) {
         queue_producer producer = queue_producer::attach(name_.uri(), after_death());
         std::uint64_t sequence = producer.stats().messages;
+        sent.taken_over_with(sequence);
         progress.ready();
         for (std::uint64_t i = 0;; ++i) {
             const std::uint64_t count = messages_of(random_.seed(), round, i);
@@ -116,29 +152,31 @@ TEST_F(QueueKill, KilledProducersLoseNothingCommittedAndInventNothing) {
     };
     const auto verify = [&](const kill_progress& progress, std::uint64_t round) -> std::string {
         if (std::string fault = sound(); !fault.empty()) return fault;
-        std::uint64_t certain = next;
-        for (std::uint64_t i = 0; i < progress.completed(); ++i) certain += messages_of(random_.seed(), round, i);
-        const std::uint64_t possible =
-            certain + (progress.in_flight() ? messages_of(random_.seed(), round, progress.completed()) : 0);
+        if (std::string fault = sent.add(progress, round); !fault.empty()) return fault;
+        if (round % 2 == 0) {
+            waited += sent.certain() > next ? 1 : 0;
+            return {};
+        }
         for (; consumer.front(); consumer.pop())
             if (!is_content(consumer.front(), next++)) return "message " + std::to_string(next - 1) + " is another";
         if (consumer.fault()) return "the consumer met damage";
-        if (next != certain && next != possible)
-            return std::to_string(next) + " messages arrived, sent were " + std::to_string(certain) + " or " +
-                   std::to_string(possible);
-        if (round % 16 == 0) {  // the next operation works
+        if (!sent.may_be(next)) return std::to_string(next) + " messages arrived, " + sent.text();
+        if (round % 16 == 15) {  // the next operation works
             queue_producer successor = queue_producer::attach(name_.uri(), after_death());
             if (successor.stats().messages != next) return "the successor counts otherwise";
             if (!put(successor, next, 3)) return "the successor cannot put";
             for (; consumer.front(); consumer.pop())
                 if (!is_content(consumer.front(), next++)) return "the successor's message is another";
         }
+        sent.set(next);
         return {};
     };
     const auto report = holdfast::test::run_kill_rounds(
         {.rounds = scaled(4500), .delay_ns_max = 40'000, .seed = random_.seed()}, worker, verify);
     EXPECT_TRUE(report.passed()) << report.text();
+    EXPECT_GE(waited, report.kills / 8) << "hardly a producer took over in front of messages";
     RecordProperty("kills", report.text());
+    RecordProperty("waited", std::to_string(waited));
 }
 
 // What a killed consumer looked at last, kept on a page that all of them map.
@@ -332,12 +370,14 @@ TEST_F(QueueKill, KilledAtAnySystemCallOfAttachingTheNextOnesWork) {
 
 // The ring by index: what a killed producer published is contiguous, and its batches are whole.
 TEST_F(QueueKill, KilledProducersOfRecordsPublishWholeBatches) {
-    (void)queue<std::uint64_t>::producer::create(name_.uri(), {.capacity = 1 << 14});
+    (void)queue<std::uint64_t>::producer::create(name_.uri(), {.capacity = 1 << 15});
     auto consumer = queue<std::uint64_t>::consumer::attach(name_.uri(), consumer_after_death());
-    std::uint64_t next = 0;
+    sent_so_far sent(random_.seed());
+    std::uint64_t next = 0, waited = 0;
     const auto worker = [&](kill_progress& progress, std::uint64_t round) {
         auto producer = queue<std::uint64_t>::producer::attach(name_.uri(), after_death());
         std::uint64_t sequence = producer.stats().messages;
+        sent.taken_over_with(sequence);
         progress.ready();
         for (std::uint64_t i = 0;; ++i) {
             std::uint64_t batch[5];
@@ -350,20 +390,25 @@ TEST_F(QueueKill, KilledProducersOfRecordsPublishWholeBatches) {
         }
     };
     const auto verify = [&](const kill_progress& progress, std::uint64_t round) -> std::string {
-        std::uint64_t certain = next;
-        for (std::uint64_t i = 0; i < progress.completed(); ++i) certain += messages_of(random_.seed(), round, i);
-        const std::uint64_t possible =
-            certain + (progress.in_flight() ? messages_of(random_.seed(), round, progress.completed()) : 0);
+        if (std::string fault = sent.add(progress, round); !fault.empty()) return fault;
+        if (round % 2 == 0) {
+            waited += sent.certain() > next ? 1 : 0;
+            return {};
+        }
         std::vector<std::uint64_t> out(1000);
         for (auto got = consumer.try_pop(out); got; got = consumer.try_pop(out))
             for (std::uint64_t i = 0; i < got.count; ++i)
                 if (out[i] != 3 * next++) return "element " + std::to_string(next - 1) + " is another";
-        return next == certain || next == possible ? "" : "a batch is not whole";
+        if (!sent.may_be(next)) return std::to_string(next) + " elements arrived, " + sent.text();
+        sent.set(next);
+        return {};
     };
     const auto report = holdfast::test::run_kill_rounds(
         {.rounds = scaled(5000), .delay_ns_max = 40'000, .seed = random_.seed()}, worker, verify);
     EXPECT_TRUE(report.passed()) << report.text();
+    EXPECT_GE(waited, report.kills / 8) << "hardly a producer took over in front of elements";
     RecordProperty("kills", report.text());
+    RecordProperty("waited", std::to_string(waited));
 }
 
 // What a killed consumer of records looked at last is released wholly or comes again wholly; nothing else does.

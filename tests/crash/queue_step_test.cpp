@@ -5,6 +5,8 @@
 // its own order; layout/queue_write.hpp and queue_read.hpp tell what each leaves.)
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -20,10 +22,12 @@ namespace {
 
 using holdfast::outcome;
 using holdfast::queue_claim;
+using holdfast::layout::queue_counter;
 using holdfast::layout::queue_element_read_core;
 using holdfast::layout::queue_element_write_core;
 using holdfast::layout::queue_geometry;
 using holdfast::layout::queue_read_core;
+using holdfast::layout::queue_side;
 using holdfast::layout::queue_write_core;
 using holdfast::layout::ring_message_max;
 using holdfast::test::consumer_side_in;
@@ -348,12 +352,36 @@ TEST_F(QueueStep, RecoveryFromEveryStateIsItselfRecoverable) {
     EXPECT_GT(changed, 0U) << "no image needed the walk: the state between W1 and W3 is missing";
 }
 
+queue_geometry elements_geometry() { return queue_geometry::of_elements(8, 24, true, "bench"); }
+void fill_element(std::byte* slot, std::uint64_t value) {
+    for (std::size_t i = 0; i < 3; ++i) std::memcpy(slot + 8 * i, &value, 8);
+}
+using before_and_after = std::array<std::uint64_t, 2>;
+
+/// Both sides take over, each at one of two places, and what lies between them is whole.
+std::string elements_survive(const queue_bench& bench, std::span<std::byte> image, const before_and_after& heads,
+                             const before_and_after& tails) {
+    const queue_geometry& geometry = bench.geometry();
+    queue_element_write_core next(image, geometry, consumer_side_in(image), "next");
+    queue_element_read_core other(image, geometry, consumer_side_in(image), "next");
+    if (next.tail() != tails[0] && next.tail() != tails[1]) return "tail " + std::to_string(next.tail());
+    if (other.head() != heads[0] && other.head() != heads[1]) return "head " + std::to_string(other.head());
+    for (std::uint64_t i = other.head(); i < next.tail(); ++i) {
+        std::uint64_t words[3];
+        if (!other.ready(1)) return "an element is missing";
+        std::memcpy(words, other.slot(0), sizeof words);
+        if (words[0] != i || words[1] != i || words[2] != i) return "a mixed element";
+        other.pass(1);
+        other.release();
+    }
+    if (other.ready(1).status != outcome::empty) return "an element that nobody sent";
+    if (next.room(8) != outcome::ok) return "no room in an empty ring";
+    return bench.verify_in(image).found.empty() ? "" : "verify";
+}
+
 // The ring by index: n elements appear at once or not, n are released at once or not.
 TEST_F(QueueStep, ElementsAreAddedAndReleasedTogether) {
-    const auto geometry = queue_geometry::of_elements(8, 24, true, "bench");
-    const auto fill = [](std::byte* slot, std::uint64_t value) {
-        for (std::size_t i = 0; i < 3; ++i) std::memcpy(slot + 8 * i, &value, 8);
-    };
+    const queue_geometry geometry = elements_geometry();
     for (std::uint64_t already = 0; already <= 11; ++already)
         for (const std::uint64_t count : {1U, 3U}) {
             queue_bench bench(geometry);
@@ -367,26 +395,12 @@ TEST_F(QueueStep, ElementsAreAddedAndReleasedTogether) {
                     reader.release();
                     ASSERT_EQ(writer.room(1), outcome::ok);
                 }
-                fill(writer.slot(0), i);
+                fill_element(writer.slot(0), i);
                 writer.publish(1);
             }
             const auto check = [&](std::span<std::byte> image, std::uint64_t head_0, std::uint64_t head_1,
-                                   std::uint64_t tail_0, std::uint64_t tail_1) -> std::string {
-                queue_element_write_core next(image, geometry, consumer_side_in(image), "next");
-                queue_element_read_core other(image, geometry, consumer_side_in(image), "next");
-                if (next.tail() != tail_0 && next.tail() != tail_1) return "tail " + std::to_string(next.tail());
-                if (other.head() != head_0 && other.head() != head_1) return "head " + std::to_string(other.head());
-                for (std::uint64_t i = other.head(); i < next.tail(); ++i) {
-                    std::uint64_t words[3];
-                    if (!other.ready(1)) return "an element is missing";
-                    std::memcpy(words, other.slot(0), sizeof words);
-                    if (words[0] != i || words[1] != i || words[2] != i) return "a mixed element";
-                    other.pass(1);
-                    other.release();
-                }
-                if (other.ready(1).status != outcome::empty) return "an element that nobody sent";
-                if (next.room(8) != outcome::ok) return "no room in an empty ring";
-                return bench.verify_in(image).found.empty() ? "" : "verify";
+                                   std::uint64_t tail_0, std::uint64_t tail_1) {
+                return elements_survive(bench, image, {head_0, head_1}, {tail_0, tail_1});
             };
             const std::uint64_t head = reader.head(), tail = writer.tail();
             // Who attaches behind sides that died asleep.
@@ -406,7 +420,7 @@ TEST_F(QueueStep, ElementsAreAddedAndReleasedTogether) {
                 const step_report r = single_step(
                     bench.image(),
                     [&] {
-                        for (std::uint64_t i = 0; i < count; ++i) fill(writer.slot(i), tail + i);
+                        for (std::uint64_t i = 0; i < count; ++i) fill_element(writer.slot(i), tail + i);
                         writer.publish(count);
                     },
                     [&](std::span<std::byte> image) { return check(image, head, head, tail, tail + count); });
@@ -429,6 +443,110 @@ TEST_F(QueueStep, ElementsAreAddedAndReleasedTogether) {
             EXPECT_EQ(r.images, 2U);
             total_ += r;
         }
+}
+
+// ---- the rig's own teeth: producers that do it in a wrong order, each found.
+
+enum class part { payload, end, counts, word, position };
+
+/// Steps a push into a ring that has messages, whose parts are stored in the order given.
+std::string failure_of_push(const std::vector<part>& order) {
+    prepared q;
+    states()[2].make(q);
+    constexpr std::size_t bytes = 40;
+    const std::vector<std::byte> message = message_of(q.next, bytes);
+    queue_side& side = q.writer().side();
+    const std::uint64_t from = side.position, to = from + holdfast::layout::ring_record_bytes(bytes);
+    std::byte* const record = q.bench.body().data() + holdfast::layout::queue_ring_offset + from;
+    const auto store = [&](std::uint64_t at, std::uint64_t word) {
+        reinterpret_cast<std::atomic<std::uint64_t>*>(record + (at - from))->store(word, std::memory_order_release);
+    };
+    sent expected = q.held;
+    expected.emplace_back(q.next, bytes);
+    queue_counter counter = *queue_counter::at(side, from);
+    return single_step(
+               q.bench.image(),
+               [&] {
+                   for (const part next : order) {
+                       std::atomic_signal_fence(std::memory_order_seq_cst);
+                       if (next == part::payload) std::memcpy(record + 8, message.data(), bytes);
+                       if (next == part::end) store(to, 0);
+                       if (next == part::counts) counter.announce(side, to, {1, bytes});
+                       if (next == part::word) store(from, holdfast::layout::ring_message_word(bytes, type_of(q.next)));
+                       if (next == part::position) side.position.store(to, std::memory_order_release);
+                   }
+               },
+               [&](std::span<std::byte> image) {
+                   return survives(q.bench, image, expected, q.held.size(), 0, 0, q.taken);
+               })
+        .failure;
+}
+
+class QueueStepTeeth : public QueueStep {};
+
+TEST_F(QueueStepTeeth, APushInTheRightOrderIsFoundSound) {
+    EXPECT_EQ(failure_of_push({part::payload, part::end, part::counts, part::word, part::position}), "");
+}
+
+TEST_F(QueueStepTeeth, AWordBeforeItsPayloadIsFound) {
+    const std::string failure = failure_of_push({part::end, part::counts, part::word, part::payload, part::position});
+    EXPECT_NE(failure.find("is another or damaged"), std::string::npos) << failure;
+}
+
+TEST_F(QueueStepTeeth, APositionBeforeItsWordIsFound) {
+    const std::string failure = failure_of_push({part::payload, part::end, part::counts, part::position, part::word});
+    EXPECT_NE(failure.find("verify: "), std::string::npos) << failure;
+}
+
+TEST_F(QueueStepTeeth, CountsBehindTheirWordAreFound) {
+    const std::string failure = failure_of_push({part::payload, part::end, part::word, part::counts, part::position});
+    EXPECT_NE(failure, "");
+}
+
+TEST_F(QueueStepTeeth, ABatchInTwoPartsIsFound) {
+    prepared q;
+    states()[2].make(q);
+    sent expected = q.held;
+    for (std::uint64_t i = 0; i < 2; ++i) expected.emplace_back(q.next + i, 8);
+    const step_report r = single_step(
+        q.bench.image(),
+        [&] {
+            for (std::uint64_t i = 0; i < 2; ++i) (void)push_message(q.writer(), q.next + i, 8);
+        },
+        [&](std::span<std::byte> image) { return survives(q.bench, image, expected, q.held.size(), 0, 0, q.taken); });
+    EXPECT_NE(r.failure.find("neither before nor after"), std::string::npos) << r.failure;
+}
+
+/// Steps a push of three elements behind one that waits, by `push(writer, tail)`.
+template <class Push>
+std::string failure_of_elements(Push push) {
+    queue_bench bench(elements_geometry());
+    queue_element_write_core writer(bench.body(), bench.geometry(), consumer_side_in(bench.body()), "bench");
+    fill_element(writer.slot(0), 0);
+    writer.publish(1);
+    return single_step(
+               bench.image(), [&] { push(writer); },
+               [&](std::span<std::byte> image) { return elements_survive(bench, image, {0, 0}, {1, 4}); })
+        .failure;
+}
+
+TEST_F(QueueStepTeeth, ATailBeforeItsElementsIsFound) {
+    const std::string failure = failure_of_elements([](queue_element_write_core& writer) {
+        writer.publish(3);
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        for (std::uint64_t i = 0; i < 3; ++i) fill_element(writer.slot(i - 3), 1 + i);
+    });
+    EXPECT_NE(failure.find("a mixed element"), std::string::npos) << failure;
+}
+
+TEST_F(QueueStepTeeth, ElementsThatAreAddedOneByOneAreFound) {
+    const std::string failure = failure_of_elements([](queue_element_write_core& writer) {
+        for (std::uint64_t i = 1; i <= 3; ++i) {
+            fill_element(writer.slot(0), i);
+            writer.publish(1);
+        }
+    });
+    EXPECT_NE(failure.find("tail 2"), std::string::npos) << failure;
 }
 
 }  // namespace

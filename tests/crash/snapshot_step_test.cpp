@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <string>
@@ -446,6 +447,101 @@ TEST_F(SnapshotStep, PublishingASortedIndexInPlace) {
         }));
     EXPECT_GT(before, 0U);
     EXPECT_GT(after, 0U);
+}
+
+// ---- the rig's own teeth: writers that do it in a wrong order, each found.
+
+enum class part { empty, payload, header, version, current, front_empty, front, front_word };
+
+/// Steps a publish of version 5, small enough for the front, whose parts are stored in the order given.
+std::string failure_of_publish(const std::vector<part>& order) {
+    using holdfast::layout::snapshot_control;
+    using holdfast::layout::snapshot_geometry;
+    using holdfast::layout::snapshot_slot;
+    snapshot_bench bench(3, object_bytes);
+    auto writer = bench.writer();
+    no_hazards nobody;
+    for (std::uint64_t v = 1; v <= 4; ++v) (void)writer.publish(object_of(v), nobody, v);
+    const auto object = object_of(5);
+    std::byte* const body = bench.body().data();
+    auto& control = *reinterpret_cast<snapshot_control*>(body);
+    const auto slot_at = [&](std::uint32_t i) -> snapshot_slot& {
+        return *reinterpret_cast<snapshot_slot*>(body + snapshot_geometry::header_offset(i));
+    };
+    std::uint32_t oldest = 0;
+    for (std::uint32_t i = 1; i < 3; ++i)
+        if (slot_at(i).version < slot_at(oldest).version) oldest = i;
+    snapshot_slot& slot = slot_at(oldest);
+    const std::uint64_t word = holdfast::layout::snapshot_word(5, oldest);
+    const auto store = [](std::atomic<std::uint64_t>& at, std::uint64_t value) {
+        at.store(value, std::memory_order_release);
+    };
+    return single_step(
+               bench.image(),
+               [&] {
+                   for (const part next : order) {
+                       std::atomic_signal_fence(std::memory_order_seq_cst);
+                       if (next == part::empty) store(slot.version, 0);
+                       if (next == part::payload)
+                           std::memcpy(body + bench.geometry().payload_offset(oldest), object.data(), object.size());
+                       if (next == part::header) {
+                           store(slot.bytes, object.size());
+                           store(slot.checksum, holdfast::detail::checksum(object));
+                       }
+                       if (next == part::version) store(slot.version, 5);
+                       if (next == part::current) store(control.current, word);
+                       if (next == part::front_empty) store(control.front.word, 0);
+                       if (next == part::front) {
+                           store(control.front.bytes, object.size());
+                           std::memcpy(control.front.data, object.data(), object.size());
+                       }
+                       if (next == part::front_word) store(control.front.word, word);
+                   }
+               },
+               [&](std::span<std::byte> image) { return before_or_after(image, bench, 4); })
+        .failure;
+}
+
+class SnapshotStepTeeth : public SnapshotStep {};
+
+TEST_F(SnapshotStepTeeth, APublishInTheRightOrderIsFoundSound) {
+    EXPECT_EQ(failure_of_publish({part::empty, part::payload, part::header, part::version, part::current,
+                                  part::front_empty, part::front, part::front_word}),
+              "");
+}
+
+TEST_F(SnapshotStepTeeth, CurrentBeforeTheVersionIsFound) {
+    const std::string failure = failure_of_publish({part::empty, part::payload, part::header, part::current,
+                                                    part::version, part::front_empty, part::front, part::front_word});
+    EXPECT_NE(failure.find("names no whole object"), std::string::npos) << failure;
+}
+
+TEST_F(SnapshotStepTeeth, AVersionBeforeItsPayloadIsFound) {
+    const std::string failure = failure_of_publish({part::empty, part::header, part::version, part::payload,
+                                                    part::current, part::front_empty, part::front, part::front_word});
+    EXPECT_NE(failure.find("payload or its checksum"), std::string::npos) << failure;
+}
+
+TEST_F(SnapshotStepTeeth, ASlotThatIsFilledWithoutBeingEmptiedIsFound) {
+    const std::string failure = failure_of_publish(
+        {part::payload, part::header, part::version, part::current, part::front_empty, part::front, part::front_word});
+    EXPECT_NE(failure.find("payload or its checksum"), std::string::npos) << failure;
+}
+
+TEST_F(SnapshotStepTeeth, AFrontThatIsFilledBehindItsWordIsFound) {
+    const std::string failure = failure_of_publish(
+        {part::empty, part::payload, part::header, part::version, part::current, part::front_word, part::front});
+    EXPECT_NE(failure.find("beside current"), std::string::npos) << failure;
+}
+
+TEST_F(SnapshotStepTeeth, AWriterThatForgetsTheReadersIsFound) {
+    pinned_bench bench(2, {true, true});
+    const auto object = object_of(3);
+    no_hazards nobody;
+    const step_report r = single_step(
+        bench.image, [&] { (void)bench.writer.publish(object, nobody, 99); },
+        [&](std::span<std::byte> image) { return bench.check_and_go_on(image); });
+    EXPECT_NE(r.failure.find("the next publish"), std::string::npos) << r.failure;
 }
 
 }  // namespace

@@ -80,8 +80,8 @@ class EverythingAtOnce(RestartCase):
     async def follow(self, server, context, account, stop):
         """A ring, to its last message; comes back where it is told to.
 
-        One thread does all of it: the client that reads and writes in two threads is none for TLS, since requests get
-        lost where Python's ssl is entered by both (cpython issue 143756).
+        One thread does all of it: where two threads enter one connection of Python's ssl, reading and writing, what is
+        written gets lost now and then, and with it the request of a WebSocket.
         """
         ring_name = None
         while not stop.is_set() and account.texts[-1:] != ["the last"]:

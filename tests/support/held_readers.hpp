@@ -45,6 +45,9 @@ class held_reader {
 
     /// Asks for everything; buffers are its own and new each time. Returns: a digest of what it was told.
     [[nodiscard]] virtual std::uint64_t look() = 0;
+    /// Goes on from where it stands and takes what it sees: a message, or some of a ring; elsewhere it is look().
+    /// Returns: false where there was nothing further.
+    virtual bool read_on() = 0;
     [[nodiscard]] virtual std::optional<errc> fault() const = 0;
     [[nodiscard]] virtual bool cut_off() const = 0;
 };
@@ -53,6 +56,7 @@ struct held_subject {
     const char* name;
     void (*make)(const std::string& uri);
     std::unique_ptr<held_reader> (*open)(const std::string& uri);
+    std::uint64_t steps = 0;  // of read_on() to the end of what there is; 0: it has none
 };
 
 namespace held {
@@ -81,15 +85,19 @@ inline std::vector<std::byte> bytes_of(std::uint64_t n) {
 }
 inline std::string key_of(std::uint64_t n) { return "key number " + std::to_string(n); }
 
-/// A reader of the type that `attach` gives; Ask is called with it and the digest.
-template <class Attach, class Ask>
+/// A reader of the type that `attach` gives; Ask is called with it and the digest, and On, which reads on, likewise.
+template <class Attach, class Ask, class On>
 class reader_of final : public held_reader {
  public:
-    reader_of(const std::string& uri, Attach attach, Ask ask) : reader_(attach(uri)), ask_(ask) {}
+    reader_of(const std::string& uri, Attach attach, Ask ask, On on) : reader_(attach(uri)), ask_(ask), on_(on) {}
     [[nodiscard]] std::uint64_t look() override {
         told_digest told;
         ask_(reader_, told);
         return told.value();
+    }
+    bool read_on() override {
+        told_digest told;
+        return on_(reader_, told);
     }
     [[nodiscard]] std::optional<errc> fault() const override {
         if constexpr (requires { reader_.fault(); })
@@ -102,10 +110,18 @@ class reader_of final : public held_reader {
  private:
     std::invoke_result_t<Attach, const std::string&> reader_;
     Ask ask_;
+    On on_;
 };
+template <class Attach, class Ask, class On>
+std::unique_ptr<held_reader> hold(const std::string& uri, Attach attach, Ask ask, On on) {
+    return std::make_unique<reader_of<Attach, Ask, On>>(uri, attach, ask, on);
+}
 template <class Attach, class Ask>
 std::unique_ptr<held_reader> hold(const std::string& uri, Attach attach, Ask ask) {
-    return std::make_unique<reader_of<Attach, Ask>>(uri, attach, ask);
+    return hold(uri, attach, ask, [ask](auto& reader, told_digest& told) {
+        ask(reader, told);
+        return true;
+    });
 }
 
 // ---- tables and arrays
@@ -221,12 +237,15 @@ inline std::vector<std::byte> large_message() {
     for (std::size_t i = 0; i < message.size(); ++i) message[i] = static_cast<std::byte>(1 + i % 250);
     return message;
 }
+inline constexpr std::uint64_t messages = 200;
+
 inline void make_queue(const std::string& uri) {
     queue_options options;
     options.capacity_bytes = 1 << 20;
     queue_producer producer = queue_producer::create(uri, options);
     const std::vector<std::byte> message = large_message();
     for (int n = 0; n < 4; ++n) require(static_cast<bool>(producer.try_push(message)));
+    for (std::uint64_t n = 4; n < messages; ++n) require(static_cast<bool>(producer.try_push(bytes_of(n))));
 }
 inline std::unique_ptr<held_reader> open_queue(const std::string& uri) {
     return hold(
@@ -234,11 +253,18 @@ inline std::unique_ptr<held_reader> open_queue(const std::string& uri) {
         [](auto& consumer, told_digest& told) {
             if (!consumer.wait(std::chrono::nanoseconds(0))) return;
             if (const queue_message m = consumer.front()) told.add(m.bytes);
+        },
+        [](auto& consumer, told_digest& told) {
+            const queue_message m = consumer.front();
+            if (m) told.add(m.bytes);
+            return consumer.pop();
         });
 }
+inline constexpr std::uint64_t elements = 60'000, elements_at_once = 100;
+
 inline void make_elements(const std::string& uri) {
     auto producer = queue<item>::producer::create(uri, {.capacity = 65'536});
-    for (std::uint64_t n = 0; n < 60'000; ++n) require(static_cast<bool>(producer.try_push(item_of(n))));
+    for (std::uint64_t n = 0; n < elements; ++n) require(static_cast<bool>(producer.try_push(item_of(n))));
 }
 inline std::unique_ptr<held_reader> open_elements(const std::string& uri) {
     return hold(
@@ -246,17 +272,26 @@ inline std::unique_ptr<held_reader> open_elements(const std::string& uri) {
         [](auto& consumer, told_digest& told) {
             if (!consumer.wait(std::chrono::nanoseconds(0))) return;
             if (const auto e = consumer.front()) told.add(e.value.id), told.add(e.value.count);
+        },
+        [](auto& consumer, told_digest& told) {
+            const auto some = consumer.front_block(elements_at_once);
+            for (const item& value : some.values) told.add(value.id), told.add(value.count);
+            return consumer.pop(some.values.size());
         });
 }
+inline constexpr std::uint64_t published = 3000, published_at_once = 10;
+
 inline void make_broadcast(const std::string& uri) {
     broadcast_options options;
     options.capacity_bytes = 1 << 20;
     options.registered_readers = 2;
     broadcast_writer writer = broadcast_writer::create(uri, options);
-    for (std::uint64_t n = 0; n < 3000; ++n) require(static_cast<bool>(writer.publish(bytes_of(n), 1)));
+    for (std::uint64_t n = 0; n < published; ++n) require(static_cast<bool>(writer.publish(bytes_of(n), 1)));
 }
-inline void ask_ring(auto& reader, told_digest& told) {
-    for (std::uint64_t n = 0, bytes = 0; n < looks_max && bytes < bytes_max; ++n) {
+/// Returns: whether there was anything.
+inline bool ask_ring(auto& reader, told_digest& told, std::uint64_t most = looks_max) {
+    std::uint64_t n = 0;
+    for (std::uint64_t bytes = 0; n < most && bytes < bytes_max; ++n) {
         std::vector<std::byte> message;
         const broadcast_read got = reader.read(message);
         bytes += message.size();
@@ -267,20 +302,24 @@ inline void ask_ring(auto& reader, told_digest& told) {
         else
             break;
     }
+    return n != 0;
 }
+inline bool ask_ring_on(auto& reader, told_digest& told) { return ask_ring(reader, told, published_at_once); }
 inline std::unique_ptr<held_reader> open_broadcast(const std::string& uri) {
     return hold(
         uri, [](const std::string& at) { return broadcast_reader::attach(at); },
         [](auto& reader, told_digest& told) {
             if (reader.join(broadcast_start::oldest())) ask_ring(reader, told);
-        });
+        },
+        [](auto& reader, told_digest& told) { return ask_ring_on(reader, told); });
 }
 inline std::unique_ptr<held_reader> open_broadcast_registered(const std::string& uri) {
     return hold(
         uri, [](const std::string& at) { return broadcast_reliable_reader::attach(at); },
         [](auto& reader, told_digest& told) {
             if (reader.enrol({})) ask_ring(reader, told);
-        });
+        },
+        [](auto& reader, told_digest& told) { return ask_ring_on(reader, told); });
 }
 
 // ---- objects
@@ -380,10 +419,11 @@ inline constexpr held_subject held_subjects[] = {
     {"block_store", held::make_blocks, held::open_blocks},
     {"hash_map", held::make_map, held::open_map},
     {"hash_map_registered", held::make_map, held::open_map_registered},
-    {"queue", held::make_queue, held::open_queue},
-    {"queue_records", held::make_elements, held::open_elements},
-    {"broadcast", held::make_broadcast, held::open_broadcast},
-    {"broadcast_registered", held::make_broadcast, held::open_broadcast_registered},
+    {"queue", held::make_queue, held::open_queue, held::messages},
+    {"queue_records", held::make_elements, held::open_elements, held::elements / held::elements_at_once},
+    {"broadcast", held::make_broadcast, held::open_broadcast, held::published / held::published_at_once},
+    {"broadcast_registered", held::make_broadcast, held::open_broadcast_registered,
+     held::published / held::published_at_once},
     {"snapshot", held::make_snapshot, held::open_snapshot},
     {"snapshot_pinned", held::make_snapshot, held::open_snapshot_pinned},
     {"sorted_index", held::make_index, held::open_index},
