@@ -146,7 +146,7 @@ class array : public detail::array_queries<array<T>, T> {
     }
 
     /// The elements in place, to be read by the thread that writes: it alone changes them, so what it sees are its own
-    /// stores. Readers in other threads use reader(). Good as long as the handle. Throws: read_only.
+    /// stores. Readers in other threads use make_reader(). Good as long as the handle. Throws: read_only.
     [[nodiscard]] std::span<const T> span() const
         requires detail::lies_as_itself<T>
     {

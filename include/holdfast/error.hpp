@@ -26,7 +26,7 @@ enum class errc : int {
     geometry_mismatch,  ///< header's numbers contradict each other, the file's size or the request
     truncated,          ///< shorter than its header says
     corrupt,            ///< bytes break an invariant
-    writer_alive,       ///< another living process holds the lease
+    writer_alive,       ///< another living process holds the lease, or the place of a queue's one consumer
     no_permission,      ///< the system refuses access
     no_space,           ///< no room: tmpfs, disk, memory limit
     no_huge_pages,      ///< the pool of huge pages is too small
@@ -58,7 +58,7 @@ class error_category final : public std::error_category {
             case errc::geometry_mismatch: return "geometry mismatch";
             case errc::truncated: return "truncated";
             case errc::corrupt: return "corrupt";
-            case errc::writer_alive: return "another writer is alive";
+            case errc::writer_alive: return "another writer or consumer is alive";
             case errc::no_permission: return "no permission";
             case errc::no_space: return "no space";
             case errc::no_huge_pages: return "no huge pages";

@@ -22,8 +22,9 @@
 // Layout:  layout/hash_map_layout.hpp. Invariants, order of stores and crash table: hash_map/write.hpp.
 // Threads: one writer object, used by one thread at a time; readers anywhere, at any time, on read-only mappings.
 //          Readers register nothing and never wait.
-// Crash:   the writer may be killed at any instruction. Each operation has then happened or not; used + free = capacity
-//          holds at once; the next attach frees the one entry that may have been left over.
+// Crash:   the writer may be killed at any instruction. Each operation has then happened or not; but a set that
+//          evicts its key's old entry first is two, and may leave neither value. used + free = capacity holds at once;
+//          the next attach frees the one entry that may have been left over.
 #pragma once
 
 #include <chrono>
@@ -123,7 +124,8 @@ class hash_map : public detail::hash_map_queries<hash_map<K>, K> {
     /// inserted. Returns: ok with the handle, inserted or updated; full (old and new value need room at once, and
     /// nothing may be evicted); too_large, for the whole store; no_memory; collision; read_only; corrupt, also where a
     /// damaged table cannot tell whether the key is there. Unless ok the key stays as it was, but for
-    /// no_memory and corrupt in that one case; others may be evicted.
+    /// no_memory and corrupt in that one case; others may be evicted. After a crash: the key is as it was, or has the
+    /// new value, whole; in that one case perhaps neither.
     /// Cost: the copy and its checksum, two commits in the store, one in the table.
     hash_map_result set(const K& key, bytes value, const hash_map_entry_options& how = {}) noexcept {
         return store(key, value, how, {});

@@ -67,7 +67,7 @@ class peers {
     }
 
     /// Takes one given slot and leaves its bytes as they are, for a role whose state outlives its holders; it is given
-    /// up with this object. Returns: false when another holds it.
+    /// up with this object. Returns: false, errno as of try_lock(), when another holds it or it cannot be locked.
     [[nodiscard]] bool hold(std::uint32_t slot) noexcept {
         if (slot >= slots_ || claimed_by_us(slot) ||
             !memory::try_lock(file_.get(), memory::lock_mode::exclusive, layout::peer_slot_offset(slot)))

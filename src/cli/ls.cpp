@@ -42,10 +42,9 @@ void add_row(text_table& table, const inspect::description& d) {
     if (d.contents.payload && *d.contents.payload != container_kind::raw)
         kind += format("/{}", kind_name(*d.contents.payload));
     if (d.problem) kind += format(" !{}", inspect::code_name(d.problem->code));
-    std::string writer = d.info->policy == writers::many ? "many" : std::string(inspect::lease_name(d.lease));
-    if (d.lease == lease_state::held && d.owner_alive) writer += format(" by {}", d.owner.pid);
-    table.add({short_name(d.uri), kind, bytes_text(d.info->total_bytes), fill_text(d.contents), writer},
-              d.problem ? style::bad : style::plain);
+    table.add(
+        {short_name(d.uri), kind, bytes_text(d.info->total_bytes), fill_text(d.contents), inspect::writer_text(d)},
+        d.problem ? style::bad : style::plain);
 }
 
 int list(const options& chosen) {

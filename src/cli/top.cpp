@@ -69,20 +69,13 @@ struct options {
     return text;
 }
 
-[[nodiscard]] std::string owner_text(const inspect::description& d) {
-    if (d.info && d.info->policy == writers::many) return "many";
-    std::string text(inspect::lease_name(d.lease));
-    if (d.lease == lease_state::held && d.owner_alive) text += format(" by {}", d.owner.pid);
-    return text;
-}
-
 void add_row(text_table& table, const inspect::activity& seen) {
     const inspect::description& d = seen.what;
     std::string kind = d.info ? std::string(kind_name(d.info->kind)) : std::string();
     if (d.problem) kind += format("{}!{}", kind.empty() ? "" : " ", inspect::code_name(d.problem->code));
     table.add({short_name(d.uri), kind, inspect::memory_kind_of(d.uri), d.info ? bytes_text(d.info->total_bytes) : "-",
                d.contents.size ? count_text(*d.contents.size) : "-", fill_text(d.contents), rate_text(seen.per_second),
-               lag_text(seen), owner_text(d)},
+               lag_text(seen), inspect::writer_text(d)},
               d.problem ? style::bad : style::plain);
 }
 

@@ -138,6 +138,14 @@ std::string_view lease_name(lease_state state) noexcept {
     return "unknown";
 }
 
+std::string writer_text(const description& d) {
+    std::string text(lease_name(d.lease));
+    // Of many each holds the lease, and the header names only the one that came last.
+    if (d.info && d.info->policy == writers::many) return "many, " + text;
+    if (d.lease == lease_state::held && d.owner_alive) text += " by " + std::to_string(d.owner.pid);
+    return text;
+}
+
 std::string time_of(std::uint64_t ns) {
     const auto seconds = static_cast<time_t>(ns / 1'000'000'000);
     struct tm parts{};

@@ -67,6 +67,10 @@ struct describe_options {
 /// `free`, `held`, `unknown` or `none`.
 [[nodiscard]] std::string_view lease_name(lease_state state) noexcept;
 
+/// Who writes, for a table's column: the state of the lease, and by whom it is held where one process alone may. Of
+/// many writers `many, held` where one lives at least, `many, free` where none does.
+[[nodiscard]] std::string writer_text(const description& d);
+
 /// Nanoseconds since the Unix epoch as RFC 3339 text.
 [[nodiscard]] std::string time_of(std::uint64_t ns);
 

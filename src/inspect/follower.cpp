@@ -103,25 +103,10 @@ class queue_watcher final : public follower {
     queue_watch watch_;
 };
 
-/// Throws writer_alive where `take` finds that another consumer lives.
-template <class Take>
-[[nodiscard]] auto taking_place(const segment& of, Take&& take) {
-    try {
-        return take();
-    } catch (const error& failure) {
-        if (failure.reason() != errc::no_space) throw;
-        throw error(errc::writer_alive, of.uri(),
-                    "another living consumer takes its messages, and a queue has one at a time; end that first, or "
-                    "watch without --consume");
-    }
-}
-
 class record_consumer final : public follower {
  public:
     record_consumer(std::shared_ptr<const segment> from, const attach_options& access)
-        : follower(from), consumer_(taking_place(*segment_, [&] {
-              return queue_consumer(std::move(from), {.how = delivery::at_least_once, .segment = access});
-          })) {
+        : follower(from), consumer_(std::move(from), {.how = delivery::at_least_once, .segment = access}) {
         joined_.sequence = sequence_ = consumer_.stats().messages + 1;
     }
 
@@ -153,11 +138,7 @@ class element_consumer final : public follower {
     element_consumer(std::shared_ptr<const segment> from, const attach_options& access)
         : follower(std::move(from)),
           geometry_(detail::queue_geometry_of(*segment_, layout::queue_form::elements)),
-          place_(taking_place(*segment_,
-                              [&] {
-                                  return detail::queue_place::of_consumer(*segment_, access.trust,
-                                                                          detail::ns_of(access.lease_timeout));
-                              })),
+          place_(detail::queue_place::of_consumer(*segment_, access.trust, detail::ns_of(access.lease_timeout))),
           core_(segment_->bytes(), geometry_, place_.consumer(), segment_->uri()) {
         joined_.sequence = core_.head() + 1;
     }

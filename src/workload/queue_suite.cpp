@@ -99,7 +99,7 @@ class queue_run {
         const std::string added = "1 KiB in batches of 16, copied in and added up, in place by who can, ring of 4 MiB";
         if (const auto found = time(added, channel_loop::add_up)) {
             to_.note(added + ": " + fixed_text(rate(*found, records), 1) + " GB/s in place, nothing copied out, " +
-                     fixed_text(rate(*found, typed), 1) + " by queue<T>, copied out");
+                     fixed_text(rate(*found, typed), 1) + " by queue<T>");
             beside_the_fastest(added, *found);
         }
     }

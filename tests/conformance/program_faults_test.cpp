@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every system call of `holdfast save`, `restore` and `repair` fails, once or from there on for good. Attacked: the
-// saved file is the old one or all of the new one, the restored segment is not there or whole, the repaired one is the
-// damaged one or whole, an exit code of 0 means that it was done, and whatever fails, the program comes to an end by
-// itself. Repair is also killed in front of each.
+// Every system call of `holdfast save`, `restore`, `repair` and `tail --consume` fails, once or from there on for good.
+// Attacked: the saved file is the old one or all of the new one, the restored segment is not there or whole, the
+// repaired one is the damaged one or whole, an exit code of 0 means that it was done, no failure is taken for another
+// living consumer, and whatever fails, the program comes to an end by itself. Repair is also killed in front of each.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -80,6 +80,9 @@ std::string content_of(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
+
+const std::string a_text = "a message";
+const auto a_message = std::as_bytes(std::span(a_text));
 
 class ProgramFaults : public segment_test, public ::testing::WithParamInterface<fault> {
  protected:
@@ -178,6 +181,25 @@ TEST_P(ProgramFaults, InRestoreLeaveNothingOrAWholeSegment) {
         });
 }
 
+// Neither memory that lacks nor a lock that the system does not give is another consumer (exit code 5).
+TEST_P(ProgramFaults, InTailOfAQueueAreNoOtherConsumer) {
+    constexpr int refused = 5;
+    queue_options options;
+    options.capacity_bytes = 4096;
+    auto bytes = queue_producer::create(disk_.file_uri("b"), options);
+    auto elements = queue<u64>::producer::create(disk_.file_uri("e"), {.capacity = 64});
+    const auto fail_each_call_of_tail = [&](const char* name, auto&& put) {
+        fail_each_call(
+            name, put, [&] { become_program({"tail", disk_.file_uri(name), "--consume", "--now"}, {}); },
+            [&](const faulted_run& run) -> std::string {
+                return run.result == refused ? "says that another consumer lives" : "";
+            });
+    };
+    // Full where the runs before took nothing.
+    fail_each_call_of_tail("b", [&] { (void)bytes.try_push(a_message); });
+    fail_each_call_of_tail("e", [&] { (void)elements.try_push(u64{1}); });
+}
+
 // Kinds whose peers have a file of their own, which is made with the segment.
 struct peopled_kind {
     const char* name;
@@ -186,8 +208,6 @@ struct peopled_kind {
 };
 
 constexpr u64 messages = 50;
-const std::string a_text = "a message";
-const auto a_message = std::as_bytes(std::span(a_text));
 void require(bool done) {
     if (!done) throw std::runtime_error("a segment was not filled");
 }

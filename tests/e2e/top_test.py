@@ -45,6 +45,18 @@ class Top(CommandLine):
         self.assertRegex(text[1], r"SEGMENT +KIND +MEMORY +BYTES +SIZE +FULL +OPS/S +LAG +WRITER")
         self.assertRegex("\n".join(text), self.name("ring") + rf" +broadcast +posix .* held by {owners[0].process.pid}\n")
 
+    def test_of_many_writers_it_is_told_whether_one_lives(self):
+        name = self.name("blocks")
+        owners = [self.owner("shared_blocks", name, 8192) for _ in range(2)]
+
+        def told():
+            rows = [line for words in (("top", "--once", "--interval", "0.05"), ("ls",)) for line in self.lines(*words) if line.startswith(name)]
+            return [row.rpartition("  ")[2] for row in rows]
+        for left in (2, 1):
+            self.assertEqual(told(), ["many, held"] * 2, f"{left} live")
+            owners.pop().kill()
+        self.assertEqual(told(), ["many, free"] * 2)
+
     def test_rates_are_those_of_the_writers(self):
         ring, queue = self.owner("ring", self.name("r"), 1 << 20), self.owner("queue", self.name("q"), 1 << 20)
         blocks, counters = self.owner("blocks", self.name("b"), 1 << 20), self.owner("counters", self.name("c"), 8)

@@ -312,7 +312,7 @@ TEST_F(EventSource, AForkedChildClosesItsCopyAndAProgramItStartsHasNone) {
     ASSERT_TRUE(producer.try_push(bytes_of(1)));  // and the parent has lost nothing by it
     ASSERT_TRUE(readable(source->fd(), long_ms));
     EXPECT_EQ(source->take(), outcome::ok);
-    EXPECT_EQ(refusal_of([&] { (void)queue_consumer::attach(uri()); }), errc::no_space);
+    EXPECT_EQ(refusal_of([&] { (void)queue_consumer::attach(uri()); }), errc::writer_alive);
 }
 
 TEST_F(EventSource, AForkedChildIsAnsweredAndTheParentGoesOn) {

@@ -76,6 +76,9 @@ static_assert(layout::broadcast_slots<broadcast_peer_slots>);
 /// Its slot's lock lives as long as any process has the description: a forked child that neither executes another
 /// program nor ends keeps it, so a dead parent's registration then holds the writer up until the child ends.
 /// A handle that was moved from answers read_only; fault() and segment() require one that was not.
+///
+/// Threads: one at a time. After a crash of the writer: as before; wait() says writer_gone. After its own: the
+/// writer finds it dead when it would be in the way, and waits no longer.
 class broadcast_reliable_reader {
  public:
     /// Throws: as broadcast_reader::attach; not_found (made without registered readers), no_permission (NAME.peers),

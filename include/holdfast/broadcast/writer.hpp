@@ -41,6 +41,8 @@ struct broadcast_options {
 
 /// Publishes messages. Holds the segment's lease: one writer at a time. Never waits. Move-only.
 /// A handle that was moved from answers read_only to what publishes; the rest requires one that was not.
+///
+/// Threads: one at a time. After a crash: each message or batch is published or not; what was staged or claimed is not.
 class broadcast_writer {
  public:
     /// Throws: invalid_argument; as segment::create.
@@ -156,11 +158,14 @@ class broadcast_writer {
     /// Drops the claim and what is staged; none of it was ever visible.
     void discard() noexcept { core_.discard(); }
 
-    /// Appends to the ring as to a container. Throws: no_space (full, too_large), read_only.
+    /// Appends to the ring as to a container. Throws: no_space (full), invalid_argument (too large), read_only.
     void push_back(std::span<const std::byte> message) {
         const result done = publish(message);
         if (done) return;
-        throw error(done.status == outcome::read_only ? errc::read_only : errc::no_space, segment_->uri(),
+        throw error(done.status == outcome::read_only   ? errc::read_only
+                    : done.status == outcome::too_large ? errc::invalid_argument
+                                                        : errc::no_space,
+                    segment_->uri(),
                     done.status == outcome::too_large
                         ? "the message is longer than a quarter of the ring; make the ring larger"
                         : "the ring takes no message now (" + std::string(outcome_name(done.status)) +

@@ -16,7 +16,8 @@
 //   set     O1 entry's bytes in a claim | O2 record | O3 selector | O4 store commits the entry | O5 table inserts or
 //           updates = commit | O6 the change is told | O7 store frees the old entry | O8 selector: complete
 //   erase   O2 record | O3 selector | O5 table erases = commit | O6 told | O7 store frees the entry | O8 complete
-//   expiry, eviction: erases of their own, before the set that wants the room
+//   expiry, eviction: erases of their own, before the set that wants the room; where that is its key's
+//           own old entry, a kill in between leaves neither value
 //   fetch_add, touch: a set of a changed copy
 //
 // Synchronisation (store here -> load in view.hpp, clock.hpp)

@@ -43,8 +43,8 @@ using queue_messages = detail::consumed_range<queue_consumer, queue_message>;
 /// After a crash: its successor goes on at the oldest message not released. Moved from: as queue_producer.
 class queue_consumer {
  public:
-    /// Throws: as segment::attach; kind_mismatch, version_mismatch, geometry_mismatch; no_space while another consumer
-    /// lives; not_found, no_permission (NAME.peers); corrupt.
+    /// Throws: as segment::attach; kind_mismatch, version_mismatch, geometry_mismatch; writer_alive while another
+    /// consumer lives; not_found, no_permission (NAME.peers); corrupt.
     [[nodiscard]] static queue_consumer attach(std::string_view uri, const queue_consumer_options& options = {}) {
         return queue_consumer(segment::attach_read_only(uri, options.segment), options);
     }

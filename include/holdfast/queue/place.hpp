@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include <utility>
 
 #include "holdfast/layout/queue_layout.hpp"
+#include "holdfast/memory/descriptor.hpp"
 #include "holdfast/memory/waiting.hpp"
 #include "holdfast/outcome.hpp"
 #include "holdfast/peers.hpp"
@@ -104,15 +106,18 @@ class queue_place {
             (void)result.flag_.take(heap_word(of, layout::queue_producer_here_offset));
         return result;
     }
-    /// The consumer's. Requires: `of` outlives this. Throws: no_space while another living consumer has it; as
-    /// peers::open.
+    /// The consumer's. Requires: `of` outlives this. Throws: writer_alive while another living consumer has it; io and
+    /// others where the system cannot lock it; as peers::open.
     [[nodiscard]] static queue_place of_consumer(const segment& of, const memory::trust& whom,
                                                  std::uint64_t timeout_ns) {
         queue_place result(of, whom, layout::queue_producer_slot);
         const bool held = result.table_ ? hold_within(*result.table_, layout::queue_consumer_slot, timeout_ns)
                                         : result.flag_.take(heap_word(of, layout::queue_consumer_here_offset));
+        // A lock that the system cannot give says nothing of another consumer.
+        if (!held && result.table_ && errno != EAGAIN)
+            memory::throw_errno(errno, of.uri(), "locking the consumer's place");
         if (!held)
-            throw error(errc::no_space, of.uri(),
+            throw error(errc::writer_alive, of.uri(),
                         "another living consumer reads this queue and it has one at a time; end that first");
         return result;
     }

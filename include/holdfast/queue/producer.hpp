@@ -172,7 +172,7 @@ class queue_producer {
         return damage ? damage : segment_->fault();
     }
 
-    /// The consumer of this very mapping, in this process. Throws: no_space while another consumer lives; corrupt.
+    /// The consumer of this very mapping, in this process. Throws: writer_alive while another consumer lives; corrupt.
     [[nodiscard]] queue_consumer make_consumer(delivery how = delivery::at_least_once) const {
         return queue_consumer(segment_, {.how = how});
     }

@@ -191,7 +191,7 @@ class queue<T>::producer {
         const auto damage = core_.fault();
         return damage ? damage : segment_->fault();
     }
-    /// The consumer of this very mapping, in this process. Throws: no_space while another consumer lives; corrupt.
+    /// The consumer of this very mapping, in this process. Throws: writer_alive while another consumer lives; corrupt.
     [[nodiscard]] typename queue<T>::consumer make_consumer(delivery how = delivery::at_least_once) const {
         return typename queue<T>::consumer(segment_, {.how = how});
     }

@@ -94,6 +94,9 @@ class snapshot_view {
 
 /// Reads objects in place. Holds one version at a time, also between reads; at most one old version is kept alive by
 /// it.
+///
+/// Threads: one at a time. After a crash of the writer: as before, and what is pinned stays whole. After its own: the
+/// next publish that needs the slot takes it back.
 class snapshot_pinned_reader {
  public:
     /// Throws: as snapshot_reader::attach; not_found (made without pinned readers), no_permission (NAME.peers),

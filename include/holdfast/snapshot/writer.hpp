@@ -38,6 +38,9 @@ struct snapshot_options {
 };
 
 /// Publishes whole objects. Holds the segment's lease: one writer at a time. Move-only.
+///
+/// Threads: one at a time. After a crash: the version before or the new one is current, whole; what was prepared is
+/// gone.
 class snapshot_writer {
  public:
     /// Throws: invalid_argument; as segment::create.
