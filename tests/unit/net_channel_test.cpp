@@ -992,26 +992,24 @@ class each_turn_one {
     /// Attacks (C5) of server_core.hpp: a reader has all of them, in their order. Returns: in how many segments.
     std::uint32_t segments(int messages) {
         const std::uint32_t before = clients_.back().data_segments();
-        sent_ = 0;
-        EXPECT_TRUE(server_.get().post([this, messages] { send_and_go_on(messages); }));
+        EXPECT_TRUE(server_.get().post([this, messages] { send_and_go_on(0, messages); }));
         for (auto& client : clients_)
             for (int i = 0; i < messages; ++i) EXPECT_EQ(client.chunk(), std::to_string(i));
         return clients_.back().data_segments() - before;
     }
 
  private:
-    void send_and_go_on(int messages) {
-        const auto message = std::make_shared<const std::string>(std::to_string(sent_));
+    void send_and_go_on(int number, int messages) {
+        const auto message = std::make_shared<const std::string>(std::to_string(number));
         for (const auto& stream : streams_) EXPECT_EQ(stream.send(message), ok);
-        if (++sent_ == messages) return;
-        EXPECT_TRUE(server_.get().post([this, messages] { send_and_go_on(messages); }));
+        if (++number == messages) return;
+        EXPECT_TRUE(server_.get().post([this, number, messages] { send_and_go_on(number, messages); }));
     }
 
     waiting_room room_;
     running_server server_;
     std::list<http_client> clients_;
     std::vector<net::channel> streams_;
-    int sent_ = 0;
 };
 
 TEST(Stream, ManyAreSentToOnceWhatHasComeMeanwhileWasLookedAt) {

@@ -40,8 +40,8 @@ void put_from_elsewhere(net::mailbox& box, net::letter& letter) {
 }
 
 TEST(Mailbox, WakesOnceForWhatIsPutIntoAnEmptyBox) {
+    std::vector<counting_letter> letters(3);  // they outlive the box, which discards what is in it
     box_of_a_loop loop;
-    std::vector<counting_letter> letters(3);
     EXPECT_TRUE(loop.box.put(letters[0]));
     EXPECT_TRUE(loop.was_woken());
     EXPECT_TRUE(loop.box.put(letters[1]));
@@ -55,8 +55,8 @@ TEST(Mailbox, WakesOnceForWhatIsPutIntoAnEmptyBox) {
 }
 
 TEST(Mailbox, TheLoopDoesNotWakeItself) {
-    box_of_a_loop loop, other;
     std::vector<counting_letter> letters(4);
+    box_of_a_loop loop, other;
     {
         const net::mailbox::attendance here(loop.box);
         EXPECT_TRUE(loop.box.put(letters[0]));
@@ -85,8 +85,8 @@ TEST(Mailbox, TheLoopDoesNotWakeItself) {
 }
 
 TEST(Mailbox, DiscardsWhatIsInItAtTheEndAndTakesNothingAfterwards) {
+    std::vector<counting_letter> letters(3);  // they outlive the box, which discards what is in it
     box_of_a_loop loop;
-    std::vector<counting_letter> letters(3);
     EXPECT_TRUE(loop.box.put(letters[0]));
     EXPECT_TRUE(loop.box.put(letters[1]));
     loop.box.close();
