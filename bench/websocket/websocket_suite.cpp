@@ -30,7 +30,7 @@ using http::contestants;
 using http::samples;
 
 constexpr std::size_t echo_rounds = 7;
-constexpr std::size_t fan_out_rounds_usual = 5;
+constexpr std::size_t fan_out_rounds_usual = 7;
 constexpr std::size_t fan_out_bytes = 64;
 
 /// What is compared, and under which names.
