@@ -453,8 +453,7 @@ TEST_P(HeldReader, ReadsOnToTheEndOfWhatThereIs) {
 
 // Two victims: one attaches anew in each turn and looks at all that there is; the other keeps its reader, with all that
 // it carries from one damaged step to the next, until that throws, latches a fault or has come to the end. What a
-// reader copies is new memory each time, so it never
-// needs more than the one object that it reads.
+// reader copies is new memory each time, so it never needs more than the one object that it reads.
 TEST_P(HeldReader, NeedsNoMoreThanTheSegmentUnderAttack) {
     make();
     const u64 bytes = read_file(name_.path()).size(), room = 64 << 10;
