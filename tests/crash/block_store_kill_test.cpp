@@ -168,7 +168,10 @@ class kill_bench {
         child_process reader(
             [&]() -> std::string { return read_until_stopped(bench_.reader(), permanent_, *counters_); });
         kill_report report = run_kill_rounds(
-            {.rounds = kills, .delay_ns_max = 50'000, .seed = seed_},
+            {.rounds = kills,
+             .delay_ns_max = 50'000,
+             .seed = seed_,
+             .met = [&] { return sanitized || replacements_finished > 0; }},
             [&](kill_progress& progress, std::uint64_t round) {
                 if (round % 4 == 0) progress.ready();  // from here on: recovery is killed, too
                 work(progress, round);

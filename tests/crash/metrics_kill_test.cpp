@@ -38,7 +38,10 @@ TEST(MetricsKill, CountersLoseNothingAndNoSlot) {
     shared_image pages(names * sizeof(layout::counter_slot)), copy(pages.size());
     u64 begun = 0, finished = 0, unfinished_names = 0;
     const kill_report report = run_kill_rounds(
-        {.rounds = scaled(10'000), .delay_ns_max = 25'000, .seed = seed},
+        {.rounds = scaled(10'000),
+         .delay_ns_max = 25'000,
+         .seed = seed,
+         .met = [&] { return sanitized || unfinished_names > 0; }},
         [&](kill_progress& progress, u64 round) {
             const detail::counter_slots slots(pages.bytes(), names, "test");
             for (u64 i = 0;; ++i) {

@@ -337,6 +337,26 @@ TEST(KillRig, PassesTheSoundPublication) {
     std::printf("%s\n", report.text().c_str());
 }
 
+TEST(KillRig, GoesOnUntilTheKillsHaveMetWhatTheyMustForTenTimesTheRounds) {
+    std::uint64_t killed = 0;
+    const auto kills = [&](std::uint64_t until) {
+        killed = 0;
+        const auto worker = [](kill_progress& progress, std::uint64_t) {
+            for (progress.ready();;) progress.begin(), progress.end();
+        };
+        const auto verify = [&](const kill_progress&, std::uint64_t) {
+            ++killed;
+            return std::string();
+        };
+        return run_kill_rounds({.rounds = 3, .delay_ns_max = 1000, .seed = 1, .met = [&] { return killed >= until; }},
+                               worker, verify)
+            .kills;
+    };
+    EXPECT_EQ(kills(1), 3U);
+    EXPECT_EQ(kills(7), 7U);
+    EXPECT_EQ(kills(100), 30U);
+}
+
 TEST(KillRig, DoesNotPassWorkersThatDoNothing) {
     const kill_plan plan{.rounds = 20, .delay_ns_max = 50'000, .seed = 1};
     const auto sound = [](const kill_progress&, std::uint64_t) { return std::string(); };

@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <new>
 #include <string>
 #include <system_error>
@@ -84,6 +85,9 @@ struct kill_plan {
     std::uint64_t rounds = 1000;
     std::uint64_t delay_ns_max = 100'000;  // the kill comes a random while below this after ready()
     std::uint64_t seed = 0;
+    /// What the kills must have met once, where few of them do: the run goes on until it holds, for at most ten times
+    /// the rounds.
+    std::function<bool()> met{};
 };
 
 struct kill_report {
@@ -109,15 +113,19 @@ struct kill_report {
 /// Sanitizers make operations this much longer, so the delays are.
 inline constexpr std::uint64_t slowness = sanitized ? 20 : 1;
 
-/// Runs plan.rounds rounds of worker(progress, round) and verify(progress, round) (see above). The worker runs in a
-/// forked child: it attaches, calls progress.ready() and does operations without end; verify() runs in the parent after
-/// the kill and returns a failure text, empty when all is well. The first failure ends the run.
+/// Runs plan.rounds rounds, or more (see kill_plan::met), of worker(progress, round) and verify(progress, round) (see
+/// above). The worker runs in a forked child: it attaches, calls progress.ready() and does operations without end;
+/// verify() runs in the parent after the kill and returns a failure text, empty when all is well. The first failure
+/// ends the run.
 template <class Worker, class Verify>
 [[nodiscard]] kill_report run_kill_rounds(const kill_plan& plan, Worker&& worker, Verify&& verify) {
     const auto start = std::chrono::steady_clock::now();
     kill_report report;
     kill_progress progress;
-    for (std::uint64_t round = 0; round < plan.rounds && report.failure.empty(); ++round) {
+    const auto more = [&](std::uint64_t round) {
+        return round < plan.rounds || (plan.met && round < 10 * plan.rounds && !plan.met());
+    };
+    for (std::uint64_t round = 0; report.failure.empty() && more(round); ++round) {
         progress.reset(random_at(plan.seed, round, ~std::uint64_t{0}) % (plan.delay_ns_max * slowness));
         child_process child([&] { worker(progress, round); });
         const ended& end = child.wait();
