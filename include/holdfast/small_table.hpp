@@ -7,6 +7,7 @@
 //     // in any other process, with read permission only
 //     auto view = holdfast::small_table_reader<std::uint64_t, limit>::attach("limits");
 //     if (auto l = view.find(42)) use(l->requests_per_s);
+//     for (const auto& [key, value] : view) ...
 //
 // Shape:   an array (array.hpp) of entries, small_table/entry.hpp; every reader hashes the keys perfectly for itself,
 // so
@@ -23,7 +24,9 @@
 // The command line and the server show such a segment as the array that it is, entries by number.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -121,6 +124,12 @@ class small_table_reader {
     outcome visit(Visit&& visit) const {
         return finder_.visit([&](std::uint64_t, const small_table_entry<K, V>& e) { visit(e.key, e.value); });
     }
+    /// An input range over copies of all entries, each a pair of key and value and as visit() has it, in no order of
+    /// keys. begin() and ++ throw: contended, where visit() would return it. Requires: this reader outlives the
+    /// iterators and is not moved from.
+    class iterator;
+    [[nodiscard]] iterator begin() const { return iterator(this); }
+    [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
     /// Entries. Cost: looks at all of them.
     [[nodiscard]] std::uint64_t size() const noexcept {
         std::uint64_t count = 0;
@@ -158,6 +167,40 @@ class small_table_reader {
     std::shared_ptr<const holdfast::segment> segment_;
     layout::array_geometry geometry_;
     finder finder_;
+};
+
+template <record_key K, record V>
+class small_table_reader<K, V>::iterator {
+ public:
+    using iterator_concept = std::input_iterator_tag;
+    using value_type = std::pair<K, V>;
+    using difference_type = std::ptrdiff_t;
+
+    iterator() = default;
+    explicit iterator(const small_table_reader* of) : of_(of) { ++*this; }
+
+    [[nodiscard]] const value_type& operator*() const noexcept { return *entry_; }
+    [[nodiscard]] const value_type* operator->() const noexcept { return &*entry_; }
+    iterator& operator++() {
+        outcome all = outcome::ok;
+        detail::raw_record<small_table_entry<K, V>> copy;
+        const std::uint64_t from = std::exchange(place_, of_->finder_.next(place_ + 1, copy, all));
+        if (all != outcome::ok) [[unlikely]]
+            detail::throw_load(*of_->segment_, all, from + 1, place_ - from, of_->geometry_);
+        entry_.reset();
+        if (place_ <= of_->capacity()) {
+            const small_table_entry<K, V> found = copy.get();
+            entry_.emplace(found.key, found.value);
+        }
+        return *this;
+    }
+    void operator++(int) { ++*this; }
+    friend bool operator==(const iterator& i, std::default_sentinel_t) noexcept { return !i.entry_.has_value(); }
+
+ private:
+    const small_table_reader* of_ = nullptr;
+    std::uint64_t place_ = 0;  // of the head, in front of the first entry
+    std::optional<value_type> entry_;
 };
 
 /// Writes a small table. Holds the segment's lease. Move-only. Its own finds are binary searches: who finds often takes

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -136,6 +137,29 @@ TEST(SmallTable, RandomChangesEqualAMapForReadersOldAndNew) {
         EXPECT_EQ(table.size(), model.size());
         EXPECT_EQ(damage_of(reader), "");
     }
+}
+
+static_assert(std::ranges::input_range<const numbers_reader>);
+
+TEST(SmallTable, AReaderIsARangeOfItsEntries) {
+    auto table = small_table<std::uint16_t, limit>::create("heap:", {.capacity = 6});
+    const auto reader = table.make_reader();
+    EXPECT_TRUE(reader.begin() == reader.end());
+    const std::map<std::uint16_t, limit> model{{0, {0.5, 1, true}}, {7, {1, 2, false}}, {9, {2, 3, true}}};
+    for (const auto& [key, value] : model) ASSERT_EQ(table.try_insert(key, value), outcome::ok);
+    ASSERT_EQ(table.try_insert(1, {}), outcome::ok);
+    ASSERT_EQ(table.erase(1), outcome::ok);
+    std::map<std::uint16_t, limit> seen;
+    for (const auto& [key, value] : reader) EXPECT_TRUE(seen.emplace(key, value).second) << key;
+    EXPECT_EQ(seen, model);
+    const auto burst = [](const auto& entry) { return entry.second.burst; };
+    std::uint32_t sum = 0;
+    for (const std::uint32_t each : reader | std::views::transform(burst)) sum += each;
+    EXPECT_EQ(sum, 6U);
+    ASSERT_EQ(table.try_insert(3, {}), outcome::ok);
+    ASSERT_EQ(table.try_insert(4, {}), outcome::ok);
+    ASSERT_EQ(table.try_insert(5, {}), outcome::ok);
+    EXPECT_EQ(std::ranges::distance(reader.begin(), reader.end()), 6);
 }
 
 TEST(SmallTable, CopiesOfAReaderAreReadersOfTheirOwn) {

@@ -69,19 +69,27 @@ class small_table_finder {
         return look_at_all(word, value);
     }
 
-    /// visit(place, entry) for every entry: a copy, whole in itself; entries that come or go meanwhile may be met or
-    /// not. Returns: ok, or contended if some could not be read. Throws: what visit throws.
-    template <class Visit>
-    outcome visit(Visit&& visit) const {
-        outcome all = outcome::ok;
-        raw_record<entry> copy;
-        for (std::uint64_t place = 1; place < elements_.bytes().size; ++place) {
+    /// The first entry at `place` or behind it, into `copy`: whole in itself; entries that come or go meanwhile may be
+    /// met or not. Returns: its place, or the number of elements if there is none. One that cannot be read is passed
+    /// over, and noted in `all`.
+    [[nodiscard]] std::uint64_t next(std::uint64_t place, raw_record<entry>& copy, outcome& all) const noexcept {
+        for (; place < elements_.bytes().size; ++place) {
             const outcome got = elements_.load(place, copy.data());
             if (got != outcome::ok)
                 all = got;
             else if (state_in(copy) == small_table_used)
-                visit(place, copy.get());
+                break;
         }
+        return place;
+    }
+    /// visit(place, entry) for every entry, as next() finds it. Returns: ok, or contended if some could not be read.
+    /// Throws: what visit throws.
+    template <class Visit>
+    outcome visit(Visit&& visit) const {
+        outcome all = outcome::ok;
+        raw_record<entry> copy;
+        for (std::uint64_t at = next(1, copy, all); at < elements_.bytes().size; at = next(at + 1, copy, all))
+            visit(at, copy.get());
         return all;
     }
 
