@@ -126,8 +126,9 @@ class segment {
     /// Cost: one system call.
     [[nodiscard]] bool cut_off() const;
     /// Whether the name now leads to another segment, or to none; also where this very file is mounted under the name
-    /// and has lost its own. Always false for kinds without a name. Cost: one system call.
-    [[nodiscard]] bool replaced() const;
+    /// and has lost its own. Always false for kinds without a name. True where this process lacks the memory to ask:
+    /// whoever then attaches again is told. Cost: one system call.
+    [[nodiscard]] bool replaced() const noexcept;
     /// Whether this memory's content may have moved to another segment of the same name: replaced() then tells. Whoever
     /// has seen anything that was done there finds it true. Cost: one load.
     [[nodiscard]] bool moved() const noexcept {
@@ -369,13 +370,17 @@ inline owner_identity segment::owner() const {
     return owner;
 }
 
-inline bool segment::replaced() const {
-    if (name_.is_sysv()) return detail::find_system_v(name_) != storage_.system_v_id;
-    if (!name_.is_path()) return false;
-    struct stat now{};
-    // A mount of this one file leads here still when the name in its folder leads elsewhere: then it has no link.
-    return ::lstat(detail::places_of(name_).data().c_str(), &now) != 0 || !memory::same_file(now, storage_.file) ||
-           now.st_nlink == 0;
+inline bool segment::replaced() const noexcept {
+    try {
+        if (name_.is_sysv()) return detail::find_system_v(name_) != storage_.system_v_id;
+        if (!name_.is_path()) return false;
+        struct stat now{};
+        // A mount of this one file leads here still when the name in its folder leads elsewhere: then it has no link.
+        return ::lstat(detail::places_of(name_).data().c_str(), &now) != 0 || !memory::same_file(now, storage_.file) ||
+               now.st_nlink == 0;
+    } catch (const std::bad_alloc&) {
+        return true;
+    }
 }
 
 inline bool segment::cut_off() const {

@@ -23,6 +23,7 @@
 #include "support/process.hpp"
 #include "support/scale.hpp"
 #include "support/segment_tools.hpp"
+#include "support/system_call_faults.hpp"
 #include "support/table_answer.hpp"
 #include "support/unique_name.hpp"
 
@@ -260,7 +261,7 @@ TEST_F(HashTableGrow, WideAndLargeValuesAreMovedWhole) {
         }
         EXPECT_TRUE(left.empty());
     }
-    large.grow(100);
+    large.grow(100);  // the checksum of its region is summed in pieces, and changed meanwhile
     for (u64 n = 0; large.growing(); n = (n + 7) % 60) {
         value.fill(n + 1000);
         ASSERT_EQ(large.update(n, value), status::updated);
@@ -437,6 +438,54 @@ TEST_F(HashTableGrow, ReaderFollowsToTheNewGeneration) {
     EXPECT_EQ(plain.find(7), 49U);
     EXPECT_EQ(plain.find(500), std::nullopt);
     EXPECT_EQ(damage_of(plain), "");
+}
+
+// A name is a place, whatever the working folder becomes.
+TEST_F(HashTableGrow, AReaderFollowsFromAnotherWorkingFolder) {
+    table t = table::create(uri(), {.capacity = 100});
+    fill(t, 50);
+    child_process child([&](channel& parent) -> std::string {
+        if (::chdir(place_.path().c_str()) != 0) return "no such folder";
+        reader r = reader::attach("file:t");
+        if (::chdir("/") != 0) return "no root";
+        if (r.find(7) != 49U) return "an entry is not found";
+        parent.send(true);
+        if (!parent.receive<bool>()) return "the parent is gone";
+        if (r.find(7) != 1U) return "the next generation is not found";
+        return r.fault() ? "a fault" : "";
+    });
+    EXPECT_TRUE(child.talk().receive<bool>());
+    t.grow(1000);
+    finish(t);
+    EXPECT_EQ(t.update(7, 1), status::updated);
+    child.talk().send(true);
+    EXPECT_TRUE(child.wait().success()) << child.wait().text();
+}
+
+// fault() is of the handle, and tells the first that it met.
+TEST_F(HashTableGrow, WhatAHandleMetIsToldInLaterGenerations) {
+    table t = table::create(uri(), {.capacity = 1000});
+    fill(t, 900);
+    reader r = reader::attach(uri());
+    std::fstream file(place_.file("t"), std::ios::in | std::ios::out | std::ios::binary);
+    const auto set_version = [&](char odd) {
+        file.seekp(static_cast<std::streamoff>(header_bytes + t.geometry().lines_offset +
+                                               static_cast<u64>(*t.slot_of(7)) / 26 * 64 +
+                                               layout::line_version_offset));
+        file.put(odd);
+        file.flush();
+    };
+    set_version(1);
+    EXPECT_EQ(t.find(7), std::nullopt);
+    EXPECT_EQ(r.find(7), std::nullopt);
+    set_version(0);
+    EXPECT_EQ(t.find(7), 49U);
+    t.grow(2000);
+    finish(t);
+    EXPECT_EQ(t.fault(), errc::corrupt);
+    EXPECT_EQ(r.find(7), 49U);
+    EXPECT_EQ(r.capacity(), 2000U);
+    EXPECT_EQ(r.fault(), errc::corrupt);
 }
 
 TEST_F(HashTableGrow, SlotsAreGoodWithinAGenerationAndSaySoAfter) {
@@ -631,6 +680,54 @@ TEST_F(HashTableGrow, DamageIsNotCarriedOver) {
     }
 }
 
+// As much is looked at in one step as is copied, about: not a region of 416 entries, which may be megabytes.
+TEST_F(HashTableGrow, ALargeRegionIsSummedInPieces) {
+    using page = std::array<u64, 1024>;
+    auto t = hash_table<u64, page>::create(uri(), {.capacity = 300});
+    page value{};
+    for (u64 n = 0; n < 300; ++n) {
+        value.fill(n);
+        ASSERT_EQ(t.try_insert(n, value), status::inserted);
+    }
+    const auto& view = detail::table_growth<hash_table<u64, page>>::finder_of(t).bytes();
+    const auto digest = [&] { return detail::digest_region(view, 0, {}); };
+    detail::region_sum sum;
+    u64 pieces = 1;
+    while (!sum.add_some(view, 0)) ++pieces;
+    EXPECT_EQ(sum.take(), digest());
+    EXPECT_GT(pieces, 300 * view.node_bytes / (detail::region_sum::bytes_a_piece + view.node_bytes));
+    ASSERT_FALSE(sum.add_some(view, 0));
+    value.fill(77);
+    u64 first = 0;  // an entry of the first piece
+    while (static_cast<u64>(*t.slot_of(first)) > 5) ++first;
+    ASSERT_EQ(t.update(first, value), status::updated);
+    while (!sum.add_some(view, 0)) {
+    }
+    EXPECT_NE(sum.take(), digest());
+    while (!sum.add_some(view, 0)) {
+    }
+    EXPECT_EQ(sum.take(), digest());
+}
+
+TEST_F(HashTableGrow, DamageInALargeRegionIsNotCarriedOver) {
+    using page = std::array<u64, 1024>;
+    auto t = growing_hash_table<u64, page>::create(uri(), {.capacity = 60});
+    for (u64 n = 0; n < 60; ++n) ASSERT_EQ(t.try_insert(n, page{}), status::inserted);
+    const layout::hash_table_geometry g = t.geometry();
+    t.grow(100);
+    for (u64 n = 0; n < 3; ++n) ASSERT_TRUE(t.advance());  // reserved, and the first piece is summed
+    std::fstream file(place_.file("t"), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(header_bytes + g.nodes_offset +
+                                           static_cast<u64>(*t.slot_of(7)) * g.node_bytes + g.value_offset + 8000));
+    file.put(1);
+    file.flush();
+    while (t.advance()) {
+    }
+    ASSERT_TRUE(t.growth_failure().has_value());
+    EXPECT_EQ(t.growth_failure()->reason(), errc::corrupt);
+    EXPECT_EQ(t.capacity(), 60U);
+}
+
 // A find meets damage that an erase passes by: the next generation cannot be told of the erase, so there is none.
 TEST_F(HashTableGrow, AnEraseThatNoFindFollowsEndsTheGrowth) {
     table t = table::create(uri(), {.capacity = 1000});
@@ -737,6 +834,25 @@ TEST_F(HashTableGrow, ForkedChildLeavesTheGrowthAlone) {
     EXPECT_EQ(t.capacity(), 200U);
     EXPECT_EQ(t.size(), 50U);
     EXPECT_EQ(damage_of(t), "");
+}
+
+// Where files under construction have a hidden name it is their maker's to remove.
+TEST_F(HashTableGrow, ForkedChildLeavesTheHiddenFileToItsParent) {
+    const ended end = in_child([&]() -> std::string {
+        if (!refuse_unnamed_files()) return "no seccomp";
+        table t = table::create(uri(), {.capacity = 100});
+        fill(t, 50);
+        t.grow(200);
+        const ended child = in_child([&]() -> std::string {
+            const table gone = std::move(t);
+            return {};
+        });
+        if (!child.success()) return child.text();
+        while (t.advance()) {
+        }
+        return t.capacity() == 200 && t.size() == 50 && !t.growth_failure() ? "" : "the growth came to nothing";
+    });
+    EXPECT_TRUE(end.success()) << end.text();
 }
 
 // The program grows tables of any type through this.

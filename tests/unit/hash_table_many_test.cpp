@@ -913,6 +913,25 @@ TEST_F(HashTableManyGrow, MemoryWithoutANameStaysWhatItIsAndFalseWordsAreHealed)
     EXPECT_EQ(c.find(1), 1U);
 }
 
+// What kept a question of the user's from an answer is told still, and is no affair of a growth that it leads later.
+TEST_F(HashTableManyGrow, WhatAQuestionMetEndsNoGrowth) {
+    counts c = counts::create(uri(), {.capacity = 1000});
+    for (u64 n = 0; n < 900; ++n) ASSERT_EQ(c.try_insert(n, n), status::inserted);
+    std::byte* const version = const_cast<std::byte*>(c.segment().bytes().data()) + c.geometry().lines_offset +
+                               static_cast<u64>(*c.slot_of(7)) / 26 * 64 + layout::line_version_offset;
+    *version = std::byte{1};
+    EXPECT_EQ(c.find(7), std::nullopt);
+    const std::optional<errc> met = c.fault();
+    ASSERT_TRUE(met.has_value());
+    *version = std::byte{0};
+    EXPECT_EQ(c.find(7), 7U);
+    c.grow(2000);
+    for (u64 n = 0; c.growing(); n = (n + 1) % 900) ASSERT_EQ(c.update(n, n), status::updated);
+    EXPECT_FALSE(c.growth_failure()) << c.growth_failure()->what();
+    EXPECT_EQ(c.capacity(), 2000U);
+    EXPECT_EQ(c.fault(), met);
+}
+
 // Who comes by way of an older generation finds what a dead writer of its slot left in the newest one, which grows.
 TEST_F(HashTableManyGrow, WhoComesLateBringsOverWhatTheDeadLeftInTheNewestGeneration) {
     using one_of_many = holdfast::detail::many_table<holdfast::detail::fixed_node<u64, u64>>;

@@ -10,8 +10,10 @@
 // The digest is part of the layout. It finds accidents; who may write the segment can write the digest as well.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "holdfast/detail/digest_term.hpp"
 #include "holdfast/detail/words.hpp"
@@ -70,5 +72,36 @@ template <class Byte, class Node>
         }
     return sum;
 }
+
+/// A region summed a piece at a time, beside whoever changes it. What comes of it is the region's digest, unless it was
+/// changed meanwhile or is damaged: which of them digest_region() tells.
+class region_sum {
+ public:
+    static constexpr std::uint64_t bytes_a_piece = std::uint64_t{256} << 10;
+
+    /// One piece. Returns: whether that was the last; then take() is due.
+    template <class Byte, class Node>
+    [[nodiscard]] bool add_some(const table_view<Byte, Node>& view, std::uint64_t region) noexcept {
+        const std::uint64_t first = region * layout::buckets_per_region * layout::tags_per_line;
+        const std::uint64_t slots = std::min(layout::buckets_per_region * layout::tags_per_line, view.slots() - first);
+        for (std::uint64_t looked_at = 0; next_ < slots && looked_at < bytes_a_piece; ++next_) {
+            const std::uint64_t bucket = (first + next_) / layout::tags_per_line;
+            const auto place = static_cast<unsigned>((first + next_) % layout::tags_per_line);
+            if (!is_key_tag(tag_at(view.line(bucket), place))) continue;
+            sum_ += digest_node(view, view.node_at(bucket, place));
+            looked_at += view.node_bytes;
+        }
+        return next_ == slots;
+    }
+    /// The sum; the next one begins.
+    [[nodiscard]] std::uint64_t take() noexcept {
+        next_ = 0;
+        return std::exchange(sum_, 0);
+    }
+
+ private:
+    std::uint64_t next_ = 0;  // slot of the region
+    std::uint64_t sum_ = 0;
+};
 
 }  // namespace holdfast::detail

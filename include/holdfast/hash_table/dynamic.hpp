@@ -254,7 +254,8 @@ class dynamic_hash_table : public detail::dynamic_hash_table_queries<dynamic_has
     dynamic_hash_table& operator=(const dynamic_hash_table&) = delete;
     ~dynamic_hash_table() = default;
 
-    /// A reader on this very mapping, for other threads. It keeps the mapping, and with it the lease, until it goes.
+    /// A reader on this very mapping, for other threads. It keeps the mapping until it goes, and with it the lease; of
+    /// many writers until the table has grown.
     [[nodiscard]] dynamic_hash_table_reader make_reader() const { return dynamic_hash_table_reader(newest()); }
 
     // One of many writers may also be answered `contended`: another, stopped, one keeps what the operation needs.

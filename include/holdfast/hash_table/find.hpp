@@ -493,4 +493,10 @@ class hash_table_finder {
     mutable batch_hint hint_;
 };
 
+/// A handle goes on to another generation: what kept it from an answer before is told by its fault() still.
+template <class Finder>
+void inherit_fault(const Finder& from, const Finder& to) noexcept {
+    if (const std::optional<errc> met = from.fault()) to.latch(*met);
+}
+
 }  // namespace holdfast::detail

@@ -100,7 +100,7 @@ class growing_hash_table_reader {
     }
     /// Asks the name, whether or not anything is marked: after a repair, or when the table was removed and made anew.
     /// Returns: whether it leads to another segment, which is read from now on. Cost: a system call; an attach.
-    bool refresh() noexcept { return table_.segment().replaced() && follow() == step::followed; }
+    bool refresh() noexcept { return follow() == step::followed; }
 
     /// As hash_table_reader::fault(); beside these: why the generation that took this one's place cannot be attached
     /// (not_found: it was removed meanwhile). Until that is over, questions are answered by nothing.
@@ -114,7 +114,7 @@ class growing_hash_table_reader {
     static constexpr unsigned generations_max = 1000;
 
     growing_hash_table_reader(table first, attach_options options)
-        : table_(std::move(first)), uri_(table_.segment().uri()), options_(std::move(options)) {}
+        : table_(std::move(first)), uri_(table_.segment().name().text()), options_(std::move(options)) {}
 
     /// A find that one look could not answer. Apart, and the last thing that find() does: so that needs no stack.
     [[nodiscard, gnu::noinline]] std::optional<V> find_further(const K& key) noexcept {
@@ -152,7 +152,9 @@ class growing_hash_table_reader {
     [[gnu::noinline]] step follow() noexcept {
         if (!table_.segment().replaced()) return step::stays;
         try {
-            table_ = table::attach(uri_, options_);
+            table newest = table::attach(uri_, options_);
+            detail::inherit_fault(table_.finder_for_queries(), newest.finder_for_queries());
+            table_ = std::move(newest);
             lost_.reset();
             return step::followed;
         } catch (const error& failure) {
@@ -164,7 +166,7 @@ class growing_hash_table_reader {
     }
 
     table table_;
-    std::string uri_;
+    std::string uri_;  // the same segment's whatever the working folder becomes
     attach_options options_;
     std::optional<errc> lost_;
 };
@@ -202,9 +204,9 @@ class growing_hash_table : public detail::hash_table_queries<growing_hash_table<
     /// Whether a growth is on: until the new table has the name, and the memory of the old one has been let go.
     [[nodiscard]] bool growing() const noexcept { return growth_ != nullptr; }
     /// Does so many steps: each takes as long as the part of a growth in one operation. Returns: whether there is more
-    /// to do. Cost: a step reserves 256 KiB, or copies the entries of one bucket, or is the commit: five system calls,
-    /// or lets go of 512 KiB of the old table. The last one unmaps it; where nobody else has it mapped, the kernel
-    /// frees its pages then.
+    /// to do. Cost: a step reserves 256 KiB, or sums 256 KiB of entries, or copies the entries of one bucket, or is the
+    /// commit: five system calls, or lets go of 512 KiB of the old table. The last one unmaps it; where nobody else has
+    /// it mapped, the kernel frees its pages then.
     bool advance(std::uint64_t steps = 1) noexcept {
         if (!segment().writable()) return false;  // in a forked child, whose copy has no growth to go on with
         while (growth_ && steps-- != 0)

@@ -143,9 +143,10 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
     /// let go.
     [[nodiscard]] bool growing() const noexcept { return table_.growing(); }
     /// Does so many steps, and looks first whether there is a growth that nobody goes on with, or one that was given
-    /// up. Returns: whether there is more for this handle to do; not while another leads. Cost: a step reserves
-    /// 256 KiB, or asks 64 stripes, or brings the entries of one bucket over, or is the commit, which closes each
-    /// stripe while others wait, or lets go of 512 KiB of the old table.
+    /// up. Returns: whether there is more for this handle to do; not while another leads. Who leads, and is to rest,
+    /// calls it until it answers false: nobody else leads while this process lives. Cost: a step reserves 256 KiB, or
+    /// asks 64 stripes, or sums 256 KiB of entries, or brings the entries of one bucket over, or is the commit, which
+    /// closes each stripe while others wait, or lets go of 512 KiB of the old table.
     bool advance(std::uint64_t steps = 1) noexcept { return table_.advance(steps); }
     /// Why the last growth that this handle led was given up, with the table left as it was: no_space, corrupt,
     /// contended, ...

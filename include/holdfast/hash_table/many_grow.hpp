@@ -158,7 +158,8 @@ class many_table {
         (void)current();
         if (move_ || !take_lead())
             throw error(errc::contended, segment_->uri(),
-                        "a growth is under way already; let it end (advance() until growing() is false)");
+                        "another growth is under way; grow when its leader has ended it, or, if that is this handle, "
+                        "behind advance() until growing() is false");
         if (is_left()) {  // the one before ended just now
             leave_lead();
             if (follow() && !is_left()) return grow(capacity);
@@ -237,6 +238,7 @@ class many_table {
         std::uint64_t stripe = 0;  // opening, undoing: the next one
         std::uint64_t cursor = 0;  // carrying: the next slot
         std::uint64_t checked_regions = 0;
+        region_sum sum;          // of the next one
         std::uint32_t rest = 0;  // steps to leave out, since a slow writer was met
     };
     struct generation {
@@ -335,7 +337,9 @@ class many_table {
         }
     }
     void go_over(std::unique_ptr<generation> to) noexcept {
-        const std::optional<errc> met[] = {mutator_.finder().fault(), nowhere_.fault()};
+        // fault() is of the handle: what kept it from an answer before is told still.
+        inherit_fault(mutator_.finder(), to->writer.finder());
+        inherit_fault(nowhere_, to->writer.finder());
         (void)nowhere_.clear_contended();
         if (move_) leave_lead();
         next_.reset();
@@ -346,9 +350,6 @@ class many_table {
         segment_ = std::move(to->segment);
         geometry_ = to->geometry;
         mutator_ = to->writer;
-        // fault() is of the handle: what kept it from an answer before is told still.
-        for (const std::optional<errc>& each : met)
-            if (each) mutator_.finder().latch(*each);
     }
     /// Returns: whether the writer is in the newest generation, as far as one look tells. A forked copy goes nowhere.
     [[gnu::noinline]] bool come_to_the_newest() noexcept {
@@ -495,6 +496,9 @@ class many_table {
         } catch (error& failure) {
             give_up(std::move(failure));
         } catch (const std::bad_alloc&) {
+            move_->made.reset();  // and with it what was reserved, so that there is memory for the message
+            key_ = {};
+            value_ = {};
             give_up(error(errc::no_space, segment_->uri(), "this process lacks memory to go on growing; free some"));
         }
     }
@@ -568,11 +572,16 @@ class many_table {
 
     /// The entries of one bucket, or fewer when they are large.
     void carry_some() {
-        const auto& finder = mutator_.finder();
+        const hash_table_finder<Node> finder(mutator_.bytes().as_const());  // its faults are not the user's questions'
         const std::uint64_t bucket = move_->cursor / layout::tags_per_line;
         if (const std::uint64_t region = bucket / layout::buckets_per_region; region == move_->checked_regions) {
-            // Entries get a new checksum in the next generation. So what is damaged must not come that far.
-            if (is_done(mutator_.check_region(region))) ++move_->checked_regions;
+            // Entries get a new checksum in the next generation. So what is damaged must not come that far. Under its
+            // stripe, where others wait, only a region is summed that was changed meanwhile.
+            if (!move_->sum.add_some(finder.bytes(), region)) return;
+            // Relaxed: what is not the digest of what was summed is another number.
+            const std::uint64_t digest =
+                load_relaxed<std::uint64_t>(finder.bytes().digest_of(region * layout::buckets_per_region));
+            if (move_->sum.take() == digest || is_done(mutator_.check_region(region))) ++move_->checked_regions;
             return;
         }
         key_.resize(geometry_.key_bytes);
@@ -583,9 +592,8 @@ class many_table {
                 if (!is_done(mutator_.carry(key_.data()))) return;
                 if (mutator_.mirror_failure()) throw_unmirrored(*mutator_.mirror_failure());
                 carried += geometry_.node_bytes;
-            } else if (finder.fault() && finder.fault() != errc::contended) {
-                throw_damaged();
-            } else if (finder.clear_contended()) {
+            } else if (finder.fault()) {
+                if (finder.fault() != errc::contended) throw_damaged();
                 return;  // again, later
             }
             ++move_->cursor;

@@ -114,7 +114,8 @@ class hash_table_queries {
     [[nodiscard]] std::uint64_t slots() const noexcept { return self().geometry().slots(); }
 
     /// Checks every byte that has a meaning; on_finding(const hash_table_finding&) -> bool, false stops. Beside a
-    /// working writer it reports no false damage, but what it could not compare is counted in `busy`. Throws:
+    /// working writer it reports no false damage, but what it could not compare is counted in `busy`. A handle of
+    /// writers::many that cannot go over to the newest generation checks an empty table: fault() tells. Throws:
     /// std::bad_alloc. Cost: a lookup and a scan of every entry; 16 bytes of memory a bucket, 256 MiB at most.
     template <class OnFinding>
     hash_table_verification verify(OnFinding&& on_finding) const {

@@ -115,7 +115,8 @@ class unpublished_file {
     unpublished_file(unpublished_file&& other) noexcept = default;
     unpublished_file& operator=(unpublished_file&&) = delete;
     ~unpublished_file() {
-        if (file_ && !hidden_.empty()) ::unlink((directory_ + "/" + hidden_).c_str());
+        // A forked copy leaves the name to whom the file belongs.
+        if (file_ && !hidden_.empty() && ::getpid() == maker_) ::unlink((directory_ + "/" + hidden_).c_str());
     }
 
     /// Throws: no_permission, read_only, not_found (the directory), no_space and others, naming `subject`.
@@ -187,6 +188,7 @@ class unpublished_file {
 
     std::string directory_;
     std::string hidden_;
+    pid_t maker_ = ::getpid();
     descriptor file_;
 };
 
