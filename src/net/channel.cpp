@@ -52,6 +52,7 @@ std::uint64_t channel::dropped() const noexcept { return state_ ? state_->droppe
 // --- any thread
 
 bool channel_state::to_be_posted() {
+    moved_.store(true, std::memory_order_relaxed);  // under the lock, which take_messages() takes
     if (posted_) return false;
     posted_ = true;
     self_ = shared_from_this();
@@ -68,8 +69,8 @@ channel_status channel_state::answer(response&& late) {
     {
         const std::lock_guard guard(lock_);
         if (kind != channel_kind::answer) return channel_status::misused;
-        if (phase_ != phase::open) return channel_status::closed;
-        phase_ = phase::ending;
+        if (!is_open()) return channel_status::closed;
+        enter(phase::ending);
         late_.emplace(std::move(late));
         posting = to_be_posted();
     }
@@ -89,33 +90,33 @@ channel_status channel_state::send(queued_message message) {
     {
         const std::lock_guard guard(lock_);
         if (kind == channel_kind::answer) return channel_status::misused;
-        if (phase_ != phase::open) return channel_status::closed;
+        if (!is_open()) return channel_status::closed;
         if (size == 0 && kind == channel_kind::stream) return channel_status::ok;
         if (cost > options.queue_bytes_max) return channel_status::too_large;
-        if (cost > options.queue_bytes_max - queued_bytes_) {
+        if (cost > options.queue_bytes_max - queued_bytes()) {
             switch (options.when_full) {
                 case when_full::refuse: told_full_ = true; return channel_status::full;
                 case when_full::drop_newest: ++dropped_; return channel_status::dropped;
                 case when_full::drop_oldest:
-                    while (cost > options.queue_bytes_max - queued_bytes_) {
+                    while (cost > options.queue_bytes_max - queued_bytes()) {
                         queued_message oldest = queue_.pop();
-                        queued_bytes_ -= cost_of(oldest.bytes);
+                        count_queued(queued_bytes() - cost_of(oldest.bytes));
                         ++dropped_;
                         gone.push(std::move(oldest));
                     }
                     break;
                 case when_full::close:
-                    phase_ = phase::ending;
+                    enter(phase::ending);
                     end_ = channel_end::overflow;
                     gone.swap(queue_);
-                    queued_bytes_ = 0;
+                    count_queued(0);
                     status = channel_status::closed;
                     break;
             }
         }
         if (status == channel_status::ok) {
             queue_.push(std::move(message));
-            queued_bytes_ += cost;
+            count_queued(queued_bytes() + cost);
         }
         posting = to_be_posted();
     }
@@ -131,8 +132,8 @@ channel_status channel_state::close(std::uint16_t code, std::string_view reason)
     bool posting = false;
     {
         const std::lock_guard guard(lock_);
-        if (phase_ != phase::open) return channel_status::closed;
-        phase_ = phase::ending;
+        if (!is_open()) return channel_status::closed;
+        enter(phase::ending);
         closed_here_ = true;
         code_ = code;
         reason_ = reason;
@@ -157,23 +158,13 @@ channel_status channel_state::close() {
     bool posting = false;
     {
         const std::lock_guard guard(lock_);
-        if (phase_ != phase::open) return channel_status::closed;
-        phase_ = phase::ending;
+        if (!is_open()) return channel_status::closed;
+        enter(phase::ending);
         if (kind == channel_kind::answer) late_.emplace().problem(500, "the server gave no answer to this request");
         posting = to_be_posted();
     }
     if (posting) post();
     return channel_status::ok;
-}
-
-bool channel_state::is_open() const {
-    const std::lock_guard guard(lock_);
-    return phase_ == phase::open;
-}
-
-std::size_t channel_state::queued_bytes() const {
-    const std::lock_guard guard(lock_);
-    return queued_bytes_;
 }
 
 std::uint64_t channel_state::dropped() const {
@@ -190,9 +181,9 @@ void channel_state::open(server_core& loop) {
         const std::lock_guard guard(lock_);
         posted_ = false;
         self = std::move(self_);
-        there.any = phase_ != phase::open || !queue_.empty() || told_full_ || dropped_ != dropped_told_;
-        there.overflown = phase_ == phase::ending && end_ == channel_end::overflow;
-        there.queued_bytes = queued_bytes_;
+        there.any = !is_open() || !queue_.empty() || told_full_ || dropped_ != dropped_told_;
+        there.overflown = is_ending() && end_ == channel_end::overflow;
+        there.queued_bytes = queued_bytes();
     }
     loop.channel_moved(*self, there);
 }
@@ -216,11 +207,14 @@ response* channel_state::waiting_answer() {
 
 channel_state::taken channel_state::take_messages() {
     taken result;
+    // Relaxed: a hint. What it misses a letter follows (I1), and who opens that sees it.
+    if (!moved_.load(std::memory_order_relaxed)) return result;
     const std::lock_guard guard(lock_);
     result.messages.swap(queue_);
     result.dropped = dropped_ - std::exchange(dropped_told_, dropped_);
-    queued_bytes_ = 0;
-    if (phase_ != phase::ending) {
+    count_queued(0);
+    if (!is_ending()) {
+        moved_.store(false, std::memory_order_relaxed);  // under the lock; as above
         result.drained = std::exchange(told_full_, false);
         return result;
     }
@@ -237,19 +231,20 @@ bool channel_state::takes_messages() const {
 
 void channel_state::end_from_loop(channel_end why) {
     const std::lock_guard guard(lock_);
-    if (phase_ != phase::open) return;
-    phase_ = phase::ending;
+    if (!is_open()) return;
+    enter(phase::ending);
     end_ = why;
+    moved_.store(true, std::memory_order_relaxed);  // under the lock; for this thread
 }
 
 std::uint64_t channel_state::shut() {
     std::optional<response> late;
     message_queue queue;
     const std::lock_guard guard(lock_);
-    phase_ = phase::closed;
+    enter(phase::closed);
     late.swap(late_);
     queue.swap(queue_);
-    queued_bytes_ = 0;
+    count_queued(0);
     return dropped_ - std::exchange(dropped_told_, dropped_);
 }
 

@@ -8,6 +8,7 @@
 // (I2) The lock is held for a few stores, never while a callback, the mailbox or a destructor of a callback runs.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -40,8 +41,9 @@ class channel_state final : public letter, public std::enable_shared_from_this<c
     channel_status close(std::uint16_t code, std::string_view reason);
     [[nodiscard]] std::uint16_t close_code() const;
     [[nodiscard]] std::string close_reason() const;
-    [[nodiscard]] bool is_open() const;
-    [[nodiscard]] std::size_t queued_bytes() const;
+    // Without the lock, so as of a moment ago, as behind one. Acquire, relaxed: pairs with enter(); a number by itself.
+    [[nodiscard]] bool is_open() const noexcept { return phase_.load(std::memory_order_acquire) == phase::open; }
+    [[nodiscard]] std::size_t queued_bytes() const noexcept { return queued_bytes_.load(std::memory_order_relaxed); }
     [[nodiscard]] std::uint64_t dropped() const;
 
     // The loop.
@@ -82,19 +84,29 @@ class channel_state final : public letter, public std::enable_shared_from_this<c
     // The loop's alone.
     bool attached = false;  // an exchange of a connection waits for it
     std::uint32_t connection = 0;
-    std::size_t held_bytes = 0;  // of an answer that waits for those before it, as counted in its exchange_queue
+    // Of an answer that waits for those before it, or of the messages queued, as counted in its exchange_queue.
+    std::size_t held_bytes = 0;
     timer_id timeout;
     std::shared_ptr<connection_strand> strand;  // of channel_options::on_pool; until on_close has been handed to it
 
  private:
     enum class phase : std::uint8_t { open, ending, closed };
 
-    [[nodiscard]] bool to_be_posted();  // under the lock
+    // Under the lock.
+    [[nodiscard]] bool to_be_posted();
+    [[nodiscard]] bool is_ending() const noexcept { return phase_.load(std::memory_order_relaxed) == phase::ending; }
+    /// Release: who sees it ended sees what was left for it.
+    void enter(phase to) noexcept { phase_.store(to, std::memory_order_release); }
+    void count_queued(std::size_t bytes) noexcept { queued_bytes_.store(bytes, std::memory_order_relaxed); }
+
     void post();
 
     const std::shared_ptr<mailbox> mail_;
     mutable std::mutex lock_;
-    phase phase_ = phase::open;
+    // Stored to under the lock, and asked for without it.
+    std::atomic<phase> phase_ = phase::open;
+    std::atomic<std::size_t> queued_bytes_ = 0;
+    std::atomic<bool> moved_ = false;          // take_messages() has something to tell
     channel_end end_ = channel_end::finished;  // what an orderly end is called
     bool told_full_ = false;
     bool posted_ = false;
@@ -105,7 +117,6 @@ class channel_state final : public letter, public std::enable_shared_from_this<c
     std::string reason_;
     bool ended_ = false;
     bool closed_here_ = false;  // a WebSocket: by close()
-    std::size_t queued_bytes_ = 0;
     std::uint64_t dropped_ = 0;
     std::uint64_t dropped_told_ = 0;  // of these, to the loop
 };

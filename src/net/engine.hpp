@@ -7,7 +7,7 @@
 //      its generation keeps late events from reaching a successor in the same place.
 // (I2) Bytes passed to on_bytes are the server's to change until the call returns, and gone afterwards.
 // (I3) Every call back happens inside wait(); the server may call anything but wait() from it. on_end(0) comes at most
-//      once, and only an error may follow it.
+//      once, and only an error may follow it: a break, which is noticed though nothing is read or sent any more.
 // (I4) Of a paused connection neither bytes nor the end of input are reported, only that it is broken. After resume()
 //      nothing is lost, and it is reported by a later wait(), never inside resume().
 // (I5) Bytes leave in the order of the sends. While some have not left, on_sent follows, or I1 applies. They wait when

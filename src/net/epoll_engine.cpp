@@ -283,6 +283,15 @@ class epoll_engine final : public engine {
         sink_.on_end(connection, code);
     }
 
+    // Most are removed within the report. Of who stays, a break that came beside the end is not told again:
+    // edge-triggered.
+    void end_input(connection_token connection, place& p) {
+        end(connection, p, 0);
+        place* const left = find(connection);
+        if (left == nullptr || left->broken) return;
+        if (const int code = pending_error(*left); code != 0) end(connection, *left, code);
+    }
+
     void continue_output(connection_token connection, place& p) {
         waiting_output& rest = *p.output;
         const sent_now now = send_now(p.fd, std::string_view(rest.bytes).substr(rest.begin));
@@ -312,7 +321,7 @@ class epoll_engine final : public engine {
                 sink_.on_bytes(connection, {scratch_->data(), static_cast<std::size_t>(n)});
                 if (drained) return;
             } else if (n == 0) {
-                return end(connection, *p, 0);
+                return end_input(connection, *p);
             } else if (errno == EAGAIN) {
                 return;
             } else if (errno != EINTR) {

@@ -33,13 +33,19 @@ inline constexpr std::size_t files_of_connection_max = 4;
 
 struct exchange_queue {
     std::deque<exchange> waiting;
-    std::size_t files = 0;  // of these, those with a file
-    std::size_t bytes = 0;  // of heads, of what is ready, and of late answers that wait for those before them
+    std::size_t files = 0;         // of these, those with a file
+    std::size_t bytes = 0;         // of heads, of what is ready, and of late answers that wait for those before them
+    std::size_t queued_bytes = 0;  // of the messages of streams and WebSockets, which stop no reading
 
     /// Where the next answer goes that is ready behind these.
     [[nodiscard]] std::string& behind() {
         if (waiting.empty() || waiting.back().channel || waiting.back().file) waiting.emplace_back();
         return waiting.back().bytes;
+    }
+    /// What the channel of one of these holds from now on: its answer, or its messages.
+    void count(channel_state& state, std::size_t held) noexcept {
+        (state.kind == channel_kind::answer ? bytes : queued_bytes) += held - state.held_bytes;
+        state.held_bytes = held;
     }
     [[nodiscard]] bool is_full(const limits& l) const noexcept {
         return waiting.size() >= l.pipeline_max || bytes >= l.output_bytes_max || files >= files_of_connection_max;

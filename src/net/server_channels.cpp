@@ -108,6 +108,7 @@ void server_core::channel_moved(channel_state& state, const channel_state::news&
     if (state.kind == channel_kind::answer) {
         count_answer(state);
     } else {
+        connections_[index].pending->count(state, there.queued_bytes);
         ++moved_;
         filling_ |= there.queued_bytes > state.options.queue_bytes_max / filling_part;
     }
@@ -125,9 +126,7 @@ void server_core::count_answer(channel_state& state) {
                 count_file(pending, each, *late);
                 break;
             }
-    const std::size_t bytes = late->body().size() + late->fields().size();
-    pending.bytes += bytes - state.held_bytes;
-    state.held_bytes = bytes;
+    pending.count(state, late->body().size() + late->fields().size());
 }
 
 // Settled once at the end of the turn, whatever number of its channels moved; what is touched by that, in the next.
@@ -173,6 +172,7 @@ bool server_core::advance(index_type index) {
             }
         } else if (next.channel->kind == channel_kind::websocket) {
             go_on_websocket(c, next);
+            pending.count(*next.channel, next.channel->queued_bytes());
             return true;
         } else if (next.channel->kind == channel_kind::answer ? !go_on_answer(index, next) : !go_on_stream(c, next)) {
             return true;
@@ -193,7 +193,7 @@ bool server_core::go_on_answer(index_type index, exchange& asked) {
     if (!late) return false;
     connection& c = connections_[index];
     if (late->has_file() && !asked.file) count_file(*c.pending, asked, *late);  // channel_moved() is still to come
-    c.pending->bytes -= std::exchange(asked.channel->held_bytes, 0);
+    c.pending->count(*asked.channel, 0);
     const bool is_last = c.pending->waiting.size() == 1 && !c.inbound && c.phase == phase::open;
     const bool early = c.body && c.body->answer == asked.channel;
     const bool ours = (early && leave_body(c)) || late->closes() || (draining_ && is_last);
@@ -232,6 +232,7 @@ bool server_core::go_on_stream(connection& c, exchange& stream) {
     if (stream.bodiless) return end_channel(stream.channel, channel_end::finished), true;
     if (c.waiting != 0 || c.unsent + out_.size() >= options_.limits.output_bytes_max) return false;
     const channel_state::taken moved = stream.channel->take_messages();
+    c.pending->count(*stream.channel, 0);
     counters_.messages_dropped += moved.dropped;
     if (moved.end == channel_end::overflow) return false;  // channel_moved() follows, and cuts
     const bool chunked = stream.minor_version != 0;
@@ -248,6 +249,7 @@ bool server_core::go_on_stream(connection& c, exchange& stream) {
 
 void server_core::end_channel(const std::shared_ptr<channel_state>& state, channel_end why) {
     if (!std::exchange(state->attached, false)) return;
+    if (state->held_bytes != 0) connections_[state->connection].pending->count(*state, 0);
     timers_.erase(state->timeout);
     counters_.messages_dropped += state->shut();
     const bool in_order =
@@ -262,7 +264,6 @@ void server_core::drop_last(connection& c, channel_end why) {
     if (last.file) --c.pending->files;
     if (last.channel) {
         if (last.channel->kind == channel_kind::websocket) lose_websocket(c);
-        c.pending->bytes -= last.channel->held_bytes;
         end_channel(last.channel, why);
     }
     c.pending->waiting.pop_back();
@@ -295,7 +296,8 @@ void server_core::expire_answer(const std::shared_ptr<channel_state>& state) {
     if (!state->attached || !state->is_open()) return;
     connection& c = connections_[state->connection];
     const bool early = c.body && c.body->answer == state;
-    if (early && std::exchange(c.body->progressed, false)) return arm_answer(state);  // from the end of its body
+    // Its time begins at the end of its body. While it is the client that holds that up, the body's own time decides.
+    if (early && (std::exchange(c.body->progressed, false) || c.timer == timer_class::body)) return arm_answer(state);
     for (exchange& each : c.pending->waiting) {
         if (each.channel != state) continue;
         ++counters_.answer_timeouts;

@@ -306,7 +306,8 @@ void server_core::expire(index_type index) {
         case timer_class::handshake: ++counters_.tls_timeouts; return close(index);
         case timer_class::ping:
         case timer_class::closing: return expire_websocket(index);
-        default: return close(index);
+        case timer_class::none: return;  // what it was armed for is over, and settle() is due
+        case timer_class::linger: return close(index);
     }
 }
 

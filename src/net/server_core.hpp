@@ -128,7 +128,14 @@ class server_core final : public engine_sink {
     body_reader begin_body(body_options options);
     void body_moved(body_state& state);
     /// Runs it; what it throws is counted.
-    void guarded(const std::function<void()>& task) noexcept;
+    template <class Task>
+    void guarded(Task&& task) noexcept {
+        try {
+            std::forward<Task>(task)();
+        } catch (...) {
+            ++counters_.handler_exceptions;
+        }
+    }
     [[nodiscard]] const server_counters& counters() const noexcept { return counters_; }
     [[nodiscard]] std::string_view engine_name() const noexcept { return engine_->name(); }
 

@@ -17,13 +17,15 @@ void server_core::account(connection& c, std::size_t held) noexcept {
     c.held_bytes = held;
 }
 
-// (I3 of server.hpp) Output that is on its way to the kernel is nobody's fault yet: it counts once it waits. Returns
-// false when the connection had to be given up.
+// (I3 of server.hpp) Output that is on its way to the kernel is nobody's fault yet: it counts once it waits. What is
+// left in queues does, a message to many in each of them: readers that stop one after another keep other messages each,
+// and what they keep is copied for each when it becomes output. Returns false when the connection had to be given up.
 bool server_core::keep_accounts(index_type index) {
     connection& c = connections_[index];
     const std::size_t unread = c.paused ? engine_->held(token_of(index)) : 0;
     const std::size_t held = (c.inbound ? c.inbound->buffer.size() : 0) + unread + c.waiting +
-                             (c.pending ? c.pending->bytes : 0) + (c.socket ? c.socket->buffer.size() : 0);
+                             (c.pending ? c.pending->bytes + c.pending->queued_bytes : 0) +
+                             (c.socket ? c.socket->buffer.size() : 0);
     account(c, held);
     const connection_strand* const strand = strand_of(c);
     const std::size_t called = strand != nullptr ? strand->bytes() : 0;  // counted by itself: it outlives connections

@@ -25,14 +25,6 @@ struct posted_task final : letter {
 
 }  // namespace
 
-void server_core::guarded(const std::function<void()>& task) noexcept {
-    try {
-        task();
-    } catch (...) {
-        ++counters_.handler_exceptions;
-    }
-}
-
 bool server_core::post(std::function<void()> task) {
     if (!task) throw error(errc::invalid_argument, "post", "no task; pass a function");
     auto posted = std::make_unique<posted_task>(std::move(task));

@@ -17,9 +17,10 @@
 //      the ring only tells that there is something. So each message is received, looked at and answered while it is in
 //      the cache; by operations all of a turn are received first and sent last. The saving of an operation is not seen
 //      beside 64 KiB that are copied. Not of a place of the ring's table, which has no calls.
-// (R9) No receive meets the break of a paused connection. So from its first pause to its end a multishot poll waits for
-//      that, in pauses and between them: to cancel it would cost more than it does. A poll for no event tells of
-//      errors, of hang-ups, and, in io_uring, of the end of input; only POLLERR is a break.
+// (R9) No receive meets the break of a paused connection, nor one behind the end of input. So from the first pause, or
+//      from that end, a multishot poll waits for it, in pauses and between them: to cancel it would cost more than it
+//      does. A poll for no event tells of errors, of hang-ups, and, in io_uring, of the end of input; only POLLERR is a
+//      break.
 // Accepted sockets block: of others, what the kernel hands to a thread of its own answers EAGAIN. Nobody calls them.
 // Source: io_uring_enter(2), io_uring_multishot(7).
 #include <fcntl.h>
@@ -478,7 +479,7 @@ class uring_engine final : public engine {
             look_for_much(s, about.place, bytes.size());
             report(s, bytes);
         } else if (one.result == 0) {
-            return report_end(s);
+            return report_end(which);
         } else if (one.result == -ENOBUFS) {
             ++shortages_.buffers;
             to_receive_.push_back(which);
@@ -495,11 +496,12 @@ class uring_engine final : public engine {
         if (s.paused) sink_.on_held(s.token);
     }
 
-    void report_end(slot& s) {
+    void report_end(slot_use which) {
+        slot& s = slots_[which.number];
         if (s.paused || s.held)
             hold(s).ended = true;
         else
-            end(s, 0);
+            end_input(which);
     }
 
     // (R8) After some full buffers in a row more is taken at a time; after some small receives it is as before.
@@ -517,7 +519,7 @@ class uring_engine final : public engine {
         slot& s = slots_[which.number];
         if (result >= 0 && !s.paused) {
             const ssize_t n = ::recv(s.fd, much_.get(), much_bytes, MSG_DONTWAIT);
-            if (n == 0) return report_end(s);
+            if (n == 0) return report_end(which);
             if (n < 0 && errno != EAGAIN && errno != EINTR) return end(s, errno);
             if (n > 0) {
                 look_for_much(s, which.number, static_cast<std::size_t>(n));
@@ -544,6 +546,15 @@ class uring_engine final : public engine {
         s.ended = true;
         s.broken = code != 0;
         sink_.on_end(s.token, code);
+    }
+
+    // Most are removed within the report: only who stays is waited for (R9).
+    void end_input(slot_use which) {
+        slot& s = slots_[which.number];
+        end(s, 0);
+        if (!lives(which) || s.broken) return;
+        if (s.failed) return end(s, ECONNRESET);  // nothing tells of it again
+        if (!s.awaits_break) await_break(which.number);
     }
 
     void on_send(uring_subject about, const uring_completion& one) {
@@ -604,8 +615,8 @@ class uring_engine final : public engine {
         if (s.broken || one.result < 0) return;
         if ((one.result & POLLERR) != 0) {
             s.failed = true;
-            if (s.paused) end(s, ECONNRESET);
-        } else if (over && s.paused && (one.result & POLLHUP) == 0) {
+            if (s.paused || s.ended) end(s, ECONNRESET);
+        } else if (over && (s.paused || s.ended) && (one.result & POLLHUP) == 0) {
             await_break(about.place);
         }
     }
@@ -643,7 +654,7 @@ class uring_engine final : public engine {
             if (!lives(which)) return;
             s = &slots_[which.number];
             if (held->ended && s->paused) hold(*s).ended = true;
-            if (held->ended && !s->paused && !s->broken) end(*s, 0);
+            if (held->ended && !s->paused && !s->broken) end_input(which);
         }
         receive_again(which);
     }

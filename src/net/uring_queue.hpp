@@ -22,7 +22,7 @@ enum class uring_operation : std::uint8_t {
     stop_receive,  // cancels the receive of a paused connection
     stop_all,      // cancels what is under way of a removed one
     aside,         // what it comes to changes nothing: a shutdown or a reset
-    await_break,   // of a connection that was paused
+    await_break,   // of a connection that was paused, or whose input has ended
     accept,
     poll_accept,  // of the listener, where an accept would not do
     stop_accept,

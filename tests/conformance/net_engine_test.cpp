@@ -733,6 +733,45 @@ TEST_P(NetEngine, AResetWhilePausedIsReported) {
     }
 }
 
+// (I3) Nobody reads any more, and perhaps nothing is ever sent.
+TEST_P(NetEngine, AResetBehindTheEndOfInputIsReported) {
+    using link = engine_rig::link;
+    const std::vector<std::function<void(link&)>> before{
+        [](link&) {},
+        [&](link& of) {  // a pause before the end, which is told behind it
+            rig.pause(of.here);
+            of.there.shutdown_send();
+            rig.round_trip();
+            rig.resume(of.here);
+        },
+        [&](link& of) {  // a pause that is over
+            rig.pause(of.here);
+            rig.turn(0);
+            rig.resume(of.here);
+            rig.turn(0);
+        },
+        [&](link& of) {  // bytes that are sent
+            EXPECT_EQ(rig.send(of.here, "sent"), 0);
+            EXPECT_TRUE(rig.until([&] { return rig.of(of.here).unsent == 0; }));
+        },
+    };
+    for (const bool at_once : {false, true})
+        for (const auto& happens : before) {
+            link of = rig.connect();
+            happens(of);
+            of.there.shutdown_send();
+            if (!at_once) {
+                EXPECT_TRUE(rig.until([&] { return rig.of(of.here).ended; }));
+                rig.round_trip();
+                EXPECT_EQ(rig.of(of.here).error, 0);
+            }
+            of.there.reset();
+            EXPECT_TRUE(rig.until([&] { return rig.of(of.here).error != 0; }));
+            rig.round_trip();
+            rig.remove(of.here);
+        }
+}
+
 // Whether the pause or the break was there first, it is reported once.
 TEST_P(NetEngine, AResetBesideAPauseIsReported) {
     for (int round = 0; round < 6; ++round) {

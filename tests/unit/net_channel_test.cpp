@@ -947,6 +947,75 @@ TEST(Stream, ASlowReaderLosesTheOldestAndGetsTheNewest) {
     EXPECT_EQ(static_cast<std::uint64_t>(arrived) + stream.dropped(), static_cast<std::uint64_t>(sent));
 }
 
+// A client that reads on may still break: it is found out, though nothing is read from it and nothing sent to it.
+TEST(Stream, ToAClientThatHasShutItsSideEndsWithAReset) {
+    waiting_room room;
+    running_server server(leaves_for_later(room, {.answers_half_closed = true}));
+    server.start();
+    http_client client(server.port());
+    client.send(get("/stream"));
+    client.shutdown_send();
+    const net::channel stream = room.take("/stream");
+    EXPECT_EQ(counted_by(server.get(), &net::server_counters::half_closed), 1U);
+    EXPECT_TRUE(stream.is_open());
+    client.reset();
+    ASSERT_TRUE(all_gone(server.get()));
+    EXPECT_EQ(room.end_of("/stream"), channel_end::client_away);
+    server.stop();
+    EXPECT_EQ(server.counters().lost, 1U);
+}
+
+constexpr std::size_t filling_bytes = 8192;
+
+/// Sends to a reader that stands still until so much is queued, or the stream has ended. Returns: messages.
+std::size_t fill_queue(net::server& server, const net::channel& stream, std::size_t bytes) {
+    std::size_t sent = 0;
+    while (stream.is_open() && stream.queued_bytes() < bytes) {
+        if (stream.send(std::string(filling_bytes, 'x')) == ok) ++sent;
+        pass_a_turn(server);
+    }
+    return sent;
+}
+
+// Attacks I3 of server.hpp: what is queued for those that do not read, of all together, and only until they do.
+TEST(Stream, QueuesTogetherAreBoundedAndTheGreatestGoesFirst) {
+    constexpr std::size_t most = 1'000'000, much = 480'000, little = 55'000;
+    waiting_room room;
+    net::server_options options;
+    options.limits.held_bytes_max = most;
+    running_server server(leaves_for_later(room, {.queue_bytes_max = 2 * much}), std::move(options));
+    server.start();
+    std::list<http_client> clients;
+    const auto open = [&](const std::string& target) {
+        clients.emplace_back(server.port(), http_client::options{.receive_buffer = 4096}).send(get(target));
+        return room.take(target);
+    };
+    const net::channel read = open("/stream_read");
+    std::size_t left = fill_queue(server.get(), read, much);
+    EXPECT_TRUE(clients.back().read_to("\r\n\r\n").starts_with("HTTP/1.1 200"));
+    for (; left != 0; --left) ASSERT_EQ(clients.back().chunk().size(), filling_bytes);
+
+    const net::channel greatest = open("/stream_greatest");
+    fill_queue(server.get(), greatest, much);
+    std::vector<net::channel> others;
+    for (int i = 0; i < 10; ++i) {
+        others.push_back(open("/stream" + std::to_string(i)));
+        fill_queue(server.get(), others.back(), little);
+    }
+    ASSERT_EQ(counted_by(server.get(), &net::server_counters::over_held_bytes), 1U);
+    EXPECT_EQ(room.end_of("/stream_greatest"), channel_end::cut);
+    EXPECT_TRUE(read.is_open());
+    for (const auto& other : others) EXPECT_TRUE(other.is_open());
+
+    for (const auto& other : others) fill_queue(server.get(), other, much);
+    for (int turn = 0; turn < 2; ++turn) pass_a_turn(server.get());
+    std::size_t queued = 0;
+    for (const auto& other : others) queued += other.queued_bytes();
+    EXPECT_GT(queued, 0U);
+    EXPECT_LE(queued, most);
+    EXPECT_EQ(http_client(server.port()).ask(get("/now")).status, 200);
+}
+
 TEST(Stream, OneMessageGoesToManyWithoutCopies) {
     waiting_room room;
     running_server server(leaves_for_later(room));

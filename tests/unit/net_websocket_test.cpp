@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -824,6 +825,39 @@ TEST(ServerWebsocket, ASlowReaderFillsItsQueueAndNoMore) {
         ASSERT_TRUE(got.payload.starts_with(std::to_string(taken) + ".")) << got.payload;
     }
     EXPECT_TRUE(was_full);
+}
+
+// Attacks I3 of server.hpp: were it counted for longer, five that have been slow would be more than may be held.
+TEST(ServerWebsocket, WhatWasQueuedForASlowReaderIsHeldUntilItIsRead) {
+    constexpr std::size_t much = 100'000;
+    const std::string message(8192, 'x');
+    std::atomic<unsigned> asked{0}, sent{0};
+    std::atomic<bool> waits{false};
+    net::server_options options;
+    options.limits.held_bytes_max = 3 * much;
+    running_server server(accepting({.on_receive =
+                                         [&](const net::channel& to, net::received_message) {
+                                             EXPECT_EQ(to.send(message), channel_status::ok);
+                                             ++sent;
+                                             waits = to.queued_bytes() >= much;
+                                             ++asked;
+                                             asked.notify_all();
+                                         }}),
+                          std::move(options));
+    server.start();
+    std::list<websocket_client> clients;
+    for (int i = 0; i < 5; ++i) {
+        auto& client = clients.emplace_back(server.port(), "", http_client::options{.receive_buffer = 4096});
+        sent = 0;
+        do {
+            const unsigned before = asked;
+            client.send(text("more"));
+            asked.wait(before);
+        } while (!waits);
+        for (; sent != 0; --sent) client.expect(final_text, message);
+    }
+    server.stop();
+    EXPECT_EQ(server.counters().over_held_bytes, 0U);
 }
 
 // Attacks I2 of channel.hpp, on both kinds of thread.

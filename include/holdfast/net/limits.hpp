@@ -27,8 +27,9 @@ struct limits {
     message_limits message{};
     std::size_t connections_max = 10000;       ///< beyond it a connection is answered 503 and closed
     std::size_t output_bytes_max = 1U << 20U;  ///< unsent reply bytes of a connection that stop us reading from it
-    std::size_t held_bytes_max = 256U << 20U;  ///< partial requests and unsent replies of all connections together;
-                                               ///< beyond it those that hold most get 503 or, stuck, a reset, until
+    std::size_t held_bytes_max = 256U << 20U;  ///< partial requests, unsent replies and queues of channels, of all
+                                               ///< connections together; a message to many counts in each queue.
+                                               ///< Beyond it those that hold most get 503 or, stuck, a reset, until
                                                ///< there is room for the one that came
     std::uint32_t header_timeout_ms = 10000;   ///< from a request's first byte to the end of its head; then 408. Not
                                                ///< while the server does not read; behind that it begins anew
@@ -38,7 +39,8 @@ struct limits {
     std::uint32_t idle_timeout_ms = 60000;     ///< without a request on an open connection; then it is closed
     std::uint32_t write_timeout_ms = 30000;    ///< without the client taking a single byte of a reply; then reset
     std::uint32_t linger_timeout_ms = 2000;    ///< reading on after a last reply, so that a reset cannot destroy it
-    std::uint32_t answer_timeout_ms = 60000;   ///< from a handler's defer() to the answer; then 504
+    std::uint32_t answer_timeout_ms = 60000;   ///< from a handler's defer(), of a body in pieces from its end or while
+                                               ///< it is paused, to the answer; then 504
     std::uint32_t pipeline_max = 64;           ///< exchanges of a connection under way, and what waits behind them,
                                                ///< that stop us reading from it
     std::uint32_t websocket_ping_ms = 30000;   ///< without a byte from its client: it is pinged; once more: reset

@@ -7,8 +7,8 @@
 //      pipelined requests are coalesced into few sends.
 // (I2) A connection with output_bytes_max unsent bytes is not read from until half of them have left; nor is one with
 //      pipeline_max exchanges under way.
-// (I3) Memory is bounded by the limits whatever clients do, and those that hold most of it go first; every wait for a
-//      client has a time-out.
+// (I3) Memory is bounded by the limits whatever clients do, also by what channels queue for them, and those that hold
+//      most of it go first; every wait for a client has a time-out.
 // (I4) A malformed request is answered once and its connection closed; nothing behind it is interpreted.
 // (I5) A handler that throws costs its client a 500 and nobody else anything.
 // (I6) What is posted from one thread runs in the order it was posted, each once, never inside post(), after() or
