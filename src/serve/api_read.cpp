@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "holdfast/error.hpp"
+#include "holdfast/net/conditional.hpp"
 #include "holdfast/record.hpp"
 #include "inspect/entry_codec.hpp"
 #include "inspect/json_keys.hpp"
@@ -24,6 +25,23 @@ const net::prepared_header& no_cache() {
 const net::prepared_header& of_json() {
     static const net::prepared_header field("Content-Type", json_type);
     return field;
+}
+
+/// Ends an answer whose body has been written: 200, or what the request's conditions make of one with this tag.
+void finish(net::response& to, const net::request& from, std::string_view tag) {
+    const net::condition verdict = net::judge_conditions(from, {.tag = tag});
+    if (verdict == net::condition::failed) {
+        to.problem(412, "If-Match does not name the tag of what is here");
+        return;
+    }
+    to.header("ETag", tag);
+    to.header(no_cache());
+    if (verdict == net::condition::not_modified) {
+        to.status(304);
+        to.body_buffer().clear();
+        return;
+    }
+    to.header(of_json());
 }
 
 /// The fields that ?fields=a,b asks for; empty: all.
@@ -99,14 +117,7 @@ void api::get_index(exchange& it, const std::string& segment, const std::string&
     }
     counters.hit();
     if (counted != nullptr) counters.value(text_);
-    it.to.header("ETag", result.tag);
-    it.to.header(no_cache());
-    if (names_tag(it.from.header("If-None-Match").value_or(""), result.tag, comparison::weak)) {
-        it.to.status(304);
-        body.clear();
-        return;
-    }
-    it.to.header(of_json());
+    finish(it.to, it.from, result.tag);
 }
 
 void api::get_entry(exchange& it, const std::string& segment, const std::string& key) {
@@ -125,14 +136,7 @@ void api::get_entry(exchange& it, const std::string& segment, const std::string&
         it.to.problem(404, segment + " has no entry " + key);
         return;
     }
-    it.to.header("ETag", tag.text());
-    it.to.header(no_cache());
-    if (names_tag(it.from.header("If-None-Match").value_or(""), tag.text(), comparison::weak)) {
-        it.to.status(304);
-        body.clear();
-        return;
-    }
-    it.to.header(of_json());
+    finish(it.to, it.from, tag.text());
 }
 
 void api::scan_table(exchange& it, const std::string& segment) {

@@ -49,10 +49,9 @@ std::string_view take_tag(std::string_view& list) noexcept {
 
 }  // namespace
 
-bool names_tag(std::string_view list, std::string_view tag, comparison how) noexcept {
+bool names_tag(std::string_view list, std::string_view tag) noexcept {
     while (!list.empty()) {
-        std::string_view one = take_tag(list);
-        if (how == comparison::weak && one.starts_with("W/")) one.remove_prefix(2);
+        const std::string_view one = take_tag(list);
         if (one == tag || one == "*") return true;
     }
     return false;
@@ -81,10 +80,10 @@ conditions conditions::of(const net::request& from) {
 }
 
 bool conditions::allow(std::span<const std::byte> value) const {
-    return !of_value() || names_tag(match_, tag_of(value).text(), comparison::strong);
+    return !of_value() || names_tag(match_, tag_of(value).text());
 }
 
-bool conditions::any_value() const noexcept { return names_tag(match_, "*", comparison::strong); }
+bool conditions::any_value() const noexcept { return names_tag(match_, "*"); }
 
 std::vector<std::uint64_t> conditions::tags() const {
     std::vector<std::uint64_t> numbers;

@@ -29,9 +29,8 @@ class entity_tag {
 /// Of its value's bytes, so that the same value has the same tag however it came to be.
 [[nodiscard]] entity_tag tag_of(std::span<const std::byte> value) noexcept;
 
-/// Whether a list of tags names this one, or is "*". Weak comparison takes W/"x" for "x"; strong takes it for nothing.
-enum class comparison { weak, strong };
-[[nodiscard]] bool names_tag(std::string_view list, std::string_view tag, comparison how) noexcept;
+/// Whether a list of tags names this one, or is "*". By strong comparison, as changes demand: W/"x" names nothing.
+[[nodiscard]] bool names_tag(std::string_view list, std::string_view tag) noexcept;
 
 /// The number that a strong tag of ours has; nothing for any other text.
 [[nodiscard]] std::optional<std::uint64_t> number_of_tag(std::string_view tag) noexcept;

@@ -82,7 +82,12 @@ class Routes(ServeCase):
         for header in (tag, "W/" + tag, '"other", ' + tag, "*"):
             status, headers, body = self.server.ask(path, If_None_Match=header)
             self.assertEqual((status, body, headers["ETag"]), (304, "", tag))
+        self.assertEqual(self.server.ask(path, If_None_Match='"other"', if_none_match=tag)[0], 304, "two lines are one list")
         self.assertEqual(self.server.ask(path, If_None_Match='"other"')[0], 200)
+        self.assertEqual(self.server.ask(path, If_Match='"other", ' + tag)[0], 200)
+        for header in ('"other"', "W/" + tag, ""):
+            self.problem(self.server.ask(path, If_Match=header), 412)
+        self.problem(self.server.ask(path, If_Match='"other"', If_None_Match=tag), 412)
         self.segments.load_index("geo4", RANGES)
         status, headers, _ = self.server.ask(path, If_None_Match=tag)
         self.assertEqual(status, 200)
@@ -546,6 +551,11 @@ class Writes(WriteCase):
             put = lambda user, **headers: self.by_path(server, target, "PUT", f'{{"user":{user},"name":"x"}}', **headers)
             tag = server.ask(target)[1]["ETag"]
             self.assertEqual(server.ask(target, If_None_Match=tag)[0], 304)
+            self.assertEqual(server.ask(target, If_None_Match='"x"', if_none_match=tag)[0], 304, "two lines are one list")
+            self.assertEqual(server.ask(target, If_Match=tag)[0], 200)
+            self.assertEqual(server.ask(target, method="HEAD", If_Match=tag, If_None_Match=tag)[0], 304)
+            self.problem(server.ask(target, If_Match='"0000000000000000"'), 412)
+            self.problem(server.ask(target, If_Match="W/" + tag), 412)
             self.problem(put(3, If_None_Match="*"), 412)
             self.problem(put(3, If_Match='"0000000000000000"'), 412)
             self.problem(put(3, If_Match="W/" + tag), 412)
