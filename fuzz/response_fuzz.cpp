@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "holdfast/net/chunked_decoder.hpp"
@@ -98,7 +99,14 @@ struct head {
 
 std::optional<head> parse_head(std::string_view text) {
     head made;
-    const std::vector<std::string> lines = split(text, "\r\n");
+    std::vector<std::string> lines;
+    for (std::string& line : split(text, "\r\n")) {
+        const bool folded = line.starts_with(' ') || line.starts_with('\t');  // RFC 9112 section 5.2
+        if (folded && lines.size() > 1)
+            lines.back() += ' ' + line;
+        else
+            lines.push_back(std::move(line));
+    }
     const std::string& first = lines[0];
     if (first.size() < 13 || !is_text(first) || first.substr(0, 7) != "HTTP/1." || (first[7] != '0' && first[7] != '1'))
         return std::nullopt;

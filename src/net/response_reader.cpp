@@ -164,6 +164,19 @@ response_reader::status response_reader::find_head() {
     return status::need_more;
 }
 
+// Where the value that begins here ends. A folded one is made one line on the way, in place: each fold becomes as many
+// spaces as it was long, so the head stays as long as it came. Source: RFC 9112 section 5.2.
+std::size_t response_reader::unfold_value(std::size_t from, std::size_t end) noexcept {
+    char* const data = buffer_.data();
+    std::size_t at = detail::skip_value(data, from, end);
+    while (data[at] == '\r' && data[at + 1] == '\n' && detail::is_blank(data[at + 2])) {
+        data[at] = data[at + 1] = ' ';
+        for (at += 2; detail::is_blank(data[at]); ++at) data[at] = ' ';
+        at = detail::skip_value(data, at, end);
+    }
+    return at;
+}
+
 // The head is buffer_[0, body_begin_). All of it is judged in one pass.
 bool response_reader::read_head(bool to_head) {
     const auto malformed = [this](std::string_view why) {
@@ -191,7 +204,7 @@ bool response_reader::read_head(bool to_head) {
         const std::size_t colon = detail::skip(data, at, end, detail::token_char);
         if (colon == at || data[colon] != ':') return malformed("malformed header field");
         const std::string_view name(data + at, colon - at);
-        at = detail::skip_value(data, colon + 1, end);
+        at = unfold_value(colon + 1, end);
         if (!ends_line(at)) return malformed("control character in a header field");
         const std::string_view value = detail::trim_blanks({data + colon + 1, at - colon - 1});
         if (const std::string_view wrong = read_framing_field(name, value, says); !wrong.empty())

@@ -5,11 +5,11 @@
 // Content-Length; else all up to the end of the connection. Interim (1xx) responses are passed over.
 // (I1) What is answered depends on the bytes alone, never on how they were cut into calls.
 // (I2) What would leave a doubt where the message ends is malformed: two lengths, a coding other than chunked, a coding
-//      in HTTP/1.0, a body where there is none, bare CR or LF, a control character, folded lines. So is a status
-//      outside 100-599, a version other than 1.0 and 1.1, and 101, since nobody here asks for another protocol.
+//      in HTTP/1.0, a body where there is none, bare CR or LF, a control character. So is a status outside 100-599, a
+//      version other than 1.0 and 1.1, and 101, since nobody here asks for another protocol. A folded value leaves no
+//      doubt: it is made one line before it is judged. Among trailers, which the server's decoder reads, it is refused.
 // (I3) What is buffered is bounded by the limits: a head, and as much of a body as body_bytes_max; where body() is
-// taken
-//      as it comes (drop_body), a head and what was appended since.
+//      taken as it comes (drop_body), a head and what was appended since.
 // (I4) closes() holds unless the peer said in order that the connection goes on and the message had an end of its own.
 #pragma once
 
@@ -51,7 +51,7 @@ class response_reader {
     [[nodiscard]] bool has_head() const noexcept { return body_begin_ != 0; }
     [[nodiscard]] int code() const noexcept { return code_; }
     [[nodiscard]] bool closes() const noexcept { return closes_; }
-    /// From the status line to the empty line.
+    /// From the status line to the empty line; folded values unfolded.
     [[nodiscard]] std::string_view head() const noexcept { return {buffer_.data(), body_begin_}; }
     /// As much of the body, decoded, as has come and was not dropped.
     [[nodiscard]] std::string_view body() const noexcept {
@@ -74,6 +74,7 @@ class response_reader {
 
     [[nodiscard]] status find_head();
     [[nodiscard]] bool read_head(bool to_head);
+    [[nodiscard]] std::size_t unfold_value(std::size_t from, std::size_t end) noexcept;
     [[nodiscard]] status read_body(bool ended);
     [[nodiscard]] status read_chunks();
     status refuse(response_fault fault, std::string_view reason) noexcept;

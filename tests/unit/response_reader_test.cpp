@@ -109,9 +109,27 @@ TEST(ResponseReader, TakesNoBareLineEndsAndNoControlCharacters) {
           "HTTP/1.1 200 OK\r\nA: b\rc\r\nContent-Length: 0\r\n\r\n"sv, "HTTP/1.1 200 O\0K\r\n\r\n"sv,
           "HTTP/1.1 200 OK\r\nA: b\0c\r\nContent-Length: 0\r\n\r\n"sv, "HTTP/1.1 200 OK\r\nA\0: b\r\n\r\n"sv,
           "HTTP/1.1 200 OK\r\nA: \x7f\r\n\r\n"sv, "HTTP/1.1 200 OK\n\n"sv, "HTTP/1.1 200 OK\r\nA: b\n\nbody"sv,
-          "HTTP/1.1 200 OK\r\nA: b\r\n folded\r\n\r\n"sv, "HTTP/1.1 200 OK\r\nA : b\r\n\r\n"sv,
+          "HTTP/1.1 200 OK\r\n folded\r\nA: b\r\n\r\n"sv, "HTTP/1.1 200 OK\r\nA : b\r\n\r\n"sv,
+          "HTTP/1.1 200 OK\r\nA\r\n : b\r\n\r\n"sv, "HTTP/1.1 200 OK\r\nA: b\r\n c\x7f\r\n\r\n"sv,
+          "HTTP/1.1 200 OK\r\nA: b\n c\r\n\r\n"sv, "HTTP/1.1 200 OK\r\nA: b\r c\r\n\r\n"sv,
           "HTTP/1.1 200 OK\r\n: b\r\n\r\n"sv, "HTTP/1.1 200 OK\r\nno colon\r\n\r\n"sv})
         expect_reading(head, "malformed");
+}
+
+// RFC 9112 section 5.2: a user agent must; a request with one stays refused (http_requests.hpp).
+TEST(ResponseReader, UnfoldsValuesBeforeItJudgesThem) {
+    net::response_reader reader;
+    reader.buffer() = with("A: b \r\n\tc\r\n \t d\r\nB:\r\n", "\r\n x");
+    ASSERT_EQ(reader.next(false, true), status::complete);
+    EXPECT_EQ(reader.head(), with("A: b    c     d\r\nB:\r\n"));
+    EXPECT_EQ(reader.body(), "\r\n x");
+
+    expect_reading(with("Content-Length:\r\n 1\r\n", "x"), "200[x]");
+    expect_reading(with("Content-Length: 1\r\n \t\r\n \r\n", "x"), "200[x]");
+    expect_reading(with("Content-Length: 1\r\n 1\r\n", "x"), "malformed");
+    expect_reading(with("Transfer-Encoding:\r\n\tchunked\r\n", "1\r\nx\r\n0\r\n\r\n"), "200[x]");
+    expect_reading(with("Content-Length: 0\r\nConnection: keep-alive,\r\n close\r\n"), "200![]");
+    expect_reading(with("A: b\r\n Content-Length: 1\r\nContent-Length: 0\r\n"), "200[]");
 }
 
 TEST(ResponseReader, LeavesNoDoubtAboutTheLength) {
@@ -173,6 +191,7 @@ TEST(ResponseReader, HandsOverTrailers) {
                    "200[hi]{Digest: x\r\nB:\r\n}200[]");
     expect_reading(chunked + "Content-Length: 1\r\n\r\n", "malformed");
     expect_reading(chunked + "A\r\n\r\n", "malformed");
+    expect_reading(chunked + "A: b\r\n c\r\n\r\n", "malformed");
 }
 
 TEST(ResponseReader, KeepsToItsLimitsHoweverCut) {
@@ -187,6 +206,14 @@ TEST(ResponseReader, KeepsToItsLimitsHoweverCut) {
     longer.insert(longer.find(": a") + 2, "a");
     expect_reading(longer, "head too large", small);
     expect_reading(std::string(ok) + "A: " + std::string(200, 'a'), "head too large", small);
+    std::string folded = longest;
+    folded.replace(folded.find(": a") + 2, 4, "\r\n a");
+    expect_reading(folded, "200[x]", small);
+    folded.insert(folded.find("\r\n a") + 2, " ");
+    expect_reading(folded, "head too large", small);
+    std::string folds;
+    for (int i = 0; i < 20; ++i) folds += "\r\n a";
+    expect_reading(std::string(ok) + "A: " + folds, "head too large", small);
     expect_reading(with("A:1\r\nB:1\r\nContent-Length:0\r\n"), "200[]", small);
     expect_reading(with("A:1\r\nB:1\r\nC:1\r\nD:1\r\n"), "head too large", small);
     expect_reading(with("Content-Length: 5\r\n", "12345"), "200[12345]", small);
