@@ -194,13 +194,9 @@ struct waiting_bounds {
     std::chrono::milliseconds p99_grace;
 };
 /// A server that serves an attack first makes a request wait until it ends, attack_most by then. At p99 6 ms were seen
-/// beside these, and 184 ms beside bulk, with seven busy processes for each processor.
+/// beside these, and 184 ms beside bulk, with seven busy processes for each processor. An attack of bytes as fast as
+/// the machine can move them has bounds of its own.
 inline constexpr waiting_bounds of_attack{5, std::chrono::milliseconds(100)};
-/// Where the attack is bytes as fast as the machine can move them: a turn of the loop is as long as it takes to move
-/// what every connection may bring in one, and everybody waits for its turn. 300 connections of 128 KiB are 39 MB, at
-/// 1 GB/s some 40 ms; and by io_uring a request waits for up to three turns: its receive may find no buffer, and its
-/// answer leaves with the next submission.
-inline constexpr waiting_bounds of_bulk{600, std::chrono::milliseconds(500)};
 inline constexpr std::chrono::microseconds median_least{200};  // of a request without: below, the ratio tells nothing
 inline constexpr int p99_ratio_max = 20;
 /// What a sanitizer makes of it; and of a machine that does not say when it kept processors from us, or of too few
