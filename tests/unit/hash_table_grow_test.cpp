@@ -468,10 +468,11 @@ TEST_F(HashTableGrow, WhatAHandleMetIsToldInLaterGenerations) {
     fill(t, 900);
     reader r = reader::attach(uri());
     std::fstream file(place_.file("t"), std::ios::in | std::ios::out | std::ios::binary);
+    const auto version =
+        static_cast<std::streamoff>(header_bytes + t.geometry().lines_offset +
+                                    static_cast<u64>(*t.slot_of(7)) / 26 * 64 + layout::line_version_offset);
     const auto set_version = [&](char odd) {
-        file.seekp(static_cast<std::streamoff>(header_bytes + t.geometry().lines_offset +
-                                               static_cast<u64>(*t.slot_of(7)) / 26 * 64 +
-                                               layout::line_version_offset));
+        file.seekp(version);
         file.put(odd);
         file.flush();
     };
