@@ -699,7 +699,7 @@ TEST_F(HashTableGrow, ALargeRegionIsSummedInPieces) {
     EXPECT_GT(pieces, 300 * view.node_bytes / (detail::region_sum::bytes_a_piece + view.node_bytes));
     ASSERT_FALSE(sum.add_some(view, 0));
     value.fill(300);  // what no entry holds
-    u64 first = 0;  // an entry of the first piece
+    u64 first = 0;    // an entry of the first piece
     while (static_cast<u64>(*t.slot_of(first)) > 5) ++first;
     ASSERT_EQ(t.update(first, value), status::updated);
     while (!sum.add_some(view, 0)) {
