@@ -220,6 +220,28 @@ TEST_F(Channels, ThePlaceOfASubjectInARoundDoesNotMatter) {
     EXPECT_THAT(line_text(found), HasSubstr("one cache line there and back"));
 }
 
+// A lock that falls into step with the other side behind its first samples: no experiment takes an hour of it.
+TEST_F(Channels, ASampleThatTakesFarLongerThanMeantIsFollowedByShorterOnes) {
+    far_side far(far_place::thread, cores_.far, [](far_side&, const far_order&) {});
+    double asked_ns = 0;
+    std::uint64_t runs = 0;
+    const std::vector<two_sided_subject> subjects{{"slow by and by", &far, [&](std::uint64_t n) {
+                                                       const double took =
+                                                           (++runs < 10 ? 10.0 : 40'000.0) * static_cast<double>(n);
+                                                       asked_ns += took;
+                                                       return took;
+                                                   }}};
+    two_sided_options options;
+    options.seconds = 0.001;
+    options.rounds_min = options.rounds_max = 50;
+    options.probe_trips = 10;
+    options.retakes = 0;
+    const two_sided_result found = measure_two_sided(subjects, options);
+    EXPECT_DOUBLE_EQ(found.samples[0].back(), 40'000);
+    // One as it was calibrated, 16 s; the rest as long as may be.
+    EXPECT_LT(asked_ns, 18e9 + 50 * 1e9 * sample_seconds_max(options));
+}
+
 TEST_F(Channels, SuitesRunTheirExperiments) {
     pin_.reset();                                             // a suite looks for its two processors itself
     const auto fewer = [](std::vector<channel_kind> kinds) {  // each takes a process, and the time of its rounds
