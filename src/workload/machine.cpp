@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "workload/machine.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <string_view>
@@ -12,7 +13,7 @@ namespace holdfast::workload {
 
 namespace {
 
-/// Letters and digits of the model in lower case, words apart by hyphens, without what every model says.
+/// Letters and digits of the model's name in lower case, words apart by hyphens, without what every model says.
 [[nodiscard]] std::string short_name(std::string_view cpu, unsigned cpus) {
     std::string out, word;
     const auto finish = [&] {
@@ -21,7 +22,7 @@ namespace {
             out += (out.empty() ? "" : "-") + word;
         word.clear();
     };
-    for (const char c : cpu.substr(0, cpu.find('@'))) {
+    for (const char c : cpu.substr(0, std::min(cpu.find('@'), cpu.find(", family")))) {
         if (std::isalnum(static_cast<unsigned char>(c)) != 0)
             word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
         else

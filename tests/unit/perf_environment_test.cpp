@@ -42,9 +42,10 @@ class EnvironmentOf : public ::testing::Test {
 };
 
 TEST_F(EnvironmentOf, AMachineInAFolder) {
-    write("proc/cpuinfo",
-          "processor\t: 0\nmodel name\t: Example 9000\nflags\t\t: fpu hypervisor lm\n\nprocessor\t: 1\nmodel name : "
-          "Other\n");
+    write(
+        "proc/cpuinfo",
+        "processor\t: 0\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: Example 9000\nflags\t\t: fpu hypervisor lm\n\n"
+        "processor\t: 1\nmodel name : Other\n");
     write("proc/loadavg", "99.50 3.10 1.00 1/200 4242\n");
     write("proc/stat", "cpu  10 0 10 960 0 0 0 20 5 5\ncpu0 1 2 3\n");
     write("proc/sys/kernel/randomize_va_space", "2\n");
@@ -53,7 +54,7 @@ TEST_F(EnvironmentOf, AMachineInAFolder) {
     write("sys/devices/system/cpu/smt/active", "1\n");
     write("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
     const environment e = read();
-    EXPECT_EQ(e.cpu, "Example 9000");
+    EXPECT_EQ(e.cpu, "Example 9000, family 25, model 17");
     EXPECT_EQ(e.governor, "powersave");
     EXPECT_EQ(e.boost, "on");
     EXPECT_EQ(e.smt, "on");

@@ -27,7 +27,7 @@ struct build_facts {
 };
 
 struct environment {
-    std::string cpu;                   ///< model as the processor names itself
+    std::string cpu;                   ///< model as it names itself; on x86 family and model in numbers as well
     unsigned cpus_online = 0;          ///< of the machine
     unsigned cpus_usable = 0;          ///< that this thread may run on
     std::string governor, boost, smt;  ///< "powersave"; "on" or "off"; "on" or "off"
