@@ -8,13 +8,16 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <random>
 #include <span>
 #include <string>
 
@@ -121,6 +124,7 @@ class HashTableManyGrowthSteps : public segment_test, public ::testing::WithPara
     u64 newest_ = 0;  // value of `changed`
     // Updates: of the old generation alone, of both, of the next one.
     u64 before_ = 0, beside_ = 0, behind_ = 0, refused_ = 0;
+    std::array<u64, 4> led_{};
 
  private:
     std::string come_or_go() {
@@ -133,7 +137,96 @@ class HashTableManyGrowthSteps : public segment_test, public ::testing::WithPara
 
     u64 comes_and_goes_ = 0;
     bool is_there_ = false;
-    std::array<u64, 4> led_{}, last_{};
+    std::array<u64, 4> last_{};
+};
+
+// The other way round. Growths and shrinkages follow each other, each with a pace of its own.
+class HashTableManyFollowSteps : public HashTableManyGrowthSteps {
+ protected:
+    // What the stopped one tells of.
+    struct told {
+        std::atomic<u64> updates, generations;
+    };
+
+    // What is stopped again and again. Its key's stripes are others than those of the leader's, so that it waits for
+    // none that the leader owns, and the leader owns none between its steps: whatever it is refused is a defect.
+    std::function<void()> follow() {
+        return [this, mine = std::make_shared<table>(table::attach(uri()))] {
+            auto here = mine->segment().info().identity;
+            for (u64 stamp = 1; stamp <= updates; ++stamp) {
+                if (mine->update(followed(), stamp) != table_answer::updated) ::_exit(4);
+                told_->updates.store(stamp);
+                if (const auto now = mine->segment().info().identity; now != here) ++told_->generations, here = now;
+            }
+        };
+    }
+    // What the leader does meanwhile.
+    std::string lead_on(u64 step) {
+        if (step == 1) come_anew();  // what was there before the fork keeps its slot in the stopped one
+        if (step >= next_ && told_->updates.load() >= left_until_) {
+            next_ = step + pace_;
+            act();
+        }
+        return look();
+    }
+
+    [[nodiscard]] u64 followed() const { return led_[0]; }
+
+    static constexpr u64 updates = 800, updates_to_take_over = 140, steps_of_a_growth = 60;
+    u64 begun_ = 0, committed_ = 0, given_up_ = 0, left_ = 0, taken_over_ = 0, contended_ = 0;
+    shared_image page_{4096};
+    told* told_ = new (page_.bytes().data()) told{};
+
+ private:
+    void act() {
+        if (left_until_ != 0 && other_->capacity() != begun_at_) ++taken_over_;
+        left_until_ = 0;
+        if (!other_->growing()) return begin();
+        if (leaves_after_ == 0 || --leaves_after_ != 0) return void(other_->advance(at_once_));
+        ++left_;
+        come_anew();
+        left_until_ = told_->updates.load() + updates_to_take_over;
+    }
+    void come_anew() {
+        other_.reset();
+        other_.emplace(table::attach(uri()));
+        other_->set_patience(std::chrono::nanoseconds(0));
+    }
+    void begin() {
+        if (begun_at_ != 0) ++(other_->capacity() != begun_at_ ? committed_ : given_up_);
+        begun_at_ = other_->capacity();
+        try {
+            other_->grow(begun_at_ == from ? to : from);
+            ++begun_;
+        } catch (const error& why) {
+            if (why.code() != errc::contended) throw;
+            ++contended_;  // the stopped one leads, or has a stripe
+            begun_at_ = 0;
+        }
+        // Some are over within one attach of the follower's, and some last for a hundred of its updates.
+        at_once_ = up_to(20);
+        pace_ = 1 + up_to(60'000) * at_once_ / steps_of_a_growth;
+        leaves_after_ = begun_ % 12 == 0 ? up_to(steps_of_a_growth / at_once_) : 0;
+    }
+    std::string look() {
+        const u64 done = told_->updates.load();
+        const std::optional<u64> found = reader_->find(followed());
+        if (!found || *found < done || *found > done + 1) return "a reader misses an update of the stopped one";
+        if (other_->find(followed()) != found) return "the leader misses an update of the stopped one";
+        if (other_->fault() || reader_->fault()) return "a fault was latched";
+        return {};
+    }
+    // Of each magnitude as many.
+    u64 up_to(u64 most) {
+        std::uniform_real_distribution<double> magnitude(0, std::log(static_cast<double>(most)));
+        return static_cast<u64>(std::exp(magnitude(random_)));
+    }
+
+    std::mt19937_64 random_{seed};
+    u64 next_ = 0;        // step of the stopped one
+    u64 left_until_ = 0;  // update of the stopped one
+    u64 begun_at_ = 0;    // capacity
+    u64 pace_ = 1, at_once_ = 1, leaves_after_ = 0;
 };
 
 TEST_P(HashTableManyGrowthSteps, AtEachInstructionOfTheLeaderAnotherWriterGoesOn) {
@@ -156,7 +249,32 @@ TEST_P(HashTableManyGrowthSteps, AtEachInstructionOfTheLeaderAnotherWriterGoesOn
                 static_cast<unsigned long long>(refused_), report.seconds);
 }
 
-INSTANTIATE_TEST_SUITE_P(Tables, HashTableManyGrowthSteps, ::testing::Values(true, false),
-                         [](const auto& made) { return made.param ? "growing" : "shrinking"; });
+TEST_P(HashTableManyFollowSteps, AtEachInstructionOfAFollowerTheLeaderGoesOnOrGoes) {
+    if (!can_step()) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
+    make();
+    const step_report report = step_through([&] { return follow(); }, [&](u64 step) { return lead_on(step); });
+    std::printf(
+        "%llu instructions; %llu growths begun, %llu seen to the end, %llu given up, %llu left, %llu of them led "
+        "on by the follower; %llu times contended; the follower came to %llu generations in %llu updates; %.2f s\n",
+        static_cast<unsigned long long>(report.steps), static_cast<unsigned long long>(begun_),
+        static_cast<unsigned long long>(committed_), static_cast<unsigned long long>(given_up_),
+        static_cast<unsigned long long>(left_), static_cast<unsigned long long>(taken_over_),
+        static_cast<unsigned long long>(contended_), static_cast<unsigned long long>(told_->generations.load()),
+        static_cast<unsigned long long>(told_->updates.load()), report.seconds);
+    EXPECT_EQ(report.failure, "");
+    while (other_->advance(64) || other_->growing()) {  // what the follower had led is led by nobody now
+    }
+    EXPECT_FALSE(other_->growth_failure());
+    EXPECT_EQ(other_->find(followed()), updates);
+    EXPECT_EQ(reader_->find(followed()), updates);
+    EXPECT_EQ(other_->size(), 1 + led_.size());
+    EXPECT_EQ(damage(), "");
+    EXPECT_EQ(disk_.entries().size(), 2U) << "left behind";
+    RecordProperty("steps", std::to_string(report.steps));
+}
+
+constexpr auto direction = [](const auto& made) { return made.param ? "growing" : "shrinking"; };
+INSTANTIATE_TEST_SUITE_P(Tables, HashTableManyGrowthSteps, ::testing::Values(true, false), direction);
+INSTANTIATE_TEST_SUITE_P(Tables, HashTableManyFollowSteps, ::testing::Values(true, false), direction);
 
 }  // namespace
