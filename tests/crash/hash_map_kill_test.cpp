@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The writer of a hash map is killed by SIGKILL thousands of times at random instants, recovery included, while a
 // reader process reads without pause. Attacked: torn and lost values, keys without a value, values without a key: after
-// each kill used + free = capacity for whoever looks, and what is there is what the model has.
+// each kill used + free = capacity for whoever looks, and what is there is what the model has. Half of what is stored
+// expires, by a clock that goes on with the operations, and goes in the middle of others.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -26,6 +28,7 @@ using namespace holdfast::test;
 
 constexpr std::uint64_t keys = 40;
 constexpr std::size_t value_bytes_max = 420;
+constexpr std::uint64_t seconds_of_a_round = 1 << 16;
 
 // Keys 0, 8, 16, ... are stored at the start and never touched.
 constexpr bool is_permanent(std::uint64_t key) { return key % 8 == 0; }
@@ -41,6 +44,7 @@ std::vector<std::byte> value_of(std::uint64_t key, std::uint64_t stamp, std::uin
 
 struct identity {
     std::uint64_t stamp = 0, counter = 0;
+    std::uint64_t expires = 0;  // second; 0: never
     friend bool operator==(const identity&, const identity&) = default;
 };
 
@@ -53,13 +57,16 @@ std::optional<identity> identify(std::uint64_t key, std::span<const std::byte> v
     const std::vector<std::byte> expected = value_of(key, words[1], words[2]);
     if (expected.size() != value.size() || std::memcmp(expected.data(), value.data(), value.size()) != 0)
         return std::nullopt;
-    return identity{words[1], words[2]};
+    return identity{words[1], words[2], 0};
 }
 
 struct planned {
     enum kind { set, insert, update, erase, touch, add } what = set;
     std::uint64_t key = 0;
     std::uint64_t stamp = 0;
+    std::uint64_t at = 0;   // second
+    std::uint64_t ttl = 0;  // seconds; 0: for ever
+    [[nodiscard]] std::uint64_t expires() const noexcept { return ttl == 0 ? 0 : at + ttl; }
 };
 
 // Operation i of a round: a function of (seed, round, i), known to worker and parent. Stamps only grow.
@@ -69,24 +76,35 @@ planned plan_operation(std::uint64_t seed, std::uint64_t round, std::uint64_t i)
     if (is_permanent(key)) ++key;
     static constexpr planned::kind kinds[] = {planned::set,   planned::set,   planned::insert, planned::update,
                                               planned::erase, planned::erase, planned::touch,  planned::add};
-    return {kinds[random % 8], key, (round << 20) + i + 2};
+    const std::uint64_t at = (round + 1) * seconds_of_a_round + std::min(i / 4, seconds_of_a_round - 1);
+    const std::uint64_t ttl = random >> 40 & 1U ? 1 + (random >> 41) % 12 : 0;
+    return {kinds[random % 8], key, (round << 20) + i + 2, at, ttl};
 }
-// The same where anything may have been evicted: nobody but the map knows whether a condition holds there.
+// The same where anything may have been evicted: nobody but the map knows whether a condition holds there. By a clock
+// that nobody sets nothing expires.
 planned plan_unconditional(std::uint64_t seed, std::uint64_t round, std::uint64_t i) {
     planned op = plan_operation(seed, round, i);
     if (op.what != planned::erase) op.what = planned::set;
+    op.ttl = 0;
     return op;
 }
 
 using states = std::map<std::uint64_t, identity>;
 
+void reach(states& model, std::uint64_t second) {
+    std::erase_if(model, [second](const auto& one) { return holdfast::detail::is_over(one.second.expires, second); });
+}
+
 void follow(states& model, const planned& op) {
+    reach(model, op.at);
     const auto at = model.find(op.key);
     const bool there = at != model.end();
     if (op.what == planned::set || op.what == (there ? planned::update : planned::insert))
-        model[op.key] = {op.stamp, 0};
+        model[op.key] = {op.stamp, 0, op.expires()};
     else if (there && op.what == planned::erase)
         model.erase(at);
+    else if (there && op.what == planned::touch)
+        at->second.expires = op.expires();
     else if (there && op.what == planned::add)
         at->second.counter += op.stamp;
 }
@@ -101,8 +119,9 @@ std::string take_stock(const map_reader& reader, states& found) {
         const std::string name(reinterpret_cast<const char*>(entry.key.data()), entry.key.size());
         const auto key = numbers.find(name);
         if (key == numbers.end()) return "a key from nowhere";
-        const auto is = identify(key->second, entry.value);
+        auto is = identify(key->second, entry.value);
         if (!is) return "key " + std::to_string(key->second) + " has a torn value";
+        if (entry.ttl.count() != 0) is->expires = fake_boot_seconds + static_cast<std::uint64_t>(entry.ttl.count());
         if (!found.emplace(key->second, *is).second) return "a key is met twice";
     }
     return {};
@@ -143,15 +162,16 @@ outcome run(map_writer& writer, const planned& op) {
     using holdfast::detail::map_condition;
     const std::string name = map_key(op.key);
     const auto key = as_key(name);
+    const std::chrono::seconds ttl(op.ttl);
     const auto put_if = [&](const map_condition& when) {
-        return writer.set(key, value_of(op.key, op.stamp), {}, when).status;
+        return writer.set(key, value_of(op.key, op.stamp), {.ttl = ttl}, when).status;
     };
     switch (op.what) {
         case planned::set: return put_if({});
         case planned::insert: return put_if({map_condition::absent});
         case planned::update: return put_if({map_condition::present});
         case planned::erase: return writer.erase(key).status;
-        case planned::touch: return writer.touch(key, std::chrono::seconds(0)).status;
+        case planned::touch: return writer.touch(key, ttl).status;
         case planned::add: return writer.fetch_add<std::uint64_t>(key, 16, op.stamp).status;
     }
     return outcome::corrupt;
@@ -174,21 +194,25 @@ class kill_bench {
           counters_(new(page_.bytes().data()) reader_counters) {
         map_writer map = bench_.writer();
         for (std::uint64_t key = 0; key < keys; key += 8) {
-            EXPECT_TRUE(apply(map, {planned::set, key, 1}));
-            model_[key] = {1, 0};
+            EXPECT_TRUE(apply(map, {.what = planned::set, .key = key, .stamp = 1}));
+            model_[key] = {.stamp = 1};
         }
     }
 
     kill_report run(std::uint64_t kills) {
         child_process reader([&]() -> std::string { return read_until_stopped(bench_.reader(), *counters_); });
         kill_report report = run_kill_rounds(
-            {.rounds = kills, .delay_ns_max = 50'000, .seed = seed_},
+            {.rounds = kills,
+             .delay_ns_max = 50'000,
+             .seed = seed_,
+             .met = [this] { return sanitized || in_expiry >= in_expiry_least; }},
             [&](kill_progress& progress, std::uint64_t round) {
                 if (round % 4 == 0) progress.ready();  // from here on: recovery is killed, too
                 map_writer map = bench_.writer();
                 if (round % 4 != 0) progress.ready();
                 for (std::uint64_t i = 0;; ++i) {
                     const planned op = plan_operation(seed_, round, i);
+                    fake_boot_seconds = op.at;
                     progress.begin();
                     if (!apply(map, op)) ::_exit(2);
                     progress.end();
@@ -201,14 +225,19 @@ class kill_bench {
         return report;
     }
     [[nodiscard]] const reader_counters& counters() const noexcept { return *counters_; }
-    std::uint64_t finished = 0;
+    std::uint64_t finished = 0, in_expiry = 0;
+    static constexpr std::uint64_t in_expiry_least = 50;
 
  private:
     // Recovers a copy: the map itself is left as the kill left it, for the next worker to recover and be killed in.
     std::string verify(const kill_progress& progress, std::uint64_t round) {
         for (std::uint64_t i = 0; i < progress.completed(); ++i) follow(model_, plan_operation(seed_, round, i));
+        fake_boot_seconds = plan_operation(seed_, round, progress.completed()).at;
+        reach(model_, fake_boot_seconds);
         copy_.assign(bench_.image().bytes());
         const writable_map view(copy_.bytes(), bench_.geometry());
+        const auto dead = view.look();
+        in_expiry += dead.is_open() && dead.record.what() == entry_change::expired ? 1U : 0U;
         if (std::string text = damage_of(view.as_const()); !text.empty()) return text;
         if (std::string text = miscounted(view.store.as_const()); !text.empty()) return "unrepaired: " + text;
         std::string text = differs(reader_of(view.as_const()), model_);
@@ -222,7 +251,9 @@ class kill_bench {
         if (next.recovery().record_rebuilt) return "the record was called damaged";
         if (text = differs(next.reader(), model_); !text.empty()) return "recovered: " + text;
         if (text = miscounted(view.store.as_const()); !text.empty()) return "recovered: " + text;
-        if (next.reader().blocks().usage().values != model_.size()) return "recovered: an entry without a key";
+        // More than the model has: what has expired stays until somebody comes by.
+        if (next.reader().blocks().usage().values != next.reader().usage().entries)
+            return "recovered: an entry without a key";
         return round % 16 == 0 ? leaks(view) : "";
     }
 
@@ -243,10 +274,12 @@ TEST(HashMapKill, ThousandsOfKillsLoseNoKeyAndNoUnit) {
     EXPECT_GT(bench.counters().read.load(), 0U);
     if (!sanitized) {
         EXPECT_GT(bench.finished, 0U) << "no kill came inside an operation's stores";
+        EXPECT_GE(bench.in_expiry, kill_bench::in_expiry_least);
     }
     RecordProperty("kills", report.text());
     RecordProperty("reads", std::to_string(bench.counters().read.load()));
     RecordProperty("operations finished", std::to_string(bench.finished));
+    RecordProperty("in an expiry", std::to_string(bench.in_expiry));
 }
 
 // The same over a real segment: lease, attach and epoch included; with eviction at work, so that what is there need not
