@@ -30,6 +30,7 @@ using holdfast::layout::queue_read_core;
 using holdfast::layout::queue_side;
 using holdfast::layout::queue_write_core;
 using holdfast::layout::ring_message_max;
+using holdfast::test::claim_message;
 using holdfast::test::consumer_side_in;
 using holdfast::test::is_message;
 using holdfast::test::message_of;
@@ -206,8 +207,10 @@ class QueueStep : public ::testing::Test {
 };
 
 TEST_F(QueueStep, PushInEveryState) {
-    for (const std::size_t bytes : {0U, 7U, 40U, 104U})
+    for (const std::size_t bytes : {0U, 7U, 40U, 104U}) {
         step_producer({bytes}, [bytes](prepared& q) { (void)push_message(q.writer(), q.next, bytes); });
+        step_producer({bytes}, [bytes](prepared& q) { (void)claim_message(q.writer(), q.next, bytes); });
+    }
 }
 
 TEST_F(QueueStep, AClaimFilledInPlaceAndCommittedShorter) {
@@ -242,7 +245,7 @@ TEST_F(QueueStep, ABatchThatBeginsWithASkip) {
     step_producer({64, 30}, [](prepared& q) {
         q.writer().begin_batch();
         (void)push_message(q.writer(), q.next, 64);
-        (void)push_message(q.writer(), q.next + 1, 30);
+        (void)claim_message(q.writer(), q.next + 1, 30);
         (void)q.writer().commit_batch();
     });
 }

@@ -63,6 +63,10 @@ class queue_bench {
 
 /// Puts message_of(seed, bytes) in.
 inline result push_message(layout::queue_write_core& writer, std::uint64_t seed, std::size_t bytes) {
+    return writer.append(message_of(seed, bytes), type_of(seed));
+}
+/// The same, filled in place.
+inline result claim_message(layout::queue_write_core& writer, std::uint64_t seed, std::size_t bytes) {
     const queue_claim room = writer.try_claim(bytes);
     if (!room) return {room.status, room.count};
     const std::vector<std::byte> message = message_of(seed, bytes);

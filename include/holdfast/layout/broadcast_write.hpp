@@ -85,19 +85,11 @@ class broadcast_write_core {
     /// Returns: ok; too_large (of a message, or of a batch with it); full (a registered reader is in the way).
     template <broadcast_slots Slots>
     [[nodiscard]] broadcast_claim claim(std::uint64_t bytes, Slots& slots) {
-        claimed_ = 0;
-        if (bytes > message_max_) return {outcome::too_large, longest(), {}};
-        const std::uint64_t record = ring_record_bytes(bytes);
-        const std::uint64_t room = ring_room(end_, view_.geometry().capacity);
-        const std::uint64_t begin = record > room ? end_ + room : end_;
-        const std::uint64_t end = begin + record;
-        if (end - tail_ > view_.geometry().chain_max()) [[unlikely]]
-            return {outcome::too_large, longest(), {}};
-        if (end + ring_word_bytes > horizon_ && !raise(end + ring_word_bytes, slots)) [[unlikely]]
-            return {outcome::full, 0, {}};
-        claimed_at_ = begin;
+        const place found = place_for(bytes, slots);
+        if (found.status != outcome::ok) return {found.status, found.count, {}};
+        claimed_at_ = found.begin;
         claimed_ = bytes + 1;
-        return {outcome::ok, 0, {mutable_at(begin) + ring_word_bytes, static_cast<std::size_t>(bytes)}};
+        return {outcome::ok, 0, {mutable_at(found.begin) + ring_word_bytes, static_cast<std::size_t>(bytes)}};
     }
 
     /// The longest message that fits behind what is staged, whoever is in the way; 0 also when none does.
@@ -113,13 +105,7 @@ class broadcast_write_core {
     [[nodiscard]] outcome stage(std::uint64_t bytes, std::uint16_t type) noexcept {
         if (bytes >= claimed_) return outcome::not_claimed;
         claimed_ = 0;
-        if (claimed_at_ != end_) {
-            put_word(end_, ring_skip_word(claimed_at_ - end_));
-            go_to(claimed_at_);
-        }
-        put_word(end_, ring_message_word(bytes, type));
-        ++staged_;
-        go_to(end_ + ring_record_bytes(bytes));
+        put_record(claimed_at_, bytes, type);
         return outcome::ok;
     }
 
@@ -153,12 +139,14 @@ class broadcast_write_core {
     }
 
     /// Copies a message behind what is staged. Returns: ok, too_large or full, as claim.
+    /// As few other stores as can be: see queue_write_core::append().
     template <broadcast_slots Slots>
     [[nodiscard]] result append(std::span<const std::byte> message, std::uint16_t type, Slots& slots) {
-        const broadcast_claim room = claim(message.size(), slots);
-        if (!room) return {room.status, room.count};
-        holdfast::detail::copy_to_shared(room.bytes.data(), message.data(), message.size());
-        return {stage(message.size(), type), message.size()};
+        const place found = place_for(message.size(), slots);
+        if (found.status != outcome::ok) return {found.status, found.count};
+        holdfast::detail::copy_to_shared(mutable_at(found.begin) + ring_word_bytes, message.data(), message.size());
+        put_record(found.begin, message.size(), type);
+        return {outcome::ok, message.size()};
     }
 
  private:
@@ -168,6 +156,38 @@ class broadcast_write_core {
     }
     [[nodiscard]] std::atomic<std::uint64_t>& word_at(std::uint64_t position) noexcept {
         return *reinterpret_cast<std::atomic<std::uint64_t>*>(mutable_at(position));
+    }
+
+    struct place {
+        outcome status = outcome::ok;
+        std::uint64_t count = 0;  ///< too_large: as claim
+        std::uint64_t begin = 0;  ///< of the record
+    };
+    /// Where a record for that many bytes goes, whose strides may be overwritten now. An earlier claim is dropped.
+    template <broadcast_slots Slots>
+    [[nodiscard]] place place_for(std::uint64_t bytes, Slots& slots) {
+        claimed_ = 0;
+        if (bytes > message_max_) [[unlikely]]
+            return {outcome::too_large, longest()};
+        const std::uint64_t record = ring_record_bytes(bytes);
+        const std::uint64_t room = ring_room(end_, view_.geometry().capacity);
+        const std::uint64_t begin = record > room ? end_ + room : end_;
+        const std::uint64_t end = begin + record;
+        if (end - tail_ > view_.geometry().chain_max()) [[unlikely]]
+            return {outcome::too_large, longest()};
+        if (end + ring_word_bytes > horizon_ && !raise(end + ring_word_bytes, slots)) [[unlikely]]
+            return {outcome::full};
+        return {outcome::ok, 0, begin};
+    }
+    /// The words of a record behind what is staged, a skip in front of it where it begins at the front of the ring.
+    void put_record(std::uint64_t begin, std::uint64_t bytes, std::uint16_t type) {
+        if (begin != end_) [[unlikely]] {
+            put_word(end_, ring_skip_word(begin - end_));
+            go_to(begin);
+        }
+        put_word(begin, ring_message_word(bytes, type));
+        ++staged_;
+        go_to(begin + ring_record_bytes(bytes));
     }
 
     void put_word(std::uint64_t position, std::uint64_t word) noexcept {

@@ -26,13 +26,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "holdfast/detail/concat.hpp"
 #include "holdfast/detail/fault_latch.hpp"
+#include "holdfast/detail/shared_copy.hpp"
 #include "holdfast/layout/queue_layout.hpp"
 #include "holdfast/outcome.hpp"
 
@@ -82,14 +82,29 @@ class queue_write_core {
     /// Publishes the first `length` bytes of the claim, or adds them to the open batch.
     result commit(std::uint64_t length, std::uint16_t type) noexcept {
         if (!claim_ || length > claim_->length) return {outcome::not_claimed, 0};
-        if (claim_->skip != 0) put(cursor_, ring_skip_word(claim_->skip));
-        put(claim_->position, ring_message_word(length, type));
-        cursor_ = claim_->position + ring_record_bytes(length);
+        put_words(claim_->skip, length, type);
         claim_.reset();
-        ++open_.messages;
-        open_.bytes += length;
-        if (!batch_) publish();
-        return {outcome::ok, length};
+        return pass(length);
+    }
+    /// A claim, a copy and the commit in one. Returns: as try_claim; ok and the message's bytes.
+    ///
+    /// A processor has few of the lines that the consumer has read on their way at once, and each store that goes
+    /// elsewhere takes the place of one: so the copy is no call, and nothing is stored that can stay in a register
+    /// (docs/design/0014-queue.md).
+    result append(std::span<const std::byte> message, std::uint16_t type) noexcept {
+        discard();
+        const std::uint64_t length = message.size();
+        if (!can_fit(length)) [[unlikely]]
+            return {outcome::too_large, longest()};
+        const auto [skip, end] = extent_of(length);
+        if (const outcome room_for = make_room(end); room_for != outcome::ok) {
+            if (room_for == outcome::full) add_one(side_->refused);
+            return {room_for, 0};
+        }
+        std::byte* const payload = at(cursor_ + skip) + ring_word_bytes;
+        holdfast::detail::copy_to_shared(payload, message.data(), message.size());
+        put_words(skip, length, type);
+        return pass(length);
     }
     /// Drops the claim; a batch keeps what was committed to it.
     void discard() noexcept { claim_.reset(); }
@@ -182,6 +197,19 @@ class queue_write_core {
     [[nodiscard]] std::byte* at(std::uint64_t position) const noexcept { return ring_ + (position & (capacity_ - 1)); }
     [[nodiscard]] std::atomic<std::uint64_t>& word(std::uint64_t position) const noexcept {
         return *reinterpret_cast<std::atomic<std::uint64_t>*>(at(position));
+    }
+    /// The words of a record behind the cursor, which goes behind it.
+    void put_words(std::uint64_t skip, std::uint64_t length, std::uint16_t type) noexcept {
+        if (skip != 0) put(cursor_, ring_skip_word(skip));
+        put(cursor_ + skip, ring_message_word(length, type));
+        cursor_ += skip + ring_record_bytes(length);
+    }
+    /// Counts a message in front of the cursor, and publishes it unless it is one of a batch.
+    result pass(std::uint64_t length) noexcept {
+        ++open_.messages;
+        open_.bytes += length;
+        if (!batch_) publish();
+        return {outcome::ok, length};
     }
     // The first word of the transaction waits for W1.
     void put(std::uint64_t position, std::uint64_t value) noexcept {

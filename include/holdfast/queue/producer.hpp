@@ -6,7 +6,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <ranges>
@@ -88,11 +87,11 @@ class queue_producer {
 
     /// Copies a message in. Returns: ok and its bytes; else as try_claim, with nothing changed.
     result try_push(std::span<const std::byte> message, std::uint16_t type = 0) noexcept {
-        const queue_claim room = try_claim(message.size());
-        if (!room) return {room.status, room.count};
+        if (!writable()) return {outcome::read_only, 0};
         // The space is ours until W1: R2 has shown that the consumer is done with it.
-        if (!message.empty()) std::memcpy(room.bytes.data(), message.data(), message.size());
-        return commit(message.size(), type);
+        const result done = core_.append(message, type);
+        if (done && !core_.in_batch()) ring();
+        return done;
     }
 
     /// Opens a transaction: what is committed from here on becomes visible at once, by commit_batch(), or never.
