@@ -15,6 +15,8 @@ namespace holdfast::net {
 namespace {
 
 constexpr std::size_t spare_inbound_max = 64;
+// What one connection's requests are answered with before others are served: behind the answer that comes to it.
+constexpr std::size_t share_of_turn_bytes = 32U << 10U;
 constexpr std::size_t spare_bytes_max = 64U << 10U;
 constexpr std::size_t linger_bytes_max = 4U << 20U;  // then the client is not reading, and a reset is no loss
 
@@ -125,16 +127,17 @@ server_core::served server_core::serve_requests(index_type index, inbound_reques
     return {used, 0};
 }
 
-// (I2 of server.hpp) Pauses the connection's input if there is no room, or if it had to be made: the kernel may take
-// megabytes at once, and settle() sees to it that others are served in between. If nobody is there to read, the
-// connection answers nothing more, and settle() closes it.
+// (I2 of server.hpp) Pauses the connection's input if there is no room, or if it had to be made, or if it has had its
+// share of this turn: who asks for much in one go, and the kernel may take megabytes of it at once, gets it in parts,
+// and settle() sees to it that others are served in between. If nobody is there to read, the connection answers nothing
+// more, and settle() closes it.
 bool server_core::output_is_full(index_type index) {
     const std::size_t most = options_.limits.output_bytes_max;
     connection& c = connections_[index];
     connection_strand* const strand = strand_of(c);
     const bool calls_wait = strand != nullptr && !c.body && strand->is_full();
     if (!calls_wait && (!c.pending || c.socket || c.body || !c.pending->is_full(options_.limits))) {
-        if (c.unsent + out_.size() < most) return false;
+        if (c.unsent + out_.size() < most && out_.size() < share_of_turn_bytes) return false;
         if (!flush(index)) {
             c.phase = phase::last;
             c.discarding = true;

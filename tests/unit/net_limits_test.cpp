@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <list>
@@ -336,6 +337,28 @@ TEST(ServerBackPressure, PausesInputUntilOutputHasLeft) {
     server.stop();
     EXPECT_GE(server.counters().read_pauses, 1U);
     EXPECT_EQ(server.counters().requests, static_cast<std::uint64_t>(made) + server.counters().accepted - 1);
+}
+
+// Attacks I2: a client that asks for much in one go, and is there before everybody else.
+TEST(ServerBackPressure, WhoAsksForMuchAtOnceLetsOthersInBetween) {
+    constexpr int requests = 12;
+    std::vector<std::string> order;
+    running_server server([&](const net::request& r, net::response& w) {
+        w.body(std::string(40U << 10U, 'x'));
+        order.emplace_back(r.target());
+    });
+    http_client greedy(server.port()), modest(server.port());
+    std::string pipeline;
+    for (int i = 0; i < requests; ++i) pipeline += get("/much");
+    greedy.send(pipeline);
+    modest.send(get("/little"));
+    server.start();
+    EXPECT_EQ(modest.reply().status, 200);
+    for (int i = 0; i < requests; ++i) ASSERT_EQ(greedy.reply().body.size(), 40U << 10U) << i;
+    server.stop();
+    const auto little = std::find(order.begin(), order.end(), "/little");
+    EXPECT_LE(little - order.begin(), 2) << "requests that were answered first";
+    EXPECT_EQ(order.size(), requests + 1U);
 }
 
 // --- clients that vanish
