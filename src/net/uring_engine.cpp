@@ -21,6 +21,8 @@
 //      from that end, a multishot poll waits for it, in pauses and between them: to cancel it would cost more than it
 //      does. A poll for no event tells of errors, of hang-ups, and, in io_uring, of the end of input; only POLLERR is a
 //      break.
+// (R10) A multishot receive takes buffer after buffer as long as bytes wait. So who found none, and then one that it
+//      fills, receives one by one until it has caught up: else some would take all buffers of a turn, each time anew.
 // Accepted sockets block: of others, what the kernel hands to a thread of its own answers EAGAIN. Nobody calls them.
 // Source: io_uring_enter(2), io_uring_multishot(7).
 #include <fcntl.h>
@@ -242,6 +244,7 @@ class uring_engine final : public engine {
         bool multishot = false;      // (R6)
         bool much = false;           // (R8) to be read by calls
         std::uint8_t streak = 0;     // receives in a row that speak for the other way
+        bool starved = false;        // (R10)
         bool receiving = false;
         bool polling = false;   // the receive under way only tells that there is something
         bool stopping = false;  // a cancel of the receive is under way
@@ -300,7 +303,7 @@ class uring_engine final : public engine {
             return;
         }
         io_uring_sqe& e = operate(IORING_OP_RECV, number, uring_operation::receive);
-        if (s.multishot) e.ioprio = IORING_RECV_MULTISHOT;
+        if (s.multishot && !s.starved) e.ioprio = IORING_RECV_MULTISHOT;
         e.flags |= IOSQE_BUFFER_SELECT;
         e.buf_group = group;
     }
@@ -476,12 +479,14 @@ class uring_engine final : public engine {
         if (s.polling) return on_readable(which, one.result);
         if (one.result > 0 && buffer.there) {
             const std::span<char> bytes = buffers_->of(buffer.number, static_cast<std::size_t>(one.result));
+            if (bytes.size() < buffers_->buffer_bytes()) s.starved = false;
             look_for_much(s, about.place, bytes.size());
             report(s, bytes);
         } else if (one.result == 0) {
             return report_end(which);
         } else if (one.result == -ENOBUFS) {
             ++shortages_.buffers;
+            s.starved = true;
             to_receive_.push_back(which);
             return;
         } else if (one.result != -ECANCELED && one.result != -EINTR) {
