@@ -263,7 +263,7 @@ void server_core::rearm(index_type index) {
                  : waits_for_strand(c)                  ? timer_class::none
                  : c.paused || c.socket->buffer.empty() ? timer_class::ping
                                                         : timer_class::body;
-    else if (c.pending)
+    else if (c.pending || (c.paused && c.inbound))  // requests wait for their turn
         wanted = timer_class::none;
     if (wanted == timer_class::none) {
         c.timer = wanted;
@@ -294,7 +294,7 @@ void server_core::expire(index_type index) {
                 return settle(index);
             }
             if (c.socket) return expire_message(index);
-            refuse(index, *c.inbound, 408, "the request did not arrive in time", c.inbound->buffer.size());
+            refuse(index, *c.inbound, 408, "the request did not arrive in time", c.inbound->unread().size());
             return settle(index);
         }
         case timer_class::write: {

@@ -66,10 +66,13 @@ class pool_ledger;
 struct inbound_request {
     explicit inbound_request(const message_limits& limits) : parser(limits) {}
     request_parser parser;
-    std::string buffer;  // a partial request, or what a pause held back; empty while requests are whole
+    std::string buffer;    // a partial request, or what a pause held back; empty while requests are whole
+    std::size_t used = 0;  // bytes at its front that have been answered
     std::uint64_t first_byte_ns = 0;
     std::uint64_t held_since_ns = 0;  // when what a pause holds back had come; 0 where it holds nothing
     bool in_parts = false;            // the request being read did not come at once
+
+    [[nodiscard]] std::span<char> unread() noexcept { return std::span<char>(buffer).subspan(used); }
 };
 
 enum class phase : std::uint8_t { free, open, last, lingering };

@@ -61,20 +61,22 @@ void server_core::on_bytes(connection_token token, std::span<char> bytes) {
         serve(token.index, std::move(in), bytes);
     } else {
         in->buffer.append(bytes.data(), bytes.size());
-        const std::span<char> all(in->buffer);
+        const std::span<char> all = in->unread();
         serve(token.index, std::move(in), all);
     }
     settle(token.index);
 }
 
-// `bytes` is either the whole of in->buffer or the engine's, with in->buffer empty.
+// `bytes` is either all of in->unread() or the engine's, with in->buffer empty.
 void server_core::serve(index_type index, std::unique_ptr<inbound_request> in, std::span<char> bytes) {
     const served result = serve_requests(index, *in, bytes);
     connection& c = connections_[index];
     if (c.phase != phase::open || result.kept == 0) return give_back(std::move(in));
-    if (bytes.data() == in->buffer.data()) {
-        in->buffer.erase(0, result.used);
-        in->buffer.resize(result.kept);
+    if (bytes.data() == in->unread().data()) {
+        in->used += result.used;
+        in->buffer.resize(in->used + result.kept);
+        // Not each time: of much that is answered in many parts, most would be moved with each.
+        if (in->used >= in->buffer.size() / 2) in->buffer.erase(0, std::exchange(in->used, 0));
     } else {
         in->buffer.assign(bytes.data() + result.used, result.kept);
     }
@@ -137,7 +139,8 @@ bool server_core::output_is_full(index_type index) {
     connection_strand* const strand = strand_of(c);
     const bool calls_wait = strand != nullptr && !c.body && strand->is_full();
     if (!calls_wait && (!c.pending || c.socket || c.body || !c.pending->is_full(options_.limits))) {
-        if (c.unsent + out_.size() < most && out_.size() < share_of_turn_bytes) return false;
+        const bool has_had_its_share = out_.size() >= share_of_turn_bytes && !c.socket && !c.body;
+        if (c.unsent + out_.size() < most && !has_had_its_share) return false;
         if (!flush(index)) {
             c.phase = phase::last;
             c.discarding = true;
@@ -175,7 +178,7 @@ void server_core::on_end(connection_token token, int error) {
         }
         if (c.inbound && c.inbound->parser.started()) {
             ++counters_.lost;
-            refuse(token.index, *c.inbound, 400, "the request was cut short", c.inbound->buffer.size());
+            refuse(token.index, *c.inbound, 400, "the request was cut short", c.inbound->unread().size());
         }
         c.phase = phase::last;  // what is stuck may still be read by the peer
     }
@@ -387,7 +390,7 @@ void server_core::settle(index_type index) {
         c.paused = false;
         if (c.socket) read_socket(index, {});
         if (c.inbound) {
-            const std::span<char> held(c.inbound->buffer);
+            const std::span<char> held = c.inbound->unread();
             serve(index, std::move(c.inbound), held);
         }
         if (!c.paused) engine_->resume(token_of(index));
@@ -421,6 +424,7 @@ void server_core::give_back(std::unique_ptr<inbound_request> in) noexcept {
     if (spare_inbound_.size() >= spare_inbound_max || in->buffer.capacity() > spare_bytes_max) return;
     in->parser.reset();
     in->buffer.clear();
+    in->used = 0;
     in->first_byte_ns = 0;
     in->held_since_ns = 0;
     in->in_parts = false;

@@ -65,7 +65,7 @@ void server_core::give_up(index_type index, bool more_waits) {
     connection& c = connections_[index];
     ++counters_.over_held_bytes;
     if (c.phase != phase::open || !c.inbound || c.body || c.waiting != 0 || more_waits) return close(index, true);
-    refuse(index, *c.inbound, 503, "the server holds too many unfinished requests", c.inbound->buffer.size());
+    refuse(index, *c.inbound, 503, "the server holds too many unfinished requests", c.inbound->unread().size());
     settle(index);
 }
 
