@@ -116,7 +116,7 @@ subject map_killed() {
 }
 subject ring_killed() { return killed_before(broadcast_subject(), 2, 6, take_over_with<broadcast_writer>()); }
 subject object_killed() { return killed_before(snapshot_subject(), 2, 11, take_over_with<snapshot_writer>()); }
-subject messages_killed() { return killed_before(queue_subject("queue", 3), 1, 9, take_over_with<queue_producer>()); }
+subject messages_killed() { return killed_before(queue_subject("queue", 3), 1, 11, take_over_with<queue_producer>()); }
 INSTANTIATE_TEST_SUITE_P(Recovery, ImageKill,
                          ::testing::Values(array_killed(), lines_killed(), table_killed(), blocks_killed(),
                                            map_killed(), ring_killed(), object_killed(), messages_killed()),

@@ -212,7 +212,15 @@ inline void copy_from_shared(std::byte* to, const std::byte* from, std::size_t b
 inline void copy_to_shared(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     copy_opaque(to, from, bytes);
 }
+/// memcpy to bytes of ours that nobody else looks at yet, without a call.
+inline void copy_to_own(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    copy_opaque(to, from, bytes);
+}
 #else
+/// memcpy to bytes of ours that nobody else looks at yet.
+inline void copy_to_own(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    if (bytes != 0) std::memcpy(to, from, bytes);
+}
 /// Bytes before `address` is 8-byte aligned.
 [[nodiscard]] inline std::size_t bytes_to_word(const std::byte* address) noexcept {
     return static_cast<std::size_t>(-reinterpret_cast<std::uintptr_t>(address)) & 7U;

@@ -102,7 +102,7 @@ class queue_write_core {
             return {room_for, 0};
         }
         std::byte* const payload = at(cursor_ + skip) + ring_word_bytes;
-        holdfast::detail::copy_to_shared(payload, message.data(), message.size());
+        holdfast::detail::copy_to_own(payload, message.data(), message.size());
         put_words(skip, length, type);
         return pass(length);
     }

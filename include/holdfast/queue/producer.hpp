@@ -85,7 +85,8 @@ class queue_producer {
     /// Drops the claim.
     void discard() noexcept { core_.discard(); }
 
-    /// Copies a message in. Returns: ok and its bytes; else as try_claim, with nothing changed.
+    /// Copies a message in. Returns: ok and its bytes; else as try_claim, with nothing changed. Requires: it lies
+    /// outside an open claim, which is dropped.
     result try_push(std::span<const std::byte> message, std::uint16_t type = 0) noexcept {
         if (!writable()) return {outcome::read_only, 0};
         // The space is ours until W1: R2 has shown that the consumer is done with it.
