@@ -19,6 +19,7 @@ class rounds {
     rounds(const std::vector<two_sided_subject>& subjects, const two_sided_options& options)
         : subjects_(subjects), options_(options), operations_(subjects.size()) {
         for (std::size_t i = 0; i < subjects_.size(); ++i) operations_[i] = calibrated(subjects_[i]);
+        fitting_ = operations_;
     }
 
     two_sided_result run() {
@@ -59,31 +60,31 @@ class rounds {
         const std::uint64_t switches = s.far->involuntary_switches();
         for (double& probe : one.before) probe = s.far->line_round_trip(half);
         (void)s.run(options_.operations_min);  // the caches are another subject's
-        const double took = s.run(operations_[subject]);
-        one.ns = took / static_cast<double>(operations_[subject]);
-        shorten(subject, took);
+        one.ns = s.run(fitting_[subject]) / static_cast<double>(fitting_[subject]);
         for (double& probe : one.after) probe = s.far->line_round_trip(half);
         one.two_lines_ns = s.far->two_lines_round_trip(options_.probe_trips);
         const perf_test::disturbance seen = meter_.since_last();
         one.lost_core = seen.involuntary_switches != 0 || s.far->involuntary_switches() != switches;
         one.stolen = stolen_between || seen.steal_seconds > 0;
         s.far->rest();
+        if (!one.lost_core && !one.stolen) fit_the_next(subject, one.ns);
         return one;
     }
 
-    /// Some locks fall into step with the other side in some samples, and take a thousand times as long as in the one
-    /// that was calibrated with: then the later samples are shorter, lest the experiment take an hour.
-    void shorten(std::size_t subject, double took_ns) {
-        const double most_ns = sample_seconds_max(options_) * 1e9;
-        if (took_ns <= most_ns) return;
+    /// Some locks fall into step with the other side in some samples, and an operation takes a thousand times as long
+    /// as in the one that was calibrated with: then the next is shorter, lest the experiment take an hour.
+    void fit_the_next(std::size_t subject, double operation_ns) {
         const std::uint64_t least = options_.operations_min;
-        const double fit = static_cast<double>(operations_[subject]) * most_ns / took_ns;
-        operations_[subject] = std::max(least, static_cast<std::uint64_t>(fit) / least * least);
+        const double most = sample_seconds_max(options_) * 1e9 / operation_ns;
+        const bool fits = static_cast<double>(operations_[subject]) <= most;
+        fitting_[subject] =
+            fits ? operations_[subject] : std::max(least, static_cast<std::uint64_t>(most) / least * least);
     }
 
     const std::vector<two_sided_subject>& subjects_;
     const two_sided_options& options_;
-    std::vector<std::uint64_t> operations_;
+    std::vector<std::uint64_t> operations_;  // of a sample as calibrated
+    std::vector<std::uint64_t> fitting_;     // of the next one
     perf_test::disturbance_meter meter_;
 };
 

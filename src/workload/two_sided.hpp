@@ -41,7 +41,7 @@ struct two_sided_options {
 [[nodiscard]] two_sided_result measure_two_sided(const std::vector<two_sided_subject>& subjects,
                                                  const two_sided_options& options);
 
-/// How long a sample may take that takes longer than it was calibrated for, before the later ones get fewer operations.
+/// How long a sample may take before the next gets fewer operations than were calibrated.
 [[nodiscard]] constexpr double sample_seconds_max(const two_sided_options& options) {
     return 25 * options.batch_seconds;
 }

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <thread>
@@ -223,23 +224,27 @@ TEST_F(Channels, ThePlaceOfASubjectInARoundDoesNotMatter) {
 // A lock that falls into step with the other side behind its first samples: no experiment takes an hour of it.
 TEST_F(Channels, ASampleThatTakesFarLongerThanMeantIsFollowedByShorterOnes) {
     far_side far(far_place::thread, cores_.far, [](far_side&, const far_order&) {});
-    double asked_ns = 0;
-    std::uint64_t runs = 0;
+    constexpr double wanted_ns = 4e6;
+    std::vector<std::uint64_t> asked;
+    bool slow = false;
     const std::vector<two_sided_subject> subjects{{"slow by and by", &far, [&](std::uint64_t n) {
-                                                       const double took =
-                                                           (++runs < 10 ? 10.0 : 40'000.0) * static_cast<double>(n);
-                                                       asked_ns += took;
-                                                       return took;
+                                                       asked.push_back(n);
+                                                       slow |= n > 300'000;  // no calibration's: the first sample
+                                                       return (slow ? 40'000.0 : 10.0) * static_cast<double>(n);
                                                    }}};
     two_sided_options options;
     options.seconds = 0.001;
+    options.batch_seconds = wanted_ns / 1e9;
     options.rounds_min = options.rounds_max = 50;
     options.probe_trips = 10;
-    options.retakes = 0;
+    options.retakes = 100;
     const two_sided_result found = measure_two_sided(subjects, options);
     EXPECT_DOUBLE_EQ(found.samples[0].back(), 40'000);
-    // One as it was calibrated, 16 s; the rest as long as may be.
-    EXPECT_LT(asked_ns, 18e9 + 50 * 1e9 * sample_seconds_max(options));
+    const auto longest = std::max_element(asked.begin(), asked.end());
+    EXPECT_EQ(*longest, 400'000 / options.operations_min * options.operations_min);
+    // Unless it was disturbed, it is the only one of that length.
+    EXPECT_LE(40'000.0 * static_cast<double>(asked.back()), 1e9 * sample_seconds_max(options));
+    EXPECT_LT(std::count(asked.begin(), asked.end(), *longest), 25);
 }
 
 TEST_F(Channels, SuitesRunTheirExperiments) {
