@@ -204,7 +204,7 @@ class Pages(RingCase):
                   for start in [page["next"]] * 20 + ["3", "4"]]
         for each in asking:
             each.start()
-        wait_until("they wait", lambda: self.metric(server, "holdfast_connections_open") >= 22)
+        wait_until("they wait", lambda: server.metric("holdfast_connections_open") >= 22)
         ring("put", "new")
         wait_until("those who waited for it", lambda: len(answers) == 20)
         self.assertEqual({json.dumps(each["messages"]) for each in answers}, {'[{"sequence": 2, "type": 0, "text": "new"}]'})
@@ -214,10 +214,6 @@ class Pages(RingCase):
         for each in asking:
             each.join()
         self.assertEqual(answers[-1]["messages"], [])
-
-    def metric(self, server, family):
-        text = server.ask("/metrics")[2]
-        return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(family) and not line.startswith("#"))
 
     def test_records_are_told_and_taken_by_their_schema(self):
         ring = self.ring(kind="trades")

@@ -152,6 +152,11 @@ class Server:
             raise AssertionError(f"{path} answered {status}: {text}")
         return json.loads(text)
 
+    def metric(self, family, label=""):
+        """The sum of a family's numbers in /metrics, over those with that label."""
+        text = self.ask("/metrics")[2]
+        return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(family) and label in line)
+
     def workers(self):
         """Pids of the running workers."""
         return sorted(int(pid) for pid in pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split())
