@@ -68,14 +68,9 @@ class queue_write_core {
 
     /// Room for a message of up to `length` bytes; drops an earlier claim.
     [[nodiscard]] queue_claim try_claim(std::uint64_t length) noexcept {
-        discard();
-        if (!can_fit(length)) return {outcome::too_large, longest(), {}};
-        const auto [skip, end] = extent_of(length);
-        if (const outcome room_for = make_room(end); room_for != outcome::ok) {
-            if (room_for == outcome::full) add_one(side_->refused);
-            return {room_for, 0, {}};
-        }
-        claim_ = open_claim{cursor_ + skip, skip, length};
+        const place found = place_for(length);
+        if (found.status != outcome::ok) return {found.status, found.count, {}};
+        claim_ = open_claim{cursor_ + found.skip, found.skip, length};
         return {outcome::ok, 0, {at(claim_->position) + ring_word_bytes, static_cast<std::size_t>(length)}};
     }
 
@@ -92,19 +87,12 @@ class queue_write_core {
     /// elsewhere takes the place of one: so the copy is no call, and nothing is stored that can stay in a register
     /// (docs/design/0014-queue.md).
     result append(std::span<const std::byte> message, std::uint16_t type) noexcept {
-        discard();
-        const std::uint64_t length = message.size();
-        if (!can_fit(length)) [[unlikely]]
-            return {outcome::too_large, longest()};
-        const auto [skip, end] = extent_of(length);
-        if (const outcome room_for = make_room(end); room_for != outcome::ok) {
-            if (room_for == outcome::full) add_one(side_->refused);
-            return {room_for, 0};
-        }
-        std::byte* const payload = at(cursor_ + skip) + ring_word_bytes;
+        const place found = place_for(message.size());
+        if (found.status != outcome::ok) return {found.status, found.count};
+        std::byte* const payload = at(cursor_ + found.skip) + ring_word_bytes;
         holdfast::detail::copy_to_own(payload, message.data(), message.size());
-        put_words(skip, length, type);
-        return pass(length);
+        put_words(found.skip, message.size(), type);
+        return pass(message.size());
     }
     /// Drops the claim; a batch keeps what was committed to it.
     void discard() noexcept { claim_.reset(); }
@@ -191,6 +179,22 @@ class queue_write_core {
         const std::uint64_t room = ring_room(cursor_, capacity_);
         const std::uint64_t skip = room < record ? room : 0;
         return {skip, cursor_ + skip + record};
+    }
+
+    struct place {
+        outcome status = outcome::ok;
+        std::uint64_t count = 0;  // too_large: as try_claim
+        std::uint64_t skip = 0;   // bytes to the end of the ring, where the record does not fit before it
+    };
+    /// Room for a record of that many bytes behind the cursor. An earlier claim is dropped.
+    [[nodiscard]] place place_for(std::uint64_t length) noexcept {
+        discard();
+        if (!can_fit(length)) [[unlikely]]
+            return {outcome::too_large, longest()};
+        const auto [skip, end] = extent_of(length);
+        const outcome room = make_room(end);
+        if (room == outcome::full) add_one(side_->refused);
+        return {room, 0, skip};
     }
 
     // Any position masked lies in the ring, whatever a peer does.
