@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/broadcast_bench.hpp"
@@ -20,6 +21,7 @@ namespace {
 using holdfast::broadcast_policy;
 using holdfast::broadcast_start;
 using holdfast::outcome;
+using holdfast::detail::copy_way;
 using holdfast::layout::broadcast_gate;
 using holdfast::layout::broadcast_held;
 using holdfast::layout::broadcast_held_policy;
@@ -41,7 +43,7 @@ using holdfast::test::step_report;
 using holdfast::test::tell_more;
 
 constexpr std::uint64_t capacity = 2048;
-constexpr std::size_t bytes_max = 120;
+std::size_t bytes_max = 120;  // of a message; more in the test of long ones
 no_broadcast_slots nobody;
 
 void publish(broadcast_write_core& writer, std::uint64_t count) {
@@ -112,8 +114,9 @@ class BroadcastStep : public ::testing::Test {
     }
     /// Steps operate(writer), which publishes `count` messages at once, after `published` others.
     static step_report step_at(std::uint64_t published, std::uint64_t count,
-                               const std::function<void(broadcast_write_core&)>& operate) {
-        broadcast_bench bench(capacity);
+                               const std::function<void(broadcast_write_core&)>& operate,
+                               std::uint64_t ring_bytes = capacity) {
+        broadcast_bench bench(ring_bytes);
         auto writer = bench.writer();
         publish(writer, published);
         std::uint64_t before = 0, after = 0;
@@ -168,6 +171,29 @@ TEST_F(BroadcastStep, ClaimsDroppedAndClaimsUsedInPart) {
             if (writer.stage(message.size(), 0) != outcome::ok || !writer.commit()) ::_exit(1);
         });
     report(total);
+}
+
+TEST_F(BroadcastStep, LongMessagesPastTheCaches) {
+    const std::size_t usual = std::exchange(bytes_max, 1400);
+    step_report total;
+    for (const std::uint64_t published : {0U, 17U, 33U, 50U}) {
+        if (!total.passed()) break;
+        total += step_at(
+            published, 3,
+            [&](broadcast_write_core& writer) {
+                writer.long_copies().keep_to(copy_way::past_caches);
+                // A long one first that is dropped: its bytes lie where the others go.
+                if (!writer.append(std::vector<std::byte>(700, std::byte{0x77}), 0, nobody)) ::_exit(1);
+                writer.discard();
+                for (std::uint64_t i = 1; i <= 3; ++i)
+                    if (!writer.append(nth_message(published + i, bytes_max), 0, nobody)) ::_exit(1);
+                if (writer.commit().count != 3) ::_exit(1);
+            },
+            16384);
+    }
+    bytes_max = usual;
+    report(total);
+    EXPECT_GT(total.images, 4U * 4 * 10) << "lines stored one by one were not seen";
 }
 
 /// Every distinct image of a batch of `count` after `published` messages.

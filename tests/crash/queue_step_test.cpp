@@ -22,6 +22,7 @@ namespace {
 
 using holdfast::outcome;
 using holdfast::queue_claim;
+using holdfast::detail::copy_way;
 using holdfast::layout::queue_counter;
 using holdfast::layout::queue_element_read_core;
 using holdfast::layout::queue_element_write_core;
@@ -248,6 +249,30 @@ TEST_F(QueueStep, ABatchThatBeginsWithASkip) {
         (void)claim_message(q.writer(), q.next + 1, 30);
         (void)q.writer().commit_batch();
     });
+}
+
+// Long messages past the caches, one alone and a batch of two, from the front of the ring and through its end.
+TEST_F(QueueStep, LongMessagesPastTheCaches) {
+    for (const bool wrapped : {false, true})
+        for (const std::vector<std::size_t>& added : {std::vector<std::size_t>{700}, {600, 1000}}) {
+            prepared q(4096);
+            for (int i = 0; i < 3 && wrapped; ++i) q.push(1200), q.pop();
+            q.push(24);
+            sent expected = q.held;
+            for (std::size_t i = 0; i < added.size(); ++i) expected.emplace_back(q.next + i, added[i]);
+            const step_report r = single_step(
+                q.bench.image(),
+                [&] {
+                    q.writer().long_copies().keep_to(copy_way::past_caches);
+                    q.writer().begin_batch();
+                    for (std::size_t i = 0; i < added.size(); ++i) (void)push_message(q.writer(), q.next + i, added[i]);
+                    (void)q.writer().commit_batch();
+                },
+                [&](std::span<std::byte> image) { return survives(q.bench, image, expected, 1, 0, 0, q.taken); });
+            ASSERT_TRUE(r.passed()) << r.failure;
+            EXPECT_GT(r.images, 4 * (added[0] / 64 - 1)) << "not every line was stored by itself";
+            total_ += r;
+        }
 }
 
 // Dies in the middle of a batch: what was committed to it stays unseen.

@@ -20,6 +20,7 @@ using holdfast::broadcast_start;
 using holdfast::errc;
 using holdfast::outcome;
 using holdfast::result;
+using holdfast::detail::copy_way;
 using holdfast::layout::broadcast_geometry;
 using holdfast::layout::broadcast_hold_core;
 using holdfast::layout::broadcast_read_core;
@@ -101,6 +102,24 @@ TEST(BroadcastCore, MessagesOfEverySizeArriveInOrderAndOnce) {
         ASSERT_EQ(reader.read(out).status, outcome::empty);
     }
     EXPECT_EQ(bench.damage(), "");
+}
+
+TEST(BroadcastCore, LongMessagesArriveWholeWhicheverWayTheyAreCopied) {
+    for (const copy_way way : {copy_way::through_caches, copy_way::past_caches}) {
+        broadcast_bench bench(1 << 16);
+        auto writer = bench.writer();
+        auto reader = bench.reader();
+        writer.long_copies().keep_to(way);
+        std::uint64_t next = 1;
+        for (std::uint64_t i = 0; i < 1000; ++i) {
+            for (std::uint64_t k = 1; k <= 1 + i % 3; ++k)
+                ASSERT_TRUE(writer.append(nth_message(writer.published() + k, 3000), 0, nobody));
+            ASSERT_TRUE(writer.commit());
+            ASSERT_EQ(read_to_end(reader, next, 3000), "");
+            ASSERT_EQ(next, writer.published() + 1);
+        }
+        EXPECT_EQ(bench.damage(), "");
+    }
 }
 
 TEST(BroadcastCore, TypesAndEmptyMessagesArrive) {

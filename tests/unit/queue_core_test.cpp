@@ -16,10 +16,12 @@ using holdfast::errc;
 using holdfast::outcome;
 using holdfast::queue_claim;
 using holdfast::queue_message;
+using holdfast::detail::copy_way;
 using holdfast::layout::queue_geometry;
 using holdfast::layout::queue_read_core;
 using holdfast::layout::queue_write_core;
 using holdfast::layout::ring_message_max;
+using holdfast::test::claim_message;
 using holdfast::test::consumer_side_in;
 using holdfast::test::is_message;
 using holdfast::test::producer_side_in;
@@ -67,6 +69,31 @@ TEST(QueueCore, MessagesOfEverySizeComeOutInOrderAndWhole) {
     EXPECT_EQ(writer.counts().bytes, bytes_in);
     EXPECT_EQ(reader.counts(), writer.counts());
     expect_sound(bench, 0);
+}
+
+// Each way by itself, and by turns as the producer finds them out: alone, in batches, between short ones and claims.
+TEST(QueueCore, LongMessagesComeOutWholeWhicheverWayTheyAreCopied) {
+    enum class ways { through, past, chosen };
+    for (const ways way : {ways::through, ways::past, ways::chosen}) {
+        queue_bench bench(1 << 16);
+        queue_write_core writer = bench.writer();
+        queue_read_core reader = bench.reader();
+        if (way != ways::chosen)
+            writer.long_copies().keep_to(way == ways::past ? copy_way::past_caches : copy_way::through_caches);
+        for (std::uint64_t i = 0; i < 6000;) {
+            const std::uint64_t first = i;
+            const auto size = [](std::uint64_t n) { return n % 4 == 3 ? n % 40 : 500 + n * 37 % 5000; };
+            writer.begin_batch();
+            for (; i < first + 1 + first % 4; ++i)
+                ASSERT_TRUE(i % 5 == 4 ? claim_message(writer, i, size(i)) : push_message(writer, i, size(i))) << i;
+            ASSERT_TRUE(writer.commit_batch());
+            for (std::uint64_t k = first; k < i; ++k) {
+                ASSERT_TRUE(is_message(reader.front(), k, size(k))) << k;
+                take(reader);
+            }
+        }
+        expect_sound(bench, 0);
+    }
 }
 
 TEST(QueueCore, AFullRingRefusesAndTakesAgainAfterARelease) {

@@ -5,6 +5,7 @@
 
 #include <sys/mman.h>
 
+#include <array>
 #include <cstddef>
 #include <cstring>
 #include <vector>
@@ -46,6 +47,25 @@ TEST(SharedCopy, CopiesEverySizeAtEveryAlignment) {
             std::memset(to.data() + shift, 0, bytes);
             holdfast::detail::copy_to_shared(to.data() + shift, source, bytes);
             ASSERT_EQ(to, expected) << bytes << " bytes into shared memory, shifted by " << shift;
+        }
+}
+
+// Every place within a line, so that head and tail of each length are met, and lines to their full.
+TEST(SharedCopy, CopiesEverySizePastTheCachesFromEveryPlaceInALine) {
+    const guarded_page from;
+    struct alignas(64) line {
+        std::byte bytes[64];
+    };
+    for (std::size_t bytes = 0; bytes < 330; ++bytes)
+        for (std::size_t shift = 0; shift < 64; ++shift) {
+            std::array<line, 7> to;
+            std::memset(to.data(), 0xAA, sizeof to);
+            auto expected = to;
+            const std::byte* source = from.end() - bytes - shift * (bytes % 3);
+            std::memcpy(expected[0].bytes + shift, source, bytes);
+            holdfast::detail::copy_past_caches(to[0].bytes + shift, source, bytes);
+            holdfast::detail::fence_past_caches();
+            ASSERT_EQ(std::memcmp(to.data(), expected.data(), sizeof to), 0) << bytes << " bytes from " << shift;
         }
 }
 

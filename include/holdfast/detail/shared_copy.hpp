@@ -216,6 +216,25 @@ inline void copy_to_shared(std::byte* to, const std::byte* from, std::size_t byt
 inline void copy_to_own(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     copy_opaque(to, from, bytes);
 }
+/// copy_to_shared(), all whole lines of `to` by stores past the caches where the processor has them: those may become
+/// visible behind later stores until fence_past_caches() has been called.
+inline void copy_past_caches(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    const std::size_t to_line = static_cast<std::size_t>(-reinterpret_cast<std::uintptr_t>(to)) & 63U;
+    if (bytes < to_line + 64) return copy_opaque(to, from, bytes);
+    copy_opaque(to, from, to_line);
+    to += to_line, from += to_line, bytes -= to_line;
+    for (; bytes >= 64; bytes -= 64, to += 64, from += 64)
+        asm volatile(
+            "movups (%0), %%xmm0\n\tmovups 16(%0), %%xmm1\n\tmovups 32(%0), %%xmm2\n\tmovups 48(%0), %%xmm3\n\t"
+            "movntdq %%xmm0, (%1)\n\tmovntdq %%xmm1, 16(%1)\n\tmovntdq %%xmm2, 32(%1)\n\tmovntdq %%xmm3, 48(%1)"
+            :
+            : "r"(from), "r"(to)
+            : "xmm0", "xmm1", "xmm2", "xmm3", "memory");
+    copy_opaque(to, from, bytes);
+}
+inline void fence_past_caches() noexcept { asm volatile("sfence" ::: "memory"); }
+/// The processor's clock, for comparisons; 0 where stores past the caches are none.
+[[nodiscard]] inline std::uint64_t processor_ticks() noexcept { return __builtin_ia32_rdtsc(); }
 #else
 /// memcpy to bytes of ours that nobody else looks at yet.
 inline void copy_to_own(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
@@ -253,6 +272,11 @@ inline void copy_to_shared(std::byte* to, const std::byte* from, std::size_t byt
     }
     for (; i < bytes; ++i) shared_store(to + i, static_cast<unsigned char>(from[i]));
 }
+inline void copy_past_caches(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    copy_to_shared(to, from, bytes);
+}
+inline void fence_past_caches() noexcept {}
+[[nodiscard]] inline std::uint64_t processor_ticks() noexcept { return 0; }
 #endif
 
 /// From shared to private memory, a number of bytes that the compiler knows: a few loads that stay in registers, where

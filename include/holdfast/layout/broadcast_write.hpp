@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "holdfast/detail/concat.hpp"
+#include "holdfast/detail/long_copy.hpp"
 #include "holdfast/detail/shared_copy.hpp"
 #include "holdfast/layout/broadcast_gate.hpp"
 #include "holdfast/layout/broadcast_view.hpp"
@@ -113,6 +114,7 @@ class broadcast_write_core {
     [[nodiscard]] result commit() noexcept {
         if (staged_ == 0) return {outcome::not_claimed, 0};
         const std::uint64_t count = staged_;
+        long_copies_.settle();  // a release store does not wait for stores past the caches
         // W2. Relaxed: published by W3. Without it the word behind the chain would be some payload of an earlier lap.
         word_at(end_).store(0, std::memory_order_relaxed);
         // W3, pairs with R1. Weaker would let a reader find the word before the payload or the 0 behind.
@@ -125,6 +127,9 @@ class broadcast_write_core {
             write_index();
         return {outcome::ok, count};
     }
+
+    /// How long messages are copied. Requires: nothing staged.
+    [[nodiscard]] holdfast::detail::long_copier& long_copies() noexcept { return long_copies_; }
 
     /// What registered readers sleep on, and what tells them that we sleep. Ours alone to store.
     [[nodiscard]] std::atomic<std::uint32_t>& bell() noexcept { return control().bell; }
@@ -144,7 +149,11 @@ class broadcast_write_core {
     [[nodiscard]] result append(std::span<const std::byte> message, std::uint16_t type, Slots& slots) {
         const place found = place_for(message.size(), slots);
         if (found.status != outcome::ok) return {found.status, found.count};
-        holdfast::detail::copy_to_shared(mutable_at(found.begin) + ring_word_bytes, message.data(), message.size());
+        std::byte* const payload = mutable_at(found.begin) + ring_word_bytes;
+        if (message.size() >= holdfast::detail::long_copier::least_bytes) [[unlikely]]
+            long_copies_.copy(payload, message.data(), message.size());
+        else
+            holdfast::detail::copy_to_shared(payload, message.data(), message.size());
         put_record(found.begin, message.size(), type);
         return {outcome::ok, message.size()};
     }
@@ -220,7 +229,8 @@ class broadcast_write_core {
             }
             horizon_ += slots.size() != 0 ? stride : target - horizon_;
             // W1, pairs with R2, and with R5 of broadcast_slots.hpp. seq_cst: the next scan (R4) must not be satisfied
-            // before it is visible, or a reader could register where we are about to write.
+            // before it is visible, or a reader could register where we are about to write. On x86-64 a locked
+            // instruction, which stores past the caches do not pass either.
             control().horizon.store(horizon_, std::memory_order_seq_cst);
         }
         // Keeps every store below the horizon, ours or the caller's plain ones, behind W1; pairs with the fence in
@@ -278,6 +288,7 @@ class broadcast_write_core {
     std::uint64_t newest_ = 0;   // stride of the newest entry
     std::uint64_t time_ns_ = 0;  // of the newest entry
     std::vector<broadcast_boundary> entered_;
+    holdfast::detail::long_copier long_copies_;
 };
 
 inline void broadcast_write_core::recover(const std::string& subject, ring_origin origin) {

@@ -32,6 +32,7 @@
 
 #include "holdfast/detail/concat.hpp"
 #include "holdfast/detail/fault_latch.hpp"
+#include "holdfast/detail/long_copy.hpp"
 #include "holdfast/detail/shared_copy.hpp"
 #include "holdfast/layout/queue_layout.hpp"
 #include "holdfast/outcome.hpp"
@@ -90,7 +91,10 @@ class queue_write_core {
         const place found = place_for(message.size());
         if (found.status != outcome::ok) return {found.status, found.count};
         std::byte* const payload = at(cursor_ + found.skip) + ring_word_bytes;
-        holdfast::detail::copy_to_own(payload, message.data(), message.size());
+        if (message.size() >= holdfast::detail::long_copier::least_bytes) [[unlikely]]
+            long_copies_.copy(payload, message.data(), message.size());
+        else
+            holdfast::detail::copy_to_own(payload, message.data(), message.size());
         put_words(found.skip, message.size(), type);
         return pass(message.size());
     }
@@ -162,6 +166,8 @@ class queue_write_core {
     [[nodiscard]] queue_side& side() const noexcept { return *side_; }
     [[nodiscard]] const queue_side& consumer() const noexcept { return *consumer_; }
     [[nodiscard]] std::optional<errc> fault() const noexcept { return fault_.get(); }
+    /// How long messages are copied. Requires: no open batch.
+    [[nodiscard]] holdfast::detail::long_copier& long_copies() noexcept { return long_copies_; }
 
  private:
     struct open_claim {
@@ -224,6 +230,7 @@ class queue_write_core {
     }
 
     void publish() noexcept {
+        long_copies_.settle();  // a release store does not wait for stores past the caches
         // Relaxed: published by W1. It is in space that make_room() found free.
         word(cursor_).store(0, std::memory_order_relaxed);
         counter_.announce(*side_, cursor_, open_);
@@ -298,6 +305,7 @@ class queue_write_core {
     std::optional<open_claim> claim_;
     bool batch_ = false;
     holdfast::detail::fault_latch fault_;
+    holdfast::detail::long_copier long_copies_;
 };
 
 }  // namespace holdfast::layout
