@@ -126,9 +126,12 @@ class long_copier {
         unsettled_ = true;
     }
     [[gnu::noinline]] void settle_copies() noexcept {
-        const std::uint64_t begun = timed_ ? processor_ticks() : 0;
         if (chooser_.way() == copy_way::past_caches) fence_past_caches();
-        if (timed_) chooser_.settle(processor_ticks() - begun);
+        if (timed_) {
+            // With what the stores take that are still on their way: past the caches that is most of it.
+            const std::uint64_t begun = processor_ticks();
+            chooser_.settle(processor_ticks_behind_stores() - begun);
+        }
         timed_ = unsettled_ = false;
     }
 

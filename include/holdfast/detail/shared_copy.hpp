@@ -235,6 +235,11 @@ inline void copy_past_caches(std::byte* to, const std::byte* from, std::size_t b
 inline void fence_past_caches() noexcept { asm volatile("sfence" ::: "memory"); }
 /// The processor's clock, for comparisons; 0 where stores past the caches are none.
 [[nodiscard]] inline std::uint64_t processor_ticks() noexcept { return __builtin_ia32_rdtsc(); }
+/// The same once all stores so far, of either kind, have left the core.
+[[nodiscard]] inline std::uint64_t processor_ticks_behind_stores() noexcept {
+    asm volatile("mfence\n\tlfence" ::: "memory");
+    return __builtin_ia32_rdtsc();
+}
 #else
 /// memcpy to bytes of ours that nobody else looks at yet.
 inline void copy_to_own(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
@@ -277,6 +282,7 @@ inline void copy_past_caches(std::byte* to, const std::byte* from, std::size_t b
 }
 inline void fence_past_caches() noexcept {}
 [[nodiscard]] inline std::uint64_t processor_ticks() noexcept { return 0; }
+[[nodiscard]] inline std::uint64_t processor_ticks_behind_stores() noexcept { return 0; }
 #endif
 
 /// From shared to private memory, a number of bytes that the compiler knows: a few loads that stay in registers, where

@@ -25,6 +25,7 @@
 
 #include "holdfast/detail/concat.hpp"
 #include "holdfast/detail/fault_latch.hpp"
+#include "holdfast/detail/long_copy.hpp"
 #include "holdfast/layout/queue_layout.hpp"
 #include "holdfast/outcome.hpp"
 
@@ -83,6 +84,7 @@ class queue_element_write_core {
     }
     /// Publishes the next `count` slots at once. Requires: they are free.
     void publish(std::uint64_t count) noexcept {
+        long_copies_.settle();  // a release store does not wait for stores past the caches
         tail_ += count;
         // W1, pairs with R1. Weaker would let the consumer see the tail before the elements.
         side_->position.store(tail_, std::memory_order_release);
@@ -105,6 +107,8 @@ class queue_element_write_core {
     [[nodiscard]] queue_side& side() const noexcept { return *side_; }
     [[nodiscard]] const queue_side& consumer() const noexcept { return *consumer_; }
     [[nodiscard]] std::optional<errc> fault() const noexcept { return fault_.get(); }
+    /// How long runs of elements are copied into slots. Requires: all that was copied is published.
+    [[nodiscard]] holdfast::detail::long_copier& long_copies() noexcept { return long_copies_; }
 
  private:
     queue_side* side_ = nullptr;
@@ -115,6 +119,7 @@ class queue_element_write_core {
     std::uint64_t tail_ = 0;
     std::uint64_t head_seen_ = 0;
     holdfast::detail::fault_latch fault_;
+    holdfast::detail::long_copier long_copies_;
 };
 
 class queue_element_read_core {

@@ -223,9 +223,15 @@ class queue<T>::producer {
             return;
         }
         const std::size_t first = std::min<std::size_t>(values.size(), core_.contiguous());
-        if (first != 0) std::memcpy(core_.slot(0), values.data(), first * sizeof(T));
-        if (first != values.size())
-            std::memcpy(core_.slot(first), values.data() + first, (values.size() - first) * sizeof(T));
+        copy_run(core_.slot(0), values.first(first));
+        if (first != values.size()) copy_run(core_.slot(first), values.subspan(first));
+    }
+    void copy_run(std::byte* to, std::span<const T> values) noexcept {
+        // Twice as many as of a message, for no batch of calls shares the fence.
+        if (values.size_bytes() >= 2 * detail::long_copier::least_bytes)
+            core_.long_copies().copy(to, std::as_bytes(values).data(), values.size_bytes());
+        else if (!values.empty())
+            std::memcpy(to, values.data(), values.size_bytes());
     }
 
     std::shared_ptr<holdfast::segment> segment_;
