@@ -244,6 +244,29 @@ template <class Operate, class OnStop>
     return report;
 }
 
+#if defined(__x86_64__)
+/// The same; on_next(code) is called before each instruction, with its first eight bytes, lowest first.
+template <class Operate, class OnNext, class OnStop>
+[[nodiscard]] step_report step_through(Operate&& operate, OnNext&& on_next, OnStop&& on_stop) {
+    const one_core pinned;
+    shared_image control(4096);
+    rig::traced_child child(control, std::forward<Operate>(operate));
+    step_report report;
+    while (child.phase() <= rig::step_phase::inside && report.failure.empty()) {
+        constexpr long at_rip = offsetof(struct user, regs) + offsetof(struct user_regs_struct, rip);
+        const long rip = ::ptrace(PTRACE_PEEKUSER, child.pid(), at_rip, nullptr);
+        const auto code = static_cast<std::uint64_t>(::ptrace(PTRACE_PEEKTEXT, child.pid(), rip, nullptr));
+        if (child.phase() == rig::step_phase::inside) on_next(code);
+        if (!child.resume(PTRACE_SINGLESTEP)) break;
+        if (child.phase() != rig::step_phase::inside) continue;
+        ++report.steps;
+        report.failure = on_stop(report.steps);
+    }
+    if (report.failure.empty()) report.failure = rig::ending_text(child, report.steps);
+    return report;
+}
+#endif
+
 /// Steps operate() over `image` and hands a copy of every changed image to check(copy), the first (unchanged) and the
 /// last included. The copy is page-aligned and check may write to it (attach, recover, go on with it); it returns a
 /// failure text, empty when all is well.

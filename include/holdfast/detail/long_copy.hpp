@@ -48,19 +48,24 @@ class way_chooser {
         taken.bytes += static_cast<double>(bytes);
         taken.ticks += static_cast<double>(static_cast<std::int64_t>(ticks));  // a clock that went back: less than none
     }
-    /// Copies, timed ones among them, are about to be published, which took so long: the next may go the other way.
+    /// Whether enough copies were timed by this way.
+    [[nodiscard]] bool has_enough() const noexcept { return taken_[index(way_)].bytes >= trial_bytes; }
+    /// Enough copies were timed and are on their way, and it took so long until all of their stores had left the core.
+    /// The next copies may go the other way.
     void settle(std::uint64_t ticks) noexcept {
         add(0, ticks);
-        if (taken_[index(way_)].bytes < trial_bytes) return;
         if (way_ == favoured_)
             way_ = other(way_);
         else
             judge();
     }
 
-    static constexpr double trial_bytes = 32768;  ///< timed of each way, at least
+    static constexpr double trial_bytes = 65536;  ///< timed of each way, at least
     static constexpr double rest = 256;           ///< times as many bytes as were timed are not
-    static constexpr unsigned verdicts = 3;       ///< one after another until the other way is taken
+    /// How much less time the way past the caches must take: the reader, whose time is not seen, pays for lines that
+    /// come from memory.
+    static constexpr double advantage = 1.5;
+    static constexpr unsigned verdicts = 3;  ///< one after another until the other way is taken
     static constexpr std::uint64_t first_trial_after = std::uint64_t{1} << 20;
 
  private:
@@ -73,18 +78,19 @@ class way_chooser {
     }
     [[nodiscard]] static constexpr std::size_t index(copy_way way) noexcept { return static_cast<std::size_t>(way); }
 
-    /// Both ways were timed. The other has to be better by a tenth, and so three times: an interrupt may have fallen
-    /// into either.
+    /// Both ways were timed. Three times the verdict must be for the other: an interrupt may have fallen into either.
     void judge() noexcept {
-        const cost& tried = taken_[index(way_)];
-        const cost& used = taken_[index(favoured_)];
-        against_ = tried.ticks * used.bytes * 1.1 < used.ticks * tried.bytes ? against_ + 1 : 0;
+        const cost& through = taken_[index(copy_way::through_caches)];
+        const cost& past = taken_[index(copy_way::past_caches)];
+        const bool past_is_better = past.ticks * through.bytes * advantage < through.ticks * past.bytes;
+        const copy_way better = past_is_better ? copy_way::past_caches : copy_way::through_caches;
+        against_ = better != favoured_ ? against_ + 1 : 0;
         if (against_ == verdicts) {
-            favoured_ = way_;
+            favoured_ = better;
             against_ = 0;
         }
         way_ = favoured_;
-        untimed_bytes_ = static_cast<std::uint64_t>((tried.bytes + used.bytes) / 2 * rest);
+        untimed_bytes_ = static_cast<std::uint64_t>((through.bytes + past.bytes) / 2 * rest);
         taken_ = {};
     }
 
@@ -104,10 +110,10 @@ class long_copier {
     [[gnu::noinline]] void copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
         if (!chooser_.times(bytes)) [[likely]]
             return copy_by_way(to, from, bytes);
-        const std::uint64_t begun = processor_ticks();
+        const std::uint64_t begun = in_trial_ ? processor_ticks() : processor_ticks_behind_stores();
         copy_by_way(to, from, bytes);
         chooser_.add(bytes, processor_ticks() - begun);
-        timed_ = unsettled_ = true;
+        in_trial_ = unsettled_ = true;
     }
     /// Orders the copies made so far before stores to come. Cost: nothing unless one went past the caches.
     void settle() noexcept {
@@ -127,17 +133,17 @@ class long_copier {
     }
     [[gnu::noinline]] void settle_copies() noexcept {
         if (chooser_.way() == copy_way::past_caches) fence_past_caches();
-        if (timed_) {
-            // With what the stores take that are still on their way: past the caches that is most of it.
-            const std::uint64_t begun = processor_ticks();
-            chooser_.settle(processor_ticks_behind_stores() - begun);
-        }
-        timed_ = unsettled_ = false;
+        unsettled_ = false;
+        if (!in_trial_ || !chooser_.has_enough()) return;
+        // What the copies left to be done behind them counts, once: the next copy would have waited for it.
+        const std::uint64_t begun = processor_ticks();
+        chooser_.settle(processor_ticks_behind_stores() - begun);
+        in_trial_ = false;
     }
 
     way_chooser chooser_;
-    bool timed_ = false;      // one of the copies since the last settle()
-    bool unsettled_ = false;  // a copy since then was timed or went past the caches
+    bool in_trial_ = false;   // copies are timed one after the other
+    bool unsettled_ = false;  // a copy since the last settle() was timed or went past the caches
 };
 
 }  // namespace holdfast::detail
