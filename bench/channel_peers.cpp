@@ -40,6 +40,12 @@
 #ifdef HOLDFAST_BENCH_SPA
 #include "bench/peers/spa_ring_buffer.hpp"
 #endif
+#ifdef HOLDFAST_BENCH_QB
+#include "bench/peers/qb_ring_buffer.hpp"
+#endif
+#ifdef HOLDFAST_BENCH_ICEORYX
+#include "bench/peers/iceoryx_fifo.hpp"
+#endif
 
 namespace holdfast::bench {
 
@@ -168,6 +174,16 @@ std::vector<channel_kind> queue_kinds(std::vector<absent_peer>& absent) {
     kinds.push_back(workload::channel_kind_of<spa_ring_buffer>(true));
 #else
     absent.push_back({"spa_ringbuffer", "not compiled in: install libspa-0.2-dev"});
+#endif
+#ifdef HOLDFAST_BENCH_QB
+    kinds.push_back(workload::channel_kind_of<qb_ring_buffer>(true));
+#else
+    absent.push_back({"qb_rb", "not compiled in: install libqb-dev"});
+#endif
+#ifdef HOLDFAST_BENCH_ICEORYX
+    kinds.push_back(workload::channel_kind_of<iceoryx_fifo>(true));
+#else
+    absent.push_back({"iox::concurrent::FiFo", "not compiled in: install libiceoryx-hoofs-dev"});
 #endif
     add_registry_kinds(false, kinds, absent);
     return kinds;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "support/hash_table_kinds.hpp"
 #include "support/trial_recorder.hpp"
 #include "support/unique_name.hpp"
+#include "workload/run_names.hpp"
 #include "workload/shared_pages.hpp"
 
 namespace holdfast::test {
@@ -111,10 +113,11 @@ TEST(BenchSuites, EveryChannelDeliversWhatIsSent) {
     constexpr struct {
         std::size_t bytes, batch;
     } forms[] = {{8, 1}, {64, 8}, {1024, 2}};
+    const std::string prefix = "holdfast-test-peers-" + std::to_string(::getpid()) + "-";
     int made = 0;
     for (const workload::channel_kind& kind : kinds)
         for (const auto& form : forms) {
-            const std::string name = "holdfast-test-peers-" + std::to_string(::getpid()) + "-" + std::to_string(++made);
+            const std::string name = prefix + std::to_string(++made);
             const auto channel =
                 kind.make(form.bytes, {.ring_bytes = 65'536, .name = name, .batch = form.batch, .far_cpu = cores.far});
             ASSERT_NE(channel, nullptr) << kind.name;
@@ -127,6 +130,8 @@ TEST(BenchSuites, EveryChannelDeliversWhatIsSent) {
             }
         }
     EXPECT_THAT(registry.entries(), testing::IsEmpty());
+    for (const auto& entry : std::filesystem::directory_iterator(workload::run_names::shared_folder()))
+        EXPECT_FALSE(entry.path().filename().string().starts_with(prefix)) << entry.path();
 }
 
 TEST(BenchSuites, EveryArrayGivesBackWhatIsStored) {
@@ -206,7 +211,7 @@ TEST(BenchSuites, PeersAreThereOrNamedAsAbsent) {
     EXPECT_EQ(bench::executor_kinds(absent).size() + absent.size(), 4U);
     for (const bench::absent_peer& peer : absent) EXPECT_THAT(peer.reason, testing::HasSubstr("install")) << peer.name;
     absent.clear();
-    EXPECT_EQ(bench::queue_kinds(absent).size() + absent.size(), 7 + 9 + 8U);
+    EXPECT_EQ(bench::queue_kinds(absent).size() + absent.size(), 7 + 11 + 8U);
     absent.clear();
     EXPECT_EQ(bench::broadcast_kinds(absent).size() + absent.size(), 4 + 1 + 2U);
     for (const bench::absent_peer& peer : absent) EXPECT_FALSE(peer.reason.empty()) << peer.name;
