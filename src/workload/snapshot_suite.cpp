@@ -147,9 +147,12 @@ class snapshot_run {
 
     /// The loops throw when an object is torn, so what comes here has met none.
     void targets(const std::string& name, const sampled& found, std::size_t bytes, std::optional<std::uint64_t> pace) {
-        const double median = median_of(found.samples.front());
-        if (bytes == sizes[0] && pace != 0U)
-            to_.note("target: " + name + " in at most 3 ns: " + fixed_text(median, 2) + " ns" + verdict(median <= 3));
+        for (std::size_t i = 0; i < found.names.size() && bytes == sizes[0]; ++i) {
+            if (!found.timed(i) || !found.names[i].starts_with("holdfast")) continue;  // every form of ours
+            const double median = median_of(found.samples[i]);
+            to_.note("target: " + name + ", " + found.names[i] + ", in at most 3 ns: " + fixed_text(median, 2) + " ns" +
+                     verdict(median <= 3));
+        }
         if (pace) to_.note("target: " + name + ", no torn object: none among all reads" + verdict(true));
         if (!pace) note_if_any(to_, beside_published_text(name, found.samples.front(), published()));
     }
