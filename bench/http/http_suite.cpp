@@ -133,14 +133,17 @@ class suite_run {
             return !wants_client(line) && !throughput && !latency;
         });
         const bool wants_two = wants(two_workers(": requests"), two_workers(": server time a request"));
-        if (lines.empty() && !wants_two) return;
+        const bool wants_tools = options_.validate && wants(std::string(beside_tools));
+        if (lines.empty() && !wants_two && !wants_tools) return;
         const pinned here(client_cores_);
         adopt_orphans();
         prepare();
         for (const answer_kind kind : {answer_kind::computed, answer_kind::lookup}) {
-            if (std::ranges::none_of(lines, [&](const workload_line& line) { return line.kind == kind; })) continue;
+            const bool beside = wants_tools && kind == answer_kind::computed;
+            if (!beside && std::ranges::none_of(lines, [&](const workload_line& line) { return line.kind == kind; }))
+                continue;
             const std::vector<contestant> all = start(kind);
-            if (kind == answer_kind::computed && options_.validate) validate(all.front());
+            if (beside) validate(all.front());
             for (const workload_line& line : lines)
                 if (line.kind == kind) measure(line, all);
         }
@@ -326,8 +329,6 @@ class suite_run {
     }
 
     void validate(const contestant& ours) {
-        const std::string name = "load generator, JSON reply, 64 clients: requests";
-        if (!wants(name)) return;
         std::vector<std::string> names{"this client"};
         std::vector<found_tool> tools;
         for (const load_tool& each : load_tools()) try {
@@ -339,8 +340,10 @@ class suite_run {
         if (tools.empty()) return;
         round_options options = round_;
         options.duration = std::chrono::seconds(1);  // they count whole seconds
-        to_.add(name, "requests/s", names, compare_with_tools(tools, site_, ours, options), true);
+        to_.add(std::string(beside_tools), "requests/s", names, compare_with_tools(tools, site_, ours, options), true);
     }
+
+    static constexpr std::string_view beside_tools = "load generator, JSON reply, 64 clients: requests";
 
     const suite_options& options_;
     workload::recorder& to_;

@@ -107,6 +107,8 @@ struct connection {
     std::unique_ptr<inbound_body> body;       // what comes is this, up to its end
     std::unique_ptr<websocket_end> socket;    // while the last of them is a WebSocket; nothing is a request then
 };
+// Of the 256 bytes that an idle connection may take; the rest are the timers', the engine's and the places'.
+static_assert(sizeof(connection) <= 88);
 
 class server_core final : public engine_sink {
  public:
