@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <set>
+#include <string_view>
 
 #include "holdfast/layout/ring_record.hpp"
 #include "holdfast/outcome.hpp"
@@ -78,11 +80,16 @@ TEST(RingRecord, TheLongestMessageFitsBehindAnySkip) {
 
 TEST(Outcome, OnlyOkIsTrueAndEveryOutcomeHasAName) {
     EXPECT_TRUE(result{});
-    for (unsigned i = 0; i <= static_cast<unsigned>(outcome::corrupt); ++i) {
+    std::set<std::string_view> names;
+    const auto last = static_cast<unsigned>(outcome::collision);
+    for (unsigned i = 0; i <= last; ++i) {
         const auto what = static_cast<outcome>(i);
-        EXPECT_FALSE(holdfast::outcome_name(what).empty());
-        EXPECT_EQ(static_cast<bool>(result{what, 0}), what == outcome::ok);
+        const std::string_view name = holdfast::outcome_name(what);
+        EXPECT_FALSE(name.empty()) << i;
+        EXPECT_TRUE(names.insert(name).second) << name << " is the name of another one, too";
+        EXPECT_EQ(static_cast<bool>(result{what, 0}), what == outcome::ok) << name;
     }
+    EXPECT_TRUE(holdfast::outcome_name(static_cast<outcome>(last + 1)).empty()) << "it was not the last";
     EXPECT_TRUE(holdfast::outcome_name(static_cast<outcome>(99)).empty());
 }
 
