@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "golden/subjects.hpp"
 #include "support/capability.hpp"
 #include "support/process.hpp"
 #include "support/scale.hpp"
@@ -46,6 +47,42 @@ TEST_F(SegmentSpace, FullTmpfsIsNoSpace) {
         return refused_and_clean(place_);
     });
     EXPECT_TRUE(end.success()) << end.text();
+}
+
+// With no page free, with one, with two, and so on until it is made: room for nothing, for a part of its body, for the
+// body but not for what registers beside it.
+TEST_F(SegmentSpace, EachContainerOnAFullTmpfsIsNoSpaceAndIsMadeOnceThereIsRoom) {
+    if (!can_mount_tmpfs()) GTEST_SKIP() << "needs: mounting a tmpfs in a private mount namespace";
+    const std::string uri = place_.file_uri("s");
+    for (const golden_subject& subject : golden_subjects) {
+        const auto make = [&] {
+            const still_world then(golden_moment_ns, golden_seed);
+            subject.make(uri);
+        };
+        const ended end = in_child([&]() -> std::string {
+            make();
+            const std::string sound = subject.describe(uri);
+            segment::remove(uri);
+            if (!enter_private_mounts() || !mount_tmpfs(place_.path(), "size=1m")) return "no tmpfs";
+            const rig::descriptor fill(::open(place_.file("fill").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+            constexpr off_t page = 4096;
+            off_t filled = 0;
+            while (::posix_fallocate(fill.get(), filled, page) == 0) filled += page;
+            const off_t full = filled;
+            for (auto refused = refusal_of(make); refused; refused = refusal_of(make)) {
+                if (refused->code != errc::no_space) return "refused with another code: " + refused->text;
+                for (const std::string& entry : place_.entries())
+                    if (entry != "fill") return "left behind: " + entry;
+                for (const std::string& entry : registry_.entries()) return "left in the registry: " + entry;
+                if (filled == 0) return "not even with all of the room: " + refused->text;
+                filled -= page;
+                if (::ftruncate(fill.get(), filled) != 0) return "ftruncate";
+            }
+            if (filled == full) return "made where there is no room";
+            return subject.describe(uri) == sound ? "" : "it holds something else";
+        });
+        EXPECT_TRUE(end.success()) << subject.name << ": " << end.text();
+    }
 }
 
 TEST_F(SegmentSpace, TmpfsWithoutInodesIsNoSpace) {
