@@ -50,8 +50,9 @@ DEATHS = {"array": 350_000, "block_store": 550_000, "block_store of many writers
 KILLS = {**dict.fromkeys(CONTAINERS, 10**4), "array": 20_000, "block_store": 20_000, "broadcast": 12_000, "hash_map": 20_000, "hash_table": 20_000, "queue": 10_500,
          "snapshot": 20_000, "sorted_index": 11_000,
          "block_store of many writers": 2170, "hash_map of many writers": 2440, "hash_table of many writers": 3550, "hash_map with a feed": 570}
-GUIDED = {"array": 22_000, "block_store": 11_000, "broadcast": 36_000, "hash_map": 9000, "hash_table": 80_000, "inbox": 2200, "metrics": 18_000, "queue": 54_000,
-          "saved": 12_600, "segment": 6300, "small_table": 7000, "snapshot": 140_000, "sorted_index": 500_000}
+GUIDED = {"array": 22_000, "block_store": 11_000, "broadcast": 72_000, "hash_map": 9000, "hash_table": 162_000, "inbox": 2200, "metrics": 18_000, "queue": 135_000,
+          "saved": 12_600, "segment": 8100, "small_table": 7000, "snapshot": 450_000, "sorted_index": 135_000}
+APART = "sorted_index"  # none of the containers, and the quickest target: the sum over segments and saved files is reached without it
 FLOORS = {"single steps": 10**6, **{f"single steps of {kind}": floor for kind, floor in STEPS.items()},
           **{f"kills of {kind}": floor for kind, floor in KILLS.items()}}
 SCALED_FLOORS = {"deaths in front of stores": 10**7, **{f"deaths in front of stores of {kind}": floor for kind, floor in DEATHS.items()},
@@ -113,11 +114,11 @@ def tried(file):
                 if kind:
                     yield f"kills of {kind}", int(number)
         for number, how in EXECUTIONS.findall(output):
-            target = name.partition(".")[2]
-            over = "segments and saved files" if target in GUIDED else "other bytes"
-            yield f"executions over {over} {'guided by coverage' if how.startswith('guided') else 'mutated blindly'}", int(number)
-            if over.startswith("segments") and how.startswith("guided"):
-                yield f"executions of {target} guided by coverage", int(number)
+            target, how = name.partition(".")[2], "guided by coverage" if how.startswith("guided") else "mutated blindly"
+            if target != APART:
+                yield f"executions over {'segments and saved files' if target in GUIDED else 'other bytes'} {how}", int(number)
+            if target == APART or (target in GUIDED and how.startswith("guided")):
+                yield f"executions of {target} {how}", int(number)
 
 
 def run(name, results, build, arguments):
