@@ -100,12 +100,21 @@ class Report(unittest.TestCase):
         times = max(1, int(float(scale)))
         steps = {f"crash.{NAMES[kind]}Step.All": floor for kind, floor in report.STEPS.items()}
         deaths = {f"crash.StoreDeaths.{NAMES[kind]}": floor * times for kind, floor in report.DEATHS.items()}
+        histories = {f"crash.{NAMES[kind]}History.All": floor * times for kind, floor in report.HISTORIES.items()}
         guided = {f"fuzz.{target}": floor * times for target, floor in report.GUIDED.items()}
         guided["fuzz.array"] += max(0, 10**6 * times - sum(guided.values()) + guided[f"fuzz.{report.APART}"])
         told = {"crash.Other.Steps": f"told: steps = 7\ntold: recovery_steps = {max(0, 10**6 - 7 - sum(steps.values()))}",
                 "crash.Other.Deaths": f"told: deaths = {max(0, 10**7 * times - sum(deaths.values()))}",
+                "crash.Other.Schedules": f"told: schedules = {max(0, report.FLOORS['schedules'] - sum(report.SCHEDULES.values()))}\n"
+                                         f"told: schedules_with_a_successor = {max(0, report.FLOORS['schedules with a successor'] - sum(report.SUCCESSORS.values()))}\n"
+                                         f"told: relaxed_orders_caught = {max(0, report.FLOORS['relaxed orders caught'] - sum(report.ORDERS.values()))}",
+                "crash.Other.Histories": f"told: operations = {max(0, 10**6 * times - sum(histories.values()))}",
                 **{name: f"told: steps = {number}" for name, number in steps.items()},
                 **{name: f"told: deaths = {number}" for name, number in deaths.items()},
+                **{f"crash.Interleavings.{NAMES[kind]}": f"told: schedules = {floor - 7}\ntold: schedules_with_a_death = 7" for kind, floor in report.SCHEDULES.items()},
+                **{f"crash.Interleavings.{NAMES[kind]}Successors": f"told: schedules_with_a_successor = {floor}" for kind, floor in report.SUCCESSORS.items()},
+                **{f"crash.Orders.{NAMES[kind]}": f"told: relaxed_orders_caught = {floor}" for kind, floor in report.ORDERS.items()},
+                **{name: f"told: operations = {number}\ntold: killed_operations = 3" for name, number in histories.items()},
                 **{f"crash.{NAMES[kind]}Kill.All": f"told: kills = {floor} kills, 3 of them" for kind, floor in report.KILLS.items()},
                 **{name: f"9 inputs replayed, 100 executions of mutated ones\n{number} executions guided by coverage" for name, number in guided.items()},
                 "fuzz.uri": "500 executions guided by coverage", **suites}
@@ -121,7 +130,11 @@ class Report(unittest.TestCase):
     def test_what_was_tried_is_added_up(self):
         code, lines = self.complete(**{"crash.Containers/ImageKill.All/array  # GetParam() = array": "told: kills = 60"})
         self.assertEqual(code, 0, lines)
-        for line in (f"tried, single steps: {max(10**6, 7 + sum(report.STEPS.values())):,}", "tried, kills of queue<T>: 10,000", f"tried, kills of array: {report.KILLS['array'] + 60:,}",
+        for line in (f"tried, schedules: {max(report.FLOORS['schedules'], sum(report.SCHEDULES.values())):,}", f"tried, schedules of queue<T>: {report.SCHEDULES['queue<T>']:,}",
+                     f"tried, schedules with a successor of array: {report.SUCCESSORS['array']:,}", "tried, operations of recorded histories: 1,000,000",
+                     f"tried, operations of recorded histories of counter_set: {report.HISTORIES['counter_set']:,}",
+                     f"tried, relaxed orders caught of hash_map of many writers: {report.ORDERS['hash_map of many writers']}",
+                     f"tried, single steps: {max(10**6, 7 + sum(report.STEPS.values())):,}", f"tried, kills of queue<T>: {report.KILLS['queue<T>']:,}", f"tried, kills of array: {report.KILLS['array'] + 60:,}",
                      f"tried, single steps of array: {report.STEPS['array']:,}", f"tried, deaths in front of stores of queue: {report.DEATHS['queue']:,}",
                      "tried, executions over segments and saved files guided by coverage: 1,000,000",
                      f"tried, executions of segment guided by coverage: {report.GUIDED['segment']:,}",
@@ -134,6 +147,13 @@ class Report(unittest.TestCase):
         for name, text, what in (("crash.SmallTableStep.All", "told: steps = 999", "single steps of small_table: 999"),
                                  ("crash.StoreDeaths.ManyWritersOfAHashMap", "", "deaths in front of stores of hash_map of many writers: 0"),
                                  ("crash.Other.Deaths", "", "deaths in front of stores: "),
+                                 ("crash.Interleavings.QueueOfElements", "", "schedules of queue<T>: 0"),
+                                 ("crash.Interleavings.SmallTable", "", "schedules: "),
+                                 ("crash.Interleavings.SnapshotSuccessors", "", "schedules with a successor of snapshot: 0"),
+                                 ("crash.Orders.Broadcast", "told: relaxed_orders_caught = 2", "relaxed orders caught of broadcast: 2"),
+                                 ("crash.Orders.Broadcast", "", "relaxed orders caught: "),
+                                 ("crash.ArrayOfWordsHistory.All", "", "operations of recorded histories of array: 0"),
+                                 ("crash.Other.Histories", "", "operations of recorded histories: "),
                                  ("crash.QueueOfElementsKill.All", "told: kills = 500", "kills of queue<T>: 500"),
                                  ("crash.SmallTableKill.All", "told: kills = 9999", "kills of small_table: 9,999"),
                                  ("crash.CounterSetKill.All", "", "kills of counter_set: 0"),
@@ -150,8 +170,21 @@ class Report(unittest.TestCase):
         self.assertEqual(stepped, set(report.STEPS))
         # A published index is a snapshot: it has no stores of its own to die at.
         self.assertEqual(stepped - {"sorted_index"}, set(report.DEATHS))
+        self.assertEqual(stepped - {"sorted_index"}, set(report.SCHEDULES))
+        self.assertEqual(stepped - {"sorted_index", "hash_map with a feed"}, set(report.HISTORIES))
+        self.assertEqual(stepped - {"sorted_index", "hash_map with a feed", "counter_set"}, set(report.ORDERS))  # counters need none above relaxed
         self.assertEqual(stepped, set(report.KILLS))
         self.assertGreaterEqual(min(report.KILLS[container] for container in report.CONTAINERS), 10**4)
+
+    def test_tests_are_told_apart_by_their_names(self):
+        for name, kind in (("Interleavings.ManyWritersOfOneKey", "hash_table of many writers"), ("Interleavings.ManyWritersOfOneKeyOfAHashMap", "hash_map of many writers"),
+                           ("Interleavings.ThreeWritersOfABlockStore", "block_store of many writers"), ("Interleavings.ALeaderOfAGrowthBesideAWriter", "hash_table of many writers"),
+                           ("Interleavings.HashTableThatGrowsSuccessors", "hash_table"), ("Orders.HashMapOfManyWriters", "hash_map of many writers"), ("Orders.HashMap", "hash_map"),
+                           ("HashMapHistory.EveryOperationOfThreeOfManyWritersIsLinearizable", "hash_map of many writers"),
+                           ("ManyBlocksHistory.ValuesOfThreeWritersAreLinearizable", "block_store of many writers"), ("QueueHistory.OfRecordsIsLinearizable", "queue<T>"),
+                           ("QueueHistory.OfBytesIsLinearizable", "queue"), ("MetricsHistory.CountersOfManyWritersAreLinearizable", "counter_set"),
+                           ("MetricsHistory.TotalsOfHistogramsLieBetweenWhatWasRecordedAndWhatWasBegun", "latency_histogram")):
+            self.assertEqual(report.first_that_fits(f"crash.{name}", report.KINDS), kind, name)
 
     def test_kills_of_one_kind_do_not_stand_for_those_of_another(self):
         for many, single in (("ManyWritersOfAHashMap", "hash_map"), ("HashMapFeed", "hash_map"), ("ManyWritersOfABlockStore", "block_store"),
@@ -191,7 +224,8 @@ class Report(unittest.TestCase):
 
     def test_a_longer_run_has_to_try_more(self):
         self.assertEqual(self.complete(scale="100")[0], 0)
-        for name, text in (("crash.Other.Deaths", ""), ("fuzz.array", "1000000 executions guided by coverage"), ("crash.StoreDeaths.QueueOfBytes", "told: deaths = 5000000")):
+        for name, text in (("crash.Other.Deaths", ""), ("fuzz.array", "1000000 executions guided by coverage"), ("crash.StoreDeaths.QueueOfBytes", "told: deaths = 5000000"),
+                           ("crash.ArrayOfWordsHistory.All", f"told: operations = {report.HISTORIES['array']}")):
             self.assertEqual(self.complete(scale="100", **{name: text})[0], 1)
         self.assertEqual(self.complete(scale="0.1", **{"crash.ArrayOfWordsStep.All": ""})[0], 0)
 
