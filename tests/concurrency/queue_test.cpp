@@ -109,7 +109,7 @@ TEST_P(QueueConcurrency, EverythingArrivesInOrderAndWhole) {
 // Stores past the caches are ordered by nothing but the producer's fence, says the instruction set. The processors this
 // was tried on show whole lines in order without it, too, so that this test does not see it missing.
 TEST(QueueLongMessages, PastTheCachesArriveWhole) {
-    const std::uint64_t messages = scaled(400'000);
+    const std::uint64_t messages = scaled(150'000);
     holdfast::test::queue_bench bench(1 << 14);
     auto writer = bench.writer();
     auto reader = bench.reader();
