@@ -253,8 +253,10 @@ class growth_step_bench {
     using finder = holdfast::detail::hash_table_finder<typename many_writer<Shape>::node>;
 
  public:
-    explicit growth_step_bench(u64 next_capacity)
-        : where_{many_stage<Shape>::geometry(), many_geometry_for<typename Shape::key, typename Shape::value>(
+    /// Takeovers are stepped in one of so many unfinished states.
+    growth_step_bench(u64 next_capacity, u64 takeovers_every)
+        : takeovers_every_(takeovers_every),
+          where_{many_stage<Shape>::geometry(), many_geometry_for<typename Shape::key, typename Shape::value>(
                                                     next_capacity, writer_roll::processes, 3)},
           image_(where_.bytes()),
           first_(std::make_unique<pair>(image_.bytes(), where_, all_live_, 0)),
@@ -341,7 +343,8 @@ class growth_step_bench {
         writer_roll roll;
         roll.die(0);
         pair second(again.bytes(), where_, roll, 1, true);
-        if (!holdfast::detail::left_something(second.old().bytes(), 0)) return {};
+        if (!holdfast::detail::left_something(second.old().bytes(), 0) || ++takeovers_met_ % takeovers_every_ != 0)
+            return {};
         const u64 home = second.home_of(n_);
         const step_report report = single_step(
             again, [&] { (void)second.turn(home, pair::growth::mirrors); },
@@ -353,6 +356,7 @@ class growth_step_bench {
         return report.failure;
     }
 
+    u64 takeovers_every_, takeovers_met_ = 0;
     typename pair::room where_;
     writer_roll all_live_;
     shared_image image_;
@@ -365,9 +369,9 @@ class growth_step_bench {
 };
 
 template <class Shape>
-void step_growth(u64 next_capacity) {
+void step_growth(u64 next_capacity, u64 takeovers_every = 1) {
     if (!can_step()) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
-    growth_step_bench<Shape> bench(next_capacity);
+    growth_step_bench<Shape> bench(next_capacity, takeovers_every);
     using pair = growing_many_writer<Shape>;
     step_report all;
     const auto step = [&](u64 n, bool there, bool carried, u64 after, const char* what, auto&& act) {
@@ -509,6 +513,7 @@ TEST(HashTableManyStep, WideValues) { step_every_operation<wide_shape>(); }
 TEST(HashTableManyStep, NarrowValuesWhileItGrows) { step_growth<narrow_shape>(1900); }
 TEST(HashTableManyStep, WideValuesWhileItGrows) { step_growth<wide_shape>(1900); }
 TEST(HashTableManyStep, NarrowValuesWhileItShrinks) { step_growth<narrow_shape>(100); }
+TEST(HashTableManyStep, WideValuesWhileItShrinks) { step_growth<wide_shape>(100, one_in_so_many(4)); }
 TEST(HashTableManyStep, ValuesThatShareAWordWithTheKey) { step_every_operation<crooked_shape>(); }
 
 }  // namespace
