@@ -164,7 +164,7 @@ TEST(BroadcastConcurrency, OverrunReadersAreNeverGivenAMixAndCountExactly) {
 }
 
 // Stores past the caches are ordered by nothing but the writer's fences.
-TEST(BroadcastConcurrency, NorAreTheyOfLongMessagesPastTheCaches) {
+TEST(BroadcastConcurrency, OverrunReadersAreNeverGivenAMixOfLongMessagesPastTheCaches) {
     broadcast_bench bench(1 << 18);
     auto writer = bench.writer();
     writer.long_copies().keep_to(holdfast::detail::copy_way::past_caches);

@@ -164,6 +164,33 @@ TEST_F(PastCachesStep, ABroadcastsChainsAreFencedBeforeTheirCommit) {
                   2U * 14 * 4);
 }
 
+// Whoever uses the space next may be another thread, whose fences do not cover these stores.
+TEST_F(PastCachesStep, WhatIsDroppedIsFencedToo) {
+    no_broadcast_slots nobody;
+    queue_bench bench(1 << 14);
+    broadcast_bench ring(1 << 16);
+    queue_write_core producer = bench.writer();
+    broadcast_write_core writer = ring.writer();
+    producer.long_copies().keep_to(copy_way::past_caches);
+    writer.long_copies().keep_to(copy_way::past_caches);
+    const auto& word = word_at(bench.body().data() + queue_ring_offset);
+    for (const seen_order& seen : {order_of(word,
+                                            [&] {
+                                                producer.begin_batch();
+                                                (void)producer.append(message, 0);
+                                                producer.discard_batch();
+                                            }),
+                                   order_of(word, [&] {
+                                       (void)writer.append(message, 0, nobody);
+                                       writer.discard();
+                                   })}) {
+        EXPECT_EQ(seen.failure, "");
+        EXPECT_FALSE(seen.published);
+        EXPECT_GE(seen.past, 14U * 4);
+        EXPECT_EQ(seen.unfenced, 0U);
+    }
+}
+
 // The rig's own teeth.
 TEST_F(PastCachesStep, ACommitThatDoesNotWaitIsFound) {
     shared_image pages(8192);

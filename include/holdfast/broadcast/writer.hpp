@@ -42,7 +42,8 @@ struct broadcast_options {
 /// Publishes messages. Holds the segment's lease: one writer at a time. Never waits. Move-only.
 /// A handle that was moved from answers read_only to what publishes; the rest requires one that was not.
 ///
-/// Threads: one at a time. After a crash: each message or batch is published or not; what was staged or claimed is not.
+/// Threads: one at a time; what is staged goes to another by a mutex, or whatever else executes a locked instruction.
+/// After a crash: each message or batch is published or not; what was staged or claimed is not.
 class broadcast_writer {
  public:
     /// Throws: invalid_argument; as segment::create.

@@ -2,15 +2,16 @@
 // long_copy.hpp - long copies into a ring that another core reads: through the caches, or past them.
 //
 // A line that the other core has read has to be fetched back before it can be stored to, a few lines at a time; a store
-// past the caches (non-temporal) needs no line. Where the cores lie far apart that takes a tenth of the time, where
-// they share a cache up to three times as long, and which it is changes while a program runs: the scheduler moves it.
-// So the way is chosen by what copies took (docs/design/0014-queue.md has the figures).
+// past the caches (non-temporal) needs no line. Where the cores lie far apart that takes a quarter of the time or less,
+// where they share a cache up to three times as long, and which it is changes while a program runs: the scheduler moves
+// it. So the way is chosen by what copies took (docs/design/0014-queue.md has the figures).
 //
-// (I1) Stores past the caches may become visible behind later ones: settle() comes before what publishes them. They
-// pass
-//      no earlier load and no earlier locked instruction. A process that dies leaves none on their way: the kernel has
-//      executed locked instructions before it lets go of the process's locks.
-// (I2) Some 1/256 of the bytes go the other way, so being wrong about it costs a few hundredths.
+// (I1) Stores past the caches may become visible behind later ones: fence() comes before what publishes them. They pass
+//      no earlier load and no earlier locked instruction. It orders the calling thread's own copies: who hands a
+//      transaction that is open to another thread does so by a locked instruction, as any mutex is.
+// (I2) A process that dies leaves none of them on their way: the kernel has executed locked instructions before it lets
+//      go of the process's locks.
+// (I3) Some 1/256 of the bytes go the other way, so being wrong about it costs a few hundredths.
 #pragma once
 
 #include <array>
@@ -23,24 +24,19 @@ namespace holdfast::detail {
 
 enum class copy_way : std::uint8_t { through_caches, past_caches };
 
-/// Chooses between the two ways by what copies took: now and then some are timed, first the way in use, then the other.
-/// No clock of its own, so the caller's may be of any unit.
+/// Chooses between the two ways by what copies took: now and then, in a trial, some are timed, first by the way in use,
+/// then by the other. No clock of its own, so the caller's may be of any unit.
 class way_chooser {
  public:
     [[nodiscard]] copy_way way() const noexcept { return way_; }
 
-    /// Whether the copy of so many bytes that comes next is to be timed.
-    [[nodiscard]] bool times(std::size_t bytes) noexcept {
-        if (untimed_bytes_ < bytes) [[unlikely]]
-            return true;
-        untimed_bytes_ -= bytes;
-        return false;
-    }
-    /// From here on this way, untimed.
-    void keep_to(copy_way way) noexcept {
-        *this = {};
-        favoured_ = way_ = way;
-        untimed_bytes_ = ~std::uint64_t{0};
+    /// A copy of so many bytes comes next. Returns: whether it is to be timed.
+    [[nodiscard]] bool take(std::size_t bytes) noexcept {
+        if (bytes <= rest_bytes_) [[likely]] {
+            rest_bytes_ -= bytes;
+            return false;
+        }
+        return take_in_trial(bytes);
     }
     /// What a timed copy took.
     void add(std::size_t bytes, std::uint64_t ticks) noexcept {
@@ -50,14 +46,18 @@ class way_chooser {
     }
     /// Whether enough copies were timed by this way.
     [[nodiscard]] bool has_enough() const noexcept { return taken_[index(way_)].bytes >= trial_bytes; }
-    /// Enough copies were timed and are on their way, and it took so long until all of their stores had left the core.
-    /// The next copies may go the other way.
-    void settle(std::uint64_t ticks) noexcept {
-        add(0, ticks);
+    /// Nothing of the copies is on its way any more: the next may go the other way. Requires: has_enough().
+    void end_half() noexcept {
         if (way_ == favoured_)
             way_ = other(way_);
         else
             judge();
+    }
+    /// From here on this way, untimed.
+    void keep_to(copy_way way) noexcept {
+        *this = {};
+        favoured_ = way_ = way;
+        rest_bytes_ = ~std::uint64_t{0};
     }
 
     static constexpr double trial_bytes = 65536;  ///< timed of each way, at least
@@ -67,6 +67,7 @@ class way_chooser {
     static constexpr double advantage = 1.5;
     static constexpr unsigned verdicts = 3;  ///< one after another until the other way is taken
     static constexpr std::uint64_t first_trial_after = std::uint64_t{1} << 20;
+    static constexpr std::uint64_t passed_bytes_max = std::uint64_t{4} << 20;  ///< in a trial, untimed: it is given up
 
  private:
     struct cost {
@@ -78,6 +79,17 @@ class way_chooser {
     }
     [[nodiscard]] static constexpr std::size_t index(copy_way way) noexcept { return static_cast<std::size_t>(way); }
 
+    /// Copies of like size are compared, the trial's first within a factor of two: a long one takes less time a byte.
+    [[nodiscard]] bool take_in_trial(std::size_t bytes) noexcept {
+        if (size_ == 0) {
+            size_ = bytes;
+            rest_bytes_ = 0;
+        }
+        if (bytes / 2 <= size_ && size_ / 2 <= bytes) return true;
+        passed_bytes_ += bytes;
+        if (passed_bytes_ > passed_bytes_max) rest_for(passed_bytes_max);
+        return false;
+    }
     /// Both ways were timed. Three times the verdict must be for the other: an interrupt may have fallen into either.
     void judge() noexcept {
         const cost& through = taken_[index(copy_way::through_caches)];
@@ -89,14 +101,20 @@ class way_chooser {
             favoured_ = better;
             against_ = 0;
         }
+        rest_for(static_cast<std::uint64_t>((through.bytes + past.bytes) / 2 * rest));
+    }
+    void rest_for(std::uint64_t bytes) noexcept {
         way_ = favoured_;
-        untimed_bytes_ = static_cast<std::uint64_t>((through.bytes + past.bytes) / 2 * rest);
+        rest_bytes_ = bytes;
+        size_ = passed_bytes_ = 0;
         taken_ = {};
     }
 
-    std::uint64_t untimed_bytes_ = first_trial_after;
+    std::uint64_t rest_bytes_ = first_trial_after;  // until the next trial
     std::array<cost, 2> taken_{};
-    unsigned against_ = 0;  // verdicts against the favoured way, one after another
+    std::uint64_t size_ = 0;          // of the trial's first copy
+    std::uint64_t passed_bytes_ = 0;  // in the trial, of other sizes
+    unsigned against_ = 0;            // verdicts against the favoured way, one after another
     copy_way favoured_ = copy_way::through_caches;
     copy_way way_ = copy_way::through_caches;
 };
@@ -106,22 +124,26 @@ class long_copier {
  public:
     static constexpr std::size_t least_bytes = 512;  ///< shorter ones are better off without
 
-    /// Requires: settle() before the copy is published.
+    long_copier() = default;
+    /// `fences_follow`: a full fence follows each publication.
+    explicit long_copier(bool fences_follow) noexcept : fences_follow_(fences_follow) {}
+
+    /// Requires: fence() before the copy is published, and before its bytes are given up to another thread.
     [[gnu::noinline]] void copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-        if (!chooser_.times(bytes)) [[likely]]
+        if (!chooser_.take(bytes)) [[likely]]
             return copy_by_way(to, from, bytes);
         const std::uint64_t begun = in_trial_ ? processor_ticks() : processor_ticks_behind_stores();
         copy_by_way(to, from, bytes);
         chooser_.add(bytes, processor_ticks() - begun);
-        in_trial_ = unsettled_ = true;
+        in_trial_ = open_ = true;
     }
     /// Orders the copies made so far before stores to come. Cost: nothing unless one went past the caches.
-    void settle() noexcept {
-        if (unsettled_) [[unlikely]]
-            settle_copies();
+    void fence() noexcept {
+        if (open_) [[unlikely]]
+            fence_copies();
     }
 
-    /// Leaves choosing the way. Requires: no copy that is not settled.
+    /// Leaves choosing the way. Requires: fence() after the last copy.
     void keep_to(copy_way way) noexcept { chooser_.keep_to(way); }
     [[nodiscard]] copy_way way() const noexcept { return chooser_.way(); }
 
@@ -129,21 +151,25 @@ class long_copier {
     void copy_by_way(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
         if (chooser_.way() == copy_way::through_caches) return copy_to_shared(to, from, bytes);
         copy_past_caches(to, from, bytes);
-        unsettled_ = true;
+        open_ = true;
     }
-    [[gnu::noinline]] void settle_copies() noexcept {
+    [[gnu::noinline]] void fence_copies() noexcept {
+        const bool ends = in_trial_ && chooser_.has_enough();
+        // What the copies left to be done behind them counts: the next copy, or a fence that follows, waits for it.
+        const bool counts = ends || (in_trial_ && fences_follow_);
+        const std::uint64_t begun = counts ? processor_ticks() : 0;
         if (chooser_.way() == copy_way::past_caches) fence_past_caches();
-        unsettled_ = false;
-        if (!in_trial_ || !chooser_.has_enough()) return;
-        // What the copies left to be done behind them counts, once: the next copy would have waited for it.
-        const std::uint64_t begun = processor_ticks();
-        chooser_.settle(processor_ticks_behind_stores() - begun);
+        open_ = false;
+        if (counts) chooser_.add(0, processor_ticks_behind_stores() - begun);
+        if (!ends) return;
+        chooser_.end_half();
         in_trial_ = false;
     }
 
     way_chooser chooser_;
-    bool in_trial_ = false;   // copies are timed one after the other
-    bool unsettled_ = false;  // a copy since the last settle() was timed or went past the caches
+    bool fences_follow_ = false;
+    bool in_trial_ = false;  // copies are timed one after the other
+    bool open_ = false;      // a copy since the last fence() was timed or went past the caches
 };
 
 }  // namespace holdfast::detail

@@ -10,8 +10,9 @@
 // bytes go through vector registers by instructions that the compiler does not look into: a race with a writer is no
 // matter of the language, as it is none of the processor. Vector loads are ordered among each other and before the
 // later load of the version like all loads, and vector stores among each other and before the later store of the commit
-// like all stores. Few instructions and no loop from 8 to 128 bytes: first and last part overlap, so some bytes may be
-// copied twice. Elsewhere, and under sanitizers, which cannot look into the instructions either, atomic words do it.
+// like all stores (but for those past the caches, which have a fence of their own). Few instructions and no loop from 8
+// to 128 bytes: first and last part overlap, so some bytes may be copied twice. Elsewhere, and under sanitizers, which
+// cannot look into the instructions either, atomic words do it.
 #pragma once
 
 #include <algorithm>
@@ -224,6 +225,7 @@ inline void copy_past_caches(std::byte* to, const std::byte* from, std::size_t b
     copy_opaque(to, from, to_line);
     to += to_line, from += to_line, bytes -= to_line;
     for (; bytes >= 64; bytes -= 64, to += 64, from += 64)
+        // Not of 32 bytes: a line is stored as a whole either way, and this is the baseline.
         asm volatile(
             "movups (%0), %%xmm0\n\tmovups 16(%0), %%xmm1\n\tmovups 32(%0), %%xmm2\n\tmovups 48(%0), %%xmm3\n\t"
             "movntdq %%xmm0, (%1)\n\tmovntdq %%xmm1, 16(%1)\n\tmovntdq %%xmm2, 32(%1)\n\tmovntdq %%xmm3, 48(%1)"
@@ -233,7 +235,7 @@ inline void copy_past_caches(std::byte* to, const std::byte* from, std::size_t b
     copy_opaque(to, from, bytes);
 }
 inline void fence_past_caches() noexcept { asm volatile("sfence" ::: "memory"); }
-/// The processor's clock, for comparisons; 0 where stores past the caches are none.
+/// The processor's clock, for comparisons; always 0 where copy_past_caches() is an ordinary copy.
 [[nodiscard]] inline std::uint64_t processor_ticks() noexcept { return __builtin_ia32_rdtsc(); }
 /// The same once all stores so far, of either kind, have left the core.
 [[nodiscard]] inline std::uint64_t processor_ticks_behind_stores() noexcept {

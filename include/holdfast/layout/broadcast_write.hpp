@@ -114,7 +114,7 @@ class broadcast_write_core {
     [[nodiscard]] result commit() noexcept {
         if (staged_ == 0) return {outcome::not_claimed, 0};
         const std::uint64_t count = staged_;
-        long_copies_.settle();  // a release store does not wait for stores past the caches
+        long_copies_.fence();  // before W3, whose release does not cover stores past the caches
         // W2. Relaxed: published by W3. Without it the word behind the chain would be some payload of an earlier lap.
         word_at(end_).store(0, std::memory_order_relaxed);
         // W3, pairs with R1. Weaker would let a reader find the word before the payload or the 0 behind.
@@ -137,6 +137,7 @@ class broadcast_write_core {
 
     /// Forgets the claim and what is staged; none of it was ever visible.
     void discard() noexcept {
+        long_copies_.fence();  // whoever uses the space next may be another thread
         end_ = tail_;
         staged_ = 0;
         claimed_ = 0;
@@ -230,7 +231,7 @@ class broadcast_write_core {
             horizon_ += slots.size() != 0 ? stride : target - horizon_;
             // W1, pairs with R2, and with R5 of broadcast_slots.hpp. seq_cst: the next scan (R4) must not be satisfied
             // before it is visible, or a reader could register where we are about to write. On x86-64 a locked
-            // instruction, which stores past the caches do not pass either.
+            // instruction or a full fence, which stores past the caches do not pass either.
             control().horizon.store(horizon_, std::memory_order_seq_cst);
         }
         // Keeps every store below the horizon, ours or the caller's plain ones, behind W1; pairs with the fence in

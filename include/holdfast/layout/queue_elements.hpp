@@ -11,6 +11,7 @@
 //
 // Synchronisation
 //   W1 tail  release   R1 tail in the consumer  acquire   the elements are whole
+//   fence (long_copy.hpp), of elements that went past the caches, before W1: its release does not cover them
 //   W2 head  release   R2 head in the producer  acquire   the consumer is done with the slots
 // Each side keeps the last position it saw of the other and looks again only when that says full or empty.
 // Source: cached peer positions: Lee, Bu, Chandranmenon, MCRingBuffer, ANCS 2009, doi:10.1145/1882486.1882508.
@@ -53,7 +54,8 @@ class queue_element_write_core {
           consumer_(&consumer),
           ring_(body.data() + queue_ring_offset),
           capacity_(geometry.capacity),
-          stride_(geometry.stride) {
+          stride_(geometry.stride),
+          long_copies_(geometry.rings) {
         // Acquire, pairs with W1 and W2 of threads of this process (in tests).
         tail_ = side_->position.load(std::memory_order_acquire);
         head_seen_ = consumer_->position.load(std::memory_order_acquire);
@@ -84,7 +86,7 @@ class queue_element_write_core {
     }
     /// Publishes the next `count` slots at once. Requires: they are free.
     void publish(std::uint64_t count) noexcept {
-        long_copies_.settle();  // a release store does not wait for stores past the caches
+        long_copies_.fence();  // before W1, whose release does not cover stores past the caches
         tail_ += count;
         // W1, pairs with R1. Weaker would let the consumer see the tail before the elements.
         side_->position.store(tail_, std::memory_order_release);

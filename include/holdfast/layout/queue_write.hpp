@@ -17,6 +17,7 @@
 // Synchronisation (R in queue_read.hpp unless said)
 //   W1 first word    release   R1 word at the head      acquire   the consumer sees all of the transaction, and the 0
 //                                                                 behind it
+//   fence (long_copy.hpp)      of payloads that went past the caches, before W1: its release does not cover them
 //   W3 position      release   observers' loads         acquire   what lies before it
 //   R2 consumer's position  acquire  (here)  W2         release   the consumer is done with what we overwrite
 //   fence seq_cst, then consumer.waiting (here)   W4 waiting seq_cst, then R1   Dekker: we see the sleeper or it sees
@@ -63,7 +64,8 @@ class queue_write_core {
         : side_(reinterpret_cast<queue_side*>(body.data() + queue_producer_offset)),
           consumer_(&consumer),
           ring_(body.data() + queue_ring_offset),
-          capacity_(geometry.capacity) {
+          capacity_(geometry.capacity),
+          long_copies_(geometry.rings) {
         recover(subject);
     }
 
@@ -120,6 +122,7 @@ class queue_write_core {
     /// Drops the batch: nothing of it was visible.
     void discard_batch() noexcept {
         discard();
+        long_copies_.fence();  // whoever uses the space next may be another thread
         batch_ = false;
         cursor_ = start_;
         open_ = {};
@@ -230,7 +233,7 @@ class queue_write_core {
     }
 
     void publish() noexcept {
-        long_copies_.settle();  // a release store does not wait for stores past the caches
+        long_copies_.fence();  // before W1, whose release does not cover stores past the caches
         // Relaxed: published by W1. It is in space that make_room() found free.
         word(cursor_).store(0, std::memory_order_relaxed);
         counter_.announce(*side_, cursor_, open_);

@@ -216,7 +216,7 @@ class queue<T>::producer {
         if (room == outcome::full) layout::add_one(core_.side().refused);
         return room;
     }
-    // Plain copies: the slots are ours until W1, R2 has shown that the consumer is done with them.
+    // The slots are ours until W1, R2 has shown that the consumer is done with them.
     void copy_in(std::span<const T> values) noexcept {
         if (core_.stride() != sizeof(T)) {
             for (std::size_t i = 0; i < values.size(); ++i) std::memcpy(core_.slot(i), &values[i], sizeof(T));
