@@ -87,8 +87,8 @@ class queue_producer {
     void discard() noexcept { core_.discard(); }
 
     /// Copies a message in; one of 512 bytes and more past the caches, while that takes less time (x86-64; now and then
-    /// it is timed, by the time-stamp counter). Returns: ok and its bytes; else as try_claim, with nothing changed. Requires: it lies
-    /// outside an open claim, which is dropped.
+    /// it is timed, by the time-stamp counter). Returns: ok and its bytes; else as try_claim, with nothing changed.
+    /// Requires: it lies outside an open claim, which is dropped.
     result try_push(std::span<const std::byte> message, std::uint16_t type = 0) noexcept {
         if (!writable()) return {outcome::read_only, 0};
         // The space is ours until W1: R2 has shown that the consumer is done with it.
