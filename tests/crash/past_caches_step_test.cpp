@@ -61,14 +61,15 @@ seen_order order_of(const std::atomic<std::uint64_t>& word, const std::function<
     const std::uint64_t before = word.load(std::memory_order_relaxed);
     seen.failure = step_through(
                        operate,
-                       [&](std::uint64_t code) {
-                           if (seen.published) return;
-                           if (is_store_past_caches(code)) ++seen.past, ++seen.unfenced;
-                           if (is_store_fence(code)) seen.unfenced = 0;
-                       },
                        [&](std::uint64_t) -> std::string {
                            seen.published |= word.load(std::memory_order_relaxed) != before;
                            return {};
+                       },
+                       [&](pid_t child) {
+                           if (seen.published) return;
+                           const std::uint64_t code = holdfast::test::rig::next_code(child);
+                           if (is_store_past_caches(code)) ++seen.past, ++seen.unfenced;
+                           if (is_store_fence(code)) seen.unfenced = 0;
                        })
                        .failure;
     return seen;

@@ -213,6 +213,18 @@ class traced_child {
     bool alive_ = true;
 };
 
+#if defined(__x86_64__)
+inline constexpr long at_rip = offsetof(struct user, regs) + offsetof(struct user_regs_struct, rip);
+/// Where the instruction lies that a stopped child executes next.
+[[nodiscard]] inline std::uint64_t next_instruction(pid_t child) {
+    return static_cast<std::uint64_t>(::ptrace(PTRACE_PEEKUSER, child, at_rip, nullptr));
+}
+/// Its first eight bytes, lowest first.
+[[nodiscard]] inline std::uint64_t next_code(pid_t child) {
+    return static_cast<std::uint64_t>(::ptrace(PTRACE_PEEKTEXT, child, next_instruction(child), nullptr));
+}
+#endif
+
 inline std::string ending_text(const traced_child& child, std::uint64_t steps) {
     if (child.phase() == step_phase::threw) return std::string("the operation threw: ") + child.what();
     if (child.phase() == step_phase::after) return {};
@@ -224,15 +236,17 @@ inline std::string ending_text(const traced_child& child, std::uint64_t steps) {
 }  // namespace rig
 
 /// Runs operate() in a child, one instruction at a time; on_stop(steps) follows each and returns a failure text or
-/// nothing (an empty string). The child stays stopped while on_stop runs; a failure ends it.
-template <class Operate, class OnStop>
-[[nodiscard]] step_report step_through(Operate&& operate, OnStop&& on_stop) {
+/// nothing (an empty string). before(pid) comes before each. The child stays stopped while either runs; a failure ends
+/// it.
+template <class Operate, class OnStop, class Before>
+[[nodiscard]] step_report step_through(Operate&& operate, OnStop&& on_stop, Before&& before) {
     const auto start = std::chrono::steady_clock::now();
     const one_core pinned;
     shared_image control(4096);
     rig::traced_child child(control, std::forward<Operate>(operate));
     step_report report;
     while (child.phase() <= rig::step_phase::inside && report.failure.empty()) {
+        if (child.phase() == rig::step_phase::inside) before(child.pid());
         if (!child.resume(PTRACE_SINGLESTEP)) break;
         if (child.phase() != rig::step_phase::inside) continue;
         ++report.steps;
@@ -243,29 +257,10 @@ template <class Operate, class OnStop>
     report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return report;
 }
-
-#if defined(__x86_64__)
-/// The same; on_next(code) is called before each instruction, with its first eight bytes, lowest first.
-template <class Operate, class OnNext, class OnStop>
-[[nodiscard]] step_report step_through(Operate&& operate, OnNext&& on_next, OnStop&& on_stop) {
-    const one_core pinned;
-    shared_image control(4096);
-    rig::traced_child child(control, std::forward<Operate>(operate));
-    step_report report;
-    while (child.phase() <= rig::step_phase::inside && report.failure.empty()) {
-        constexpr long at_rip = offsetof(struct user, regs) + offsetof(struct user_regs_struct, rip);
-        const long rip = ::ptrace(PTRACE_PEEKUSER, child.pid(), at_rip, nullptr);
-        const auto code = static_cast<std::uint64_t>(::ptrace(PTRACE_PEEKTEXT, child.pid(), rip, nullptr));
-        if (child.phase() == rig::step_phase::inside) on_next(code);
-        if (!child.resume(PTRACE_SINGLESTEP)) break;
-        if (child.phase() != rig::step_phase::inside) continue;
-        ++report.steps;
-        report.failure = on_stop(report.steps);
-    }
-    if (report.failure.empty()) report.failure = rig::ending_text(child, report.steps);
-    return report;
+template <class Operate, class OnStop>
+[[nodiscard]] step_report step_through(Operate&& operate, OnStop&& on_stop) {
+    return step_through(std::forward<Operate>(operate), std::forward<OnStop>(on_stop), [](pid_t) {});
 }
-#endif
 
 /// Steps operate() over `image` and hands a copy of every changed image to check(copy), the first (unchanged) and the
 /// last included. The copy is page-aligned and check may write to it (attach, recover, go on with it); it returns a
@@ -380,10 +375,7 @@ class image_walk {
         return true;
     }
 #if defined(__x86_64__)
-    static constexpr long at_rip = offsetof(struct user, regs) + offsetof(struct user_regs_struct, rip);
-    [[nodiscard]] std::uint64_t instruction() const {
-        return static_cast<std::uint64_t>(::ptrace(PTRACE_PEEKUSER, child_.pid(), at_rip, nullptr));
-    }
+    [[nodiscard]] std::uint64_t instruction() const { return next_instruction(child_.pid()); }
     // By a breakpoint in the child's own copy of the code. Whoever does not come by there is run to its end.
     void run_to(const place_of_change& to) {
         const long word = ::ptrace(PTRACE_PEEKTEXT, child_.pid(), to.address, nullptr);

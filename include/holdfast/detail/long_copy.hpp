@@ -145,7 +145,6 @@ class long_copier {
 
     /// Leaves choosing the way. Requires: fence() after the last copy.
     void keep_to(copy_way way) noexcept { chooser_.keep_to(way); }
-    [[nodiscard]] copy_way way() const noexcept { return chooser_.way(); }
 
  private:
     void copy_by_way(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
