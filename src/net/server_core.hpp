@@ -56,6 +56,7 @@
 #include "place_table.hpp"
 #include "spare_buffers.hpp"
 #include "timer_wheel.hpp"
+#include "turn_clock.hpp"
 #include "websocket_end.hpp"
 
 namespace holdfast::net {
@@ -261,7 +262,7 @@ class server_core final : public engine_sink {
     };
     void serve(index_type index, std::unique_ptr<inbound_request> in, std::span<char> bytes);
     [[nodiscard]] served serve_requests(index_type index, inbound_request& in, std::span<char> bytes);
-    [[nodiscard]] bool output_is_full(index_type index);
+    [[nodiscard]] bool output_is_full(index_type index, bool has_had_its_time = false);
     void pause(index_type index);
     void answer_request(index_type index, const inbound_request& in, bool more_follows);
     void refuse(index_type index, const inbound_request& in, int status, std::string_view reason, std::size_t bytes);
@@ -328,6 +329,7 @@ class server_core final : public engine_sink {
 
     std::uint64_t now_ms_ = 0;
     std::uint64_t arrival_ns_ = 0;  // when the loop last woke: the bytes being served had come by then
+    turn_clock taken_;
     std::uint64_t next_tick_ms_ = 0;
     std::uint64_t drain_deadline_ms_ = 0;
     std::int64_t date_second_ = -1;
@@ -340,8 +342,5 @@ class server_core final : public engine_sink {
 
 /// What a client is told when a handler throws.
 inline constexpr std::string_view failed_to_answer = "the server failed to answer this request";
-
-/// CLOCK_MONOTONIC.
-[[nodiscard]] std::uint64_t monotonic_ns() noexcept;
 
 }  // namespace holdfast::net

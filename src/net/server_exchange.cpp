@@ -97,7 +97,7 @@ server_core::served server_core::serve_requests(index_type index, inbound_reques
             used += taken;
             continue;
         }
-        if (output_is_full(index)) {
+        if (output_is_full(index, taken_.is_a_share(index, arrival_ns_))) {
             in.held_since_ns = came_ns;
             return {used, rest.size()};
         }
@@ -130,17 +130,19 @@ server_core::served server_core::serve_requests(index_type index, inbound_reques
 }
 
 // (I2 of server.hpp) Pauses the connection's input if there is no room, or if it had to be made, or if it has had its
-// share of this turn: who asks for much in one go, and the kernel may take megabytes of it at once, gets it in parts,
-// and settle() sees to it that others are served in between. If nobody is there to read, the connection answers nothing
-// more, and settle() closes it.
-bool server_core::output_is_full(index_type index) {
+// share of this turn: who asks in one go for much, and the kernel may take megabytes of it at once, or for what takes
+// long, gets it in parts, and settle() sees to it that others are served in between. If nobody is there to read, the
+// connection answers nothing more, and settle() closes it.
+bool server_core::output_is_full(index_type index, bool has_had_its_time) {
     const std::size_t most = options_.limits.output_bytes_max;
     connection& c = connections_[index];
     connection_strand* const strand = strand_of(c);
     const bool calls_wait = strand != nullptr && !c.body && strand->is_full();
     if (!calls_wait && (!c.pending || c.socket || c.body || !c.pending->is_full(options_.limits))) {
-        const bool has_had_its_share = out_.size() >= share_of_turn_bytes && !c.socket && !c.body;
-        if (c.unsent + out_.size() < most && !has_had_its_share) return false;
+        const bool has_had_its_bytes = out_.size() >= share_of_turn_bytes && !c.socket && !c.body;
+        // Not where settle() would have to wait for answers that are under way before it goes on.
+        const bool goes_on = !c.pending || c.pending->has_room_again(options_.limits);
+        if (c.unsent + out_.size() < most && !has_had_its_bytes && !(has_had_its_time && goes_on)) return false;
         if (!flush(index)) {
             c.phase = phase::last;
             c.discarding = true;

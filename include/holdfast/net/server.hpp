@@ -7,7 +7,7 @@
 //      pipelined requests are coalesced into few sends.
 // (I2) A connection with output_bytes_max unsent bytes is not read from until half of them have left; nor is one with
 //      pipeline_max exchanges under way. Who asks for much at once is answered some 64 KiB at a time, or one answer,
-//      and others in between.
+//      and others in between; who asks for what takes long, some 0.2 ms at a time and a few requests.
 // (I3) Memory is bounded by the limits whatever clients do, also by what channels queue for them, and those that hold
 //      most of it go first; every wait for a client has a time-out.
 // (I4) A malformed request is answered once and its connection closed; nothing behind it is interpreted.
