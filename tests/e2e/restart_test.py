@@ -20,7 +20,7 @@ import unittest
 import serve_support
 from cli_support import Owner
 from rings_test import Account, Events
-from serve_support import PROGRAM, Segments, Server, UnixConnection, main, wait_until
+from serve_support import PROGRAM, Segments, Server, UnixConnection, main, wait_until, with_engine_or_skip
 
 try:
     from websockets.exceptions import ConnectionClosed
@@ -254,12 +254,7 @@ class RestartCase(unittest.TestCase):
         return server
 
     def io_uring_or_skip(self):
-        try:
-            self.serve("--engine", "io_uring", workers=1).stop()
-        except AssertionError as error:
-            if "io_uring" in str(error):
-                self.skipTest("needs io_uring, which this system does not allow")
-            raise
+        with_engine_or_skip(self, "io_uring", lambda: self.serve("--engine", "io_uring", workers=1)).stop()
 
     def assert_serves(self, server):
         self.assertEqual(server.ask(self.path)[0], 200)

@@ -110,6 +110,16 @@ class Segments:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
+def with_engine_or_skip(test, engine, start):
+    """What start() gives; the test is skipped where this system allows no such engine."""
+    try:
+        return start()
+    except AssertionError as error:
+        if engine == "io_uring" and engine in str(error):
+            test.skipTest("needs io_uring, which this system does not allow")
+        raise
+
+
 class Server:
     """A running `holdfast serve`."""
 
