@@ -176,31 +176,39 @@ std::vector<std::byte> ring_source::message_of(const net::request& from) const {
     return record;
 }
 
-ring_source::place ring_source::join(const broadcast_start& start) {
-    place found;
-    const auto refuse = [&](lookup why) {
-        damaged_ = damaged_ || why == lookup::damaged;
-        found.status = cut_off() ? lookup::cut_off : why;
-        found.reader.reset();
-        return std::move(found);
-    };
+namespace {
+
+/// Nothing of a damaged ring.
+std::optional<ring_reader> reader_from(const std::shared_ptr<const segment>& ring, const broadcast_start& start) {
     try {
-        found.reader.emplace(segment_, start);
+        return std::optional<ring_reader>(std::in_place, ring, start);
     } catch (const error& e) {
         if (e.reason() != errc::corrupt) throw;
-        return refuse(lookup::damaged);
+        return std::nullopt;
     }
-    const result joined = found.reader->joined();
+}
+
+}  // namespace
+
+ring_source::place ring_source::join(const broadcast_start& start) {
+    const auto refuse = [&](lookup why) {
+        damaged_ = damaged_ || why == lookup::damaged;
+        return place{.status = cut_off() ? lookup::cut_off : why, .reader = std::nullopt};
+    };
+    std::optional<ring_reader> reader = reader_from(segment_, start);
+    if (!reader) return refuse(lookup::damaged);
+    const result joined = reader->joined();
     const bool by_number = start.where == broadcast_start::from::sequence;
     const bool by_time = start.where == broadcast_start::from::time;
     // By time nobody knows how many are gone; a writer that outran every attempt leaves the reader at number 1.
-    if (joined.status == outcome::lapped && joined.count == 0 && !(by_time && found.reader->sequence() > 1))
+    if (joined.status == outcome::lapped && joined.count == 0 && !(by_time && reader->sequence() > 1))
         return refuse(lookup::contended);
     if (cut_off()) return refuse(lookup::cut_off);
-    found.asked = by_number ? std::max<std::uint64_t>(start.value, 1) : found.reader->sequence();
+    place found;
+    found.asked = by_number ? std::max<std::uint64_t>(start.value, 1) : reader->sequence();
     found.lost = joined.status == outcome::lapped ? joined.count : 0;
     found.older_gone = by_time && joined.status == outcome::lapped;
-    if (found.next() != found.reader->sequence()) found.reader.reset();  // still to come
+    if (found.next() == reader->sequence()) found.reader = std::move(reader);  // else it is still to come
     return found;
 }
 

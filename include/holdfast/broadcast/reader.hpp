@@ -173,7 +173,7 @@ class broadcast_reader {
     /// type) on each of the copies once all are known to be whole: as many as are there and fit, `most` and 64 at most.
     /// What `use` throws passes through; all of them count as read. Returns: ok with the number of messages as `count`
     /// and the number of the first; of `most` 0, empty; else as read() into `room`. A message behind a restart of the
-    /// writer comes alone. Cost: less than reading small messages one by one.
+    /// writer comes alone. Cost: less than reading small messages one by one; as queue_consumer::drain.
     template <class Use>
     broadcast_read read_batch(std::span<std::byte> room, Use&& use, std::uint64_t most = ~std::uint64_t{0}) {
         layout::broadcast_batch batch;

@@ -27,6 +27,7 @@
 #include <optional>
 #include <span>
 
+#include "holdfast/detail/reader_slip.hpp"
 #include "holdfast/detail/shared_copy.hpp"
 #include "holdfast/layout/broadcast_view.hpp"
 #include "holdfast/outcome.hpp"
@@ -114,7 +115,9 @@ class broadcast_read_core {
     broadcast_read_core() = default;
     /// Stands nowhere until join() has been called. Requires: as broadcast_view.
     broadcast_read_core(std::span<const std::byte> body, const broadcast_geometry& geometry) noexcept
-        : view_(body, geometry), epoch_(view_.control().epoch.load(std::memory_order_acquire)) {}
+        : view_(body, geometry),
+          epoch_(view_.control().epoch.load(std::memory_order_acquire)),
+          slip_(geometry.capacity) {}
 
     [[nodiscard]] const broadcast_view& view() const noexcept { return view_; }
     [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
@@ -173,8 +176,11 @@ class broadcast_read_core {
         most = std::min<std::uint64_t>(most, broadcast_batch::size_max);
         std::uint64_t position = position_;
         std::size_t used = 0;
+        bool more = true;
+        slip_.before_look(most);
         while (batch.count_ < most) {
             const ring_word record = view_.record_at(position);
+            more = record.kind != ring_word_kind::not_ready;
             if (record.kind != ring_word_kind::message || record.length > view_.geometry().message_max() ||
                 record.length > room.size() - used || notice_restart())
                 break;
@@ -185,6 +191,7 @@ class broadcast_read_core {
         }
         if (batch.count_ == 0 || view_.overrun(position_)) [[unlikely]]
             return next_alone(room, batch);
+        slip_.found(batch.count_, more ? batch.count_ : broadcast_batch::size_max);
         const std::uint64_t first = sequence_;
         position_ = position;
         sequence_ += batch.count_;
@@ -221,6 +228,7 @@ class broadcast_read_core {
     /// What no batch begins with: the answer that is none, or the message that it is told with.
     [[gnu::noinline]] broadcast_read next_alone(std::span<std::byte> room, broadcast_batch& batch) noexcept {
         batch.count_ = 0;
+        slip_.found(0, broadcast_batch::size_max);
         broadcast_read got = read(room);
         if (!got) return got;
         batch.add(static_cast<std::size_t>(got.count), got.type);
@@ -229,6 +237,7 @@ class broadcast_read_core {
     }
     [[gnu::noinline]] broadcast_read catch_up(bool restarted) noexcept {
         const result jumped = jump();
+        slip_.lapped();
         pending_restart_ = false;
         return {jumped.status, 0, restarted, jumped.count, sequence_};
     }
@@ -246,6 +255,7 @@ class broadcast_read_core {
     std::uint64_t sequence_ = 1;
     std::uint64_t epoch_ = 0;
     bool pending_restart_ = false;
+    holdfast::detail::reader_slip slip_;
 };
 
 inline result broadcast_read_core::jump(std::uint64_t spare) noexcept {

@@ -27,6 +27,7 @@
 #include "holdfast/detail/concat.hpp"
 #include "holdfast/detail/fault_latch.hpp"
 #include "holdfast/detail/long_copy.hpp"
+#include "holdfast/detail/reader_slip.hpp"
 #include "holdfast/layout/queue_layout.hpp"
 #include "holdfast/outcome.hpp"
 
@@ -136,7 +137,8 @@ class queue_element_read_core {
           producer_(reinterpret_cast<const queue_side*>(body.data() + queue_producer_offset)),
           ring_(body.data() + queue_ring_offset),
           capacity_(geometry.capacity),
-          stride_(geometry.stride) {
+          stride_(geometry.stride),
+          slip_(geometry.ring_bytes()) {
         // Acquire, pairs with W2 and W1 of threads of this process (in tests).
         released_ = side_->position.load(std::memory_order_acquire);
         tail_seen_ = producer_->position.load(std::memory_order_acquire);
@@ -149,6 +151,7 @@ class queue_element_read_core {
     /// Elements that can be looked at: `wanted` or fewer; looks at the producer's line only when it knows of fewer.
     [[nodiscard]] result ready(std::uint64_t wanted) noexcept {
         if (tail_seen_ - cursor_ < wanted) {
+            if (tail_seen_ == cursor_) slip_.before_look(wanted);
             // R1, pairs with W1. Weaker would let elements be read before they are whole.
             const std::uint64_t tail = producer_->position.load(std::memory_order_acquire);
             if (tail < tail_seen_ || tail - released_ > capacity_) {  // (I2); tails only grow
@@ -156,6 +159,7 @@ class queue_element_read_core {
                 return {outcome::corrupt, 0};
             }
             tail_seen_ = tail;
+            slip_.found(tail - cursor_, wanted);
         }
         const std::uint64_t there = tail_seen_ - cursor_;
         if (there == 0) return {outcome::empty, 0};
@@ -203,6 +207,7 @@ class queue_element_read_core {
     std::uint64_t released_ = 0;   // the stored head
     std::uint64_t cursor_ = 0;     // what is looked at next
     std::uint64_t tail_seen_ = 0;  // the producer's tail when last looked at
+    holdfast::detail::reader_slip slip_;
     holdfast::detail::fault_latch fault_;
 };
 

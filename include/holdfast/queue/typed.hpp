@@ -324,7 +324,7 @@ class queue<T>::consumer {
         return found;
     }
     /// Copies up to out.size() elements to the front of `out` and releases them together, as try_pop() would.
-    /// Returns: ok and their number; else as front(), when there was none.
+    /// Returns: ok and their number; else as front(), when there was none. Cost: as queue_consumer::drain.
     result try_pop(std::span<T> out) noexcept {
         if (!ours()) return {outcome::read_only, 0};
         acknowledge();
@@ -340,6 +340,7 @@ class queue<T>::consumer {
     /// Runs use(value) on copies of up to `most` elements, one by one, and releases them together.
     /// Returns: ok and their number; else as front(), when there was none. What `use` throws passes through; the
     /// element it was given stays, those before it are released. What `use` takes itself is not passed once more.
+    /// Cost: as queue_consumer::drain.
     template <class Use>
     result drain(std::uint64_t most, Use&& use) {
         result done{outcome::ok, 0};
@@ -353,7 +354,7 @@ class queue<T>::consumer {
         const releaser at_end{*this};
         while (done.count < most) {
             // Asked anew each turn: `use` may have taken elements itself.
-            if (const result there = core_.ready(1); !there) {
+            if (const result there = core_.ready(done.count == 0 ? most : 1); !there) {
                 if (done.count == 0) done.status = there.status;
                 break;
             }
