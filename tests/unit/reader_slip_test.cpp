@@ -155,7 +155,7 @@ times_of_looks looks_behind_lots(const std::function<void(int)>& send, const std
     return all;
 }
 
-/// One by one, or in a small ring, some look is quick; by lots none of them all is cut short by what else runs here.
+/// What else runs here makes some looks longer: so the longest has waited, or the shortest has not.
 void expect_waits(bool waits, const std::function<void(int)>& send, const std::function<std::uint64_t()>& take) {
     const times_of_looks found = looks_behind_lots(send, take);
     if (waits)
