@@ -368,7 +368,7 @@ TEST(ServerBackPressure, WhoAsksForMuchAtOnceLetsOthersInBetween) {
     expect_others_in_between(std::string(40U << 10U, 'x'), 0us, 2);
 }
 
-// Two in each of the two parts of a turn: the clock is not read behind each.
+// Two in each of the two parts of a turn: time counts from behind the first.
 TEST(ServerBackPressure, WhoAsksForWhatTakesLongLetsOthersInBetween) { expect_others_in_between("x", 200us, 4); }
 
 // --- clients that vanish
