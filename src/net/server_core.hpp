@@ -90,6 +90,7 @@ struct connection {
     net::phase phase = net::phase::free;
     timer_class timer = timer_class::none;
     bool paused = false;         // input is paused until output has left
+    bool yields = false;         // it is for others' sake alone, and goes on once these have been served
     bool peer_done = false;      // the peer has shut its side
     bool discarding = false;     // input may still come in the phase `last`: linger instead of closing
     bool continue_sent = false;  // 100 Continue went out for the request being read
@@ -263,7 +264,8 @@ class server_core final : public engine_sink {
     void serve(index_type index, std::unique_ptr<inbound_request> in, std::span<char> bytes);
     [[nodiscard]] served serve_requests(index_type index, inbound_request& in, std::span<char> bytes);
     [[nodiscard]] bool output_is_full(index_type index, bool has_had_its_time = false);
-    void pause(index_type index);
+    void pause(index_type index, bool for_others = false);
+    [[nodiscard]] bool can_go_on(const connection& c);
     void answer_request(index_type index, const inbound_request& in, bool more_follows);
     void refuse(index_type index, const inbound_request& in, int status, std::string_view reason, std::size_t bytes);
     void send_continue(index_type index, const inbound_request& in);

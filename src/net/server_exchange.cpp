@@ -139,28 +139,40 @@ bool server_core::output_is_full(index_type index, bool has_had_its_time) {
     connection_strand* const strand = strand_of(c);
     const bool calls_wait = strand != nullptr && !c.body && strand->is_full();
     if (!calls_wait && (!c.pending || c.socket || c.body || !c.pending->is_full(options_.limits))) {
+        const bool has_room = c.unsent + out_.size() < most;
         const bool has_had_its_bytes = out_.size() >= share_of_turn_bytes && !c.socket && !c.body;
-        // Not where settle() would have to wait for answers that are under way before it goes on.
-        const bool goes_on = !c.pending || c.pending->has_room_again(options_.limits);
-        if (c.unsent + out_.size() < most && !has_had_its_bytes && !(has_had_its_time && goes_on)) return false;
+        if (has_room && !has_had_its_bytes && !has_had_its_time) return false;
         if (!flush(index)) {
             c.phase = phase::last;
             c.discarding = true;
             return true;
         }
-        if (c.unsent <= most / 2) return pause(index), true;  // settle() goes on with it
+        if (has_room || c.unsent <= most / 2) return pause(index, has_room), true;
     }
     ++counters_.read_pauses;
     pause(index);
     return true;
 }
 
-// Nothing more is read until settle() finds room. What of it TLS keeps is known in the end of this turn, and counted
-// then.
-void server_core::pause(index_type index) {
-    connections_[index].paused = true;
+// Nothing more is read until settle() finds room, or until it has served others. What of it TLS keeps is known in the
+// end of this turn, and counted then.
+void server_core::pause(index_type index, bool for_others) {
+    connection& c = connections_[index];
+    c.paused = true;
+    c.yields = for_others;
     engine_->pause(token_of(index));
     touch(index);
+}
+
+// Whether what a pause has held back may be taken up.
+bool server_core::can_go_on(const connection& c) {
+    if (c.yields) return true;
+    if (c.unsent > options_.limits.output_bytes_max / 2) return false;
+    if (c.socket ? !c.socket->begun || !c.socket->has_room()
+        : c.body ? c.body->is_paused()
+                 : c.pending && !c.pending->has_room_again(options_.limits))
+        return false;
+    return !waits_for_strand(c);
 }
 
 void server_core::on_end(connection_token token, int error) {
@@ -379,12 +391,7 @@ void server_core::settle(index_type index) {
             return close(index, true, channel_end::client_away);
         }
         if (c.phase == phase::last && c.unsent == 0 && !c.pending) return finish(index);
-        if (!c.paused || c.unsent > options_.limits.output_bytes_max / 2) break;
-        if (c.socket ? !c.socket->begun || !c.socket->has_room()
-            : c.body ? c.body->is_paused()
-                     : c.pending && !c.pending->has_room_again(options_.limits))
-            break;
-        if (waits_for_strand(c)) break;
+        if (!c.paused || !can_go_on(c)) break;
         if (again) {  // it has filled its output twice: others are served first (I7 of engine.hpp)
             touch(index);
             break;

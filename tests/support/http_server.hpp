@@ -20,6 +20,13 @@
 
 namespace holdfast::test {
 
+/// What a handler does that computes for so long.
+inline void compute_for(std::chrono::microseconds work) {
+    const auto begun = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - begun < work) {
+    }
+}
+
 /// HOLDFAST_TEST_ENGINE=io_uring runs the servers of a program's tests on that engine, and skips the tests where this
 /// process may not have it.
 class engine_of_tests final : public ::testing::Environment {
