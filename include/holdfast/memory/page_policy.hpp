@@ -20,7 +20,7 @@ inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 /// What the caller would like of the pages. `huge` is advice: page_report says how much of it was obtained. `lock` is a
 /// demand.
 struct page_policy {
-    bool huge = false;      ///< transparent 2 MiB pages
+    bool huge = false;      ///< transparent 2 MiB pages; System V memory has none, sysv+huge: takes the pool's
     bool prefault = false;  ///< map every page now instead of at first touch
     bool lock = false;      ///< keep the pages out of swap (mlock)
 };
