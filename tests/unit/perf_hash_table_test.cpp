@@ -150,7 +150,7 @@ TEST(HashTableCost, OfOneWriterHasNothingOfManyInIt) {
                             {"Update", 110.0},
                             {"Erase", 121.8},
                             {"InsertWide", 315.8},
-                            {"UpdateWide", 618.8},
+                            {"UpdateWide", 359.9},
                             {"EraseWide", 219.6}},
                            entries, 100);
 }

@@ -201,14 +201,13 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
     }
     result insert_or_assign(const std::byte* key, const std::byte* value) noexcept {
         return at_key(key, true, [&](const location& at, hash_parts h) -> result {
-            if (at.found) return base::template assign<0>(at, key, value);
+            if (at.found) return base::assign_any(at, key, value);
             return base::insert_at(at, h, key, value);
         });
     }
     result update(const std::byte* key, const std::byte* value) noexcept {
-        return at_key(key, false, [&](const location& at, hash_parts) -> result {
-            return base::template assign<0>(at, key, value);
-        });
+        return at_key(key, false,
+                      [&](const location& at, hash_parts) -> result { return base::assign_any(at, key, value); });
     }
     result erase(const std::byte* key) noexcept {
         return at_key(key, false, [&](const location& at, hash_parts h) { return base::template erase_at<0>(at, h); });
@@ -226,7 +225,7 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
             switch (decide(at.found)) {
                 case table_change::none: break;
                 case table_change::store:
-                    return at.found ? base::template assign<0>(at, key, value) : base::insert_at(at, h, key, value);
+                    return at.found ? base::assign_any(at, key, value) : base::insert_at(at, h, key, value);
                 case table_change::erase: return base::template erase_at<0>(at, h);
             }
             return {outcome::stale, entry_change::none, at.slot};

@@ -67,12 +67,15 @@ namespace holdfast {
 
 namespace detail {
 
-/// Copies the words that an update may change from an image of a node. A word shared with the key has the same key.
+/// Copies word `i` of a node from an image of it.
+inline void copy_word(std::byte* node, const std::byte* image, std::size_t i) noexcept {
+    store_release<std::uint64_t>(node + 8 * i, load_relaxed<std::uint64_t>(image + 8 * i));  // relaxed: our own
+}
+/// Copies the words that an update may change. A word shared with the key has the same key.
 template <class Node>
 inline void copy_value_words(const table_view<std::byte, Node>& view, std::byte* node,
                              const std::byte* image) noexcept {
-    for (std::size_t i = view.value_word; i < view.value_end; ++i)
-        store_release<std::uint64_t>(node + 8 * i, load_relaxed<std::uint64_t>(image + 8 * i));  // relaxed: our own
+    for (std::size_t i = view.value_word; i < view.value_end; ++i) copy_word(node, image, i);
 }
 
 /// What is to be done with an entry.
@@ -237,13 +240,13 @@ class hash_table_mutator {
     [[gnu::noinline]] result insert_or_assign_anywhere(hash_parts h, const std::byte* key,
                                                        const std::byte* value) noexcept {
         const location at = locate(h, key);
-        if (at.found) return assign<0>(at, key, value);
+        if (at.found) return assign_any(at, key, value);
         return insert_at(at, h, key, value);
     }
     [[gnu::noinline]] result update_anywhere(hash_parts h, const std::byte* key, const std::byte* value) noexcept {
         const location at = locate(h, key);
         if (!at.found) return {outcome::not_found};
-        return assign<0>(at, key, value);
+        return assign_any(at, key, value);
     }
     [[gnu::noinline]] result erase_anywhere(hash_parts h, const std::byte* key) noexcept {
         const location at = locate(h, key);
@@ -386,7 +389,7 @@ class hash_table_mutator {
     template <std::size_t Words>
     [[nodiscard, gnu::always_inline]] result assign(const location& at, const std::byte* key,
                                                     const std::byte* value) noexcept {
-        if (view_.value_at() % 8 + view_.node.value_bytes() > 8) return assign_wide(at, key, value);
+        if (view_.value_at() % 8 + view_.node.value_bytes() > 8) return assign_wide<Words>(at, key, value);
         std::byte* digest = view_.digest_of(at.bucket);
         std::byte* word = node_of<Words>(at.slot) + view_.value_at() / 8 * 8;
         const std::uint64_t multiplier = digest_multiplier(static_cast<std::uint64_t>(word - view_.nodes));
@@ -402,11 +405,17 @@ class hash_table_mutator {
         return {outcome::ok, entry_change::updated, at.slot};
     }
 
+    /// The same, whatever is known of the words.
+    [[nodiscard]] result assign_any(const location& at, const std::byte* key, const std::byte* value) noexcept {
+        return has_known_words() ? assign<known_words>(at, key, value) : assign<0>(at, key, value);
+    }
+
     /// The same for a value of several words. Apart, so that its registers are not saved for the narrow ones.
+    template <std::size_t Words>
     [[nodiscard, gnu::noinline]] result assign_wide(const location& at, const std::byte* key,
                                                     const std::byte* value) noexcept {
         const std::uint64_t slot = at.slot;
-        std::byte* node = view_.node_at(at.bucket, at.place);
+        std::byte* node = node_of<Words>(slot);
         std::byte* digest = view_.digest_of(at.bucket);
         std::byte* line = view_.line(at.bucket);
         std::byte* journal = view_.journal;
@@ -415,20 +424,70 @@ class hash_table_mutator {
         const std::uint32_t version = load_relaxed<std::uint32_t>(line + layout::line_version_offset);
         const std::uint64_t sequence = load_relaxed<std::uint64_t>(journal + layout::journal_sequence_offset);
         if (version % 2 != 0 || sequence % 2 != 0) return broken();
-        const std::uint64_t base = stored(digest) - digest_value(view_, node, node);
+        const std::uint64_t base = stored(digest) - value_terms<Words>(node);
         const running now = begin(hash_table_intent::update, slot, base);           // D0, S0
         store_release<std::uint64_t>(journal + layout::journal_slot_offset, slot);  // J1
-        (void)store_words(image, node, key, value, 0, view_.value_word);
-        const std::uint64_t next = base + store_words(image, node, key, value, view_.value_word, view_.value_end);
+        const std::uint64_t next = base + store_image<Words>(image, node, key, value);
         promise(now, next);                                                                     // D1
         store_release<std::uint64_t>(journal + layout::journal_sequence_offset, sequence + 1);  // J2, pairs with R3
         store_release<std::uint32_t>(line + layout::line_version_offset, version + 1);          // U1, W2
-        copy_value_words(view_, node, image);                                                   // U2
+        copy_value<Words>(node, image);                                                         // U2
         store_release<std::uint32_t>(line + layout::line_version_offset, version + 2);          // U3, W2
         store_release<std::uint64_t>(digest, next);                                             // D2
         store_release<std::uint64_t>(journal + layout::journal_sequence_offset, sequence + 2);  // J3, pairs with R3
         finish(now);                                                                            // S2
         return {outcome::ok, entry_change::updated, slot};
+    }
+
+    /// The words of a value in a node of known size: its last ones, behind the key's.
+    template <std::size_t Words>
+    static constexpr std::size_t first_of_value = [] {
+        if constexpr (Words == 0)
+            return std::size_t{0};
+        else
+            return Node::key_bytes() / 8;
+    }();
+    template <std::size_t Words>
+    using value_words = std::make_index_sequence<Words - first_of_value<Words>>;
+
+    /// The terms of a node's value as it is.
+    template <std::size_t Words>
+    [[nodiscard, gnu::always_inline]] std::uint64_t value_terms(const std::byte* node) const noexcept {
+        if constexpr (Words == 0) {
+            return digest_value(view_, node, node);
+        } else {
+            const std::uint64_t multiplier = digest_multiplier(static_cast<std::uint64_t>(node - view_.nodes));
+            return [&]<std::size_t... Index>(std::index_sequence<Index...>) {
+                constexpr std::size_t first = first_of_value<Words>;
+                return (digest_term(load_relaxed<std::uint64_t>(node + 8 * (first + Index)),  // relaxed: our own
+                                    multiplier + 8 * (first + Index) * hash_multipliers[0]) +
+                        ...);
+            }(value_words<Words>());
+        }
+    }
+    /// Stores the image of the node at `node` with this key and value. Returns: the terms of the value.
+    template <std::size_t Words>
+    [[gnu::always_inline]] std::uint64_t store_image(std::byte* image, const std::byte* node, const std::byte* key,
+                                                     const std::byte* value) const noexcept {
+        if constexpr (Words == 0) {
+            (void)store_words(image, node, key, value, 0, view_.value_word);
+            return store_words(image, node, key, value, view_.value_word, view_.value_end);
+        } else {
+            const std::uint64_t multiplier = digest_multiplier(static_cast<std::uint64_t>(node - view_.nodes));
+            constexpr std::size_t first = first_of_value<Words>;
+            (void)store_each<0>(image, multiplier, key, value, std::make_index_sequence<first>());
+            return store_each<first>(image, multiplier, key, value, value_words<Words>());
+        }
+    }
+    template <std::size_t Words>
+    [[gnu::always_inline]] void copy_value(std::byte* node, const std::byte* image) const noexcept {
+        if constexpr (Words == 0) {
+            copy_value_words(view_, node, image);
+        } else {
+            [&]<std::size_t... Index>(std::index_sequence<Index...>) {
+                (copy_word(node, image, first_of_value<Words> + Index), ...);
+            }(value_words<Words>());
+        }
     }
 
     /// Word `index` of a node with this key and value; bytes that belong to neither are zero.
@@ -474,15 +533,16 @@ class hash_table_mutator {
         if constexpr (Words == 0)
             return store_words(node, node, key, value, 0, view_.node_words);
         else
-            return store_each(node, digest_multiplier(slot * bytes_of_node<Words>()), key, value,
-                              std::make_index_sequence<Words>());
+            return store_each<0>(node, digest_multiplier(slot * bytes_of_node<Words>()), key, value,
+                                 std::make_index_sequence<Words>());
     }
-    /// All words of a node of known size, without a loop: which one comes from where is known.
-    template <std::size_t... Index>
+    /// Words of a node of known size from `First` on, without a loop: which one comes from where is known.
+    template <std::size_t First, std::size_t... Index>
     [[gnu::always_inline]] std::uint64_t store_each(std::byte* node, std::uint64_t multiplier, const std::byte* key,
                                                     const std::byte* value,
                                                     std::index_sequence<Index...>) const noexcept {
-        return (store_word(node, key, value, Index, multiplier + 8 * Index * hash_multipliers[0]) + ...);
+        return (store_word(node, key, value, First + Index, multiplier + 8 * (First + Index) * hash_multipliers[0]) +
+                ... + std::uint64_t{0});
     }
 
     /// Counts an entry in, or out of, the buckets it went past: home and both of every pair before its own (I2).
