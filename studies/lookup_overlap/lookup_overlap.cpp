@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,6 +22,7 @@
 #include "../../tests/support/prefetch_count.hpp"
 #include "../command_line.hpp"
 #include "../findings.hpp"
+#include "../lookup_subject.hpp"
 #include "holdfast/perf_test/do_not_optimize.hpp"
 #include "holdfast/perf_test/interleaved.hpp"
 #include "ways.hpp"
@@ -73,22 +73,6 @@ std::vector<std::uint64_t> questions(std::uint64_t first, std::uint64_t count) {
     holdfast::workload::chooser choose(first);
     for (std::size_t i = 0; i < (std::size_t{1} << 20); ++i) asked.push_back(from[choose.below(count)]);
     return asked;
-}
-
-perf::subject subject_of(std::string name, study::keys asked, std::function<std::uint64_t(study::keys)> run) {
-    return {std::move(name),
-            [asked, run = std::move(run), at = std::size_t{0}](std::uint64_t n) mutable {
-                std::uint64_t sum = 0;
-                while (n > 0) {  // to the end of the list, then from its beginning
-                    const std::size_t now = std::min<std::uint64_t>(n, asked.size() - at);
-                    sum += run(asked.subspan(at, now));
-                    at = (at + now) % asked.size();
-                    n -= now;
-                }
-                perf::do_not_optimize(sum);
-            },
-            {},
-            0};
 }
 
 class overlap_study {
@@ -165,14 +149,14 @@ class overlap_study {
 
     perf::interleaved_result time(const study::number_table& table, study::keys asked) {
         std::vector<perf::subject> subjects;
-        subjects.push_back(subject_of("one at a time", asked,
-                                      [&table](study::keys some) { return study::one_at_a_time(table, some); }));
+        subjects.push_back(study::lookup_subject(
+            "one at a time", asked, [&table](study::keys some) { return study::one_at_a_time(table, some); }));
         for (const named_way& one : ways)
             for (const std::size_t depth : depths_)
                 if (depth <= one.most())
-                    subjects.push_back(subject_of(name_of(one, depth), asked, [&table, &one, depth](study::keys some) {
-                        return one.run(table, some, depth);
-                    }));
+                    subjects.push_back(study::lookup_subject(
+                        name_of(one, depth), asked,
+                        [&table, &one, depth](study::keys some) { return one.run(table, some, depth); }));
         perf::interleaved_options rounds;
         rounds.seconds = options_.seconds;
         return perf::measure_interleaved(subjects, rounds);

@@ -26,10 +26,10 @@
 
 #include "../command_line.hpp"
 #include "../findings.hpp"
+#include "../lookup_subject.hpp"
 #include "holdfast/hash_table.hpp"
 #include "holdfast/hash_table/batch.hpp"
 #include "holdfast/perf_test/clock.hpp"
-#include "holdfast/perf_test/do_not_optimize.hpp"
 #include "holdfast/perf_test/interleaved.hpp"
 #include "tests/support/unique_name.hpp"
 #include "workload/keys.hpp"
@@ -234,8 +234,8 @@ class memory_study {
         const auto time = [&](questions some, auto&& run) {
             std::vector<perf::subject> subjects;
             for (const auto& table : tables)
-                subjects.push_back(subject_of(table->where().name(), some,
-                                              [&of = **table, run](questions part) { return run(of, part); }));
+                subjects.push_back(study::lookup_subject(
+                    table->where().name(), some, [&of = **table, run](questions part) { return run(of, part); }));
             // A table has to come into the caches again, behind all others.
             const perf::interleaved_options rounds{.seconds = options_.seconds,
                                                    .rounds_min = 15,
@@ -257,22 +257,6 @@ class memory_study {
                      {"memory, wish for its pages", "hit, ns", "times as fast as the first", "miss, ns", "times",
                       "hit, 32 at a time, ns", "times"},
                      rows);
-    }
-
-    static perf::subject subject_of(std::string name, questions asked, std::function<std::uint64_t(questions)> run) {
-        return {std::move(name),
-                [asked, run = std::move(run), at = std::size_t{0}](std::uint64_t n) mutable {
-                    std::uint64_t sum = 0;
-                    while (n > 0) {  // to the end of the list, then from its beginning
-                        const std::size_t now = std::min<std::uint64_t>(n, asked.size() - at);
-                        sum += run(asked.subspan(at, now));
-                        at = (at + now) % asked.size();
-                        n -= now;
-                    }
-                    perf::do_not_optimize(sum);
-                },
-                {},
-                0};
     }
 
     study::study_options options_;
