@@ -21,6 +21,12 @@ namespace study {
     return text.data();
 }
 
+/// 1e6 and the like.
+[[nodiscard]] inline std::string power_of_ten(double value) {
+    std::string text = number(value, "%.0e");
+    return text.erase(text.find('+'), 2);
+}
+
 class findings {
  public:
     /// `folder`: where page and charts go; empty: nowhere.

@@ -35,11 +35,7 @@ namespace perf = holdfast::perf_test;
 struct place {
     std::uint64_t entries;
     bool huge;
-    /// 1e6 and the like.
-    [[nodiscard]] std::string size() const {
-        std::string text = study::number(double(entries), "%.0e");
-        return text.erase(text.find('+'), 2);
-    }
+    [[nodiscard]] std::string size() const { return study::power_of_ten(double(entries)); }
     [[nodiscard]] std::string name() const { return size() + " entries, " + (huge ? "huge pages" : "pages of 4 KiB"); }
 };
 

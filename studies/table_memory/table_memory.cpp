@@ -6,8 +6,8 @@
 // Tables of 1e6 and 2e7 entries of 16 bytes, 90 % full, in each kind of memory and by each wish for its pages: none,
 // all mapped before the first insert, huge ones asked for before the first insert, huge ones asked for behind the last
 // one, and pages of the huge page pool. Of each is told what was obtained, what making and filling it took, and what a
-// reader pays that has just attached, whose own mapping has no pages yet: the first and the second 2^17 lookups of keys
-// at random. Then lookups through the writer's mapping, one at a time and by find_many, all tables in turn. Prints
+// reader pays that has just attached, whose own mapping has no pages yet: the first three times 2^17 lookups of
+// keys at random. Then lookups through the writer's mapping, one at a time and by find_many, all tables in turn. Prints
 // tables; with --out writes table_memory.html. --check ends with an error if a finding that README.md states does not
 // show. --quick: 1e6 entries, memfd: alone.
 #include <algorithm>
@@ -26,9 +26,9 @@
 
 #include "../command_line.hpp"
 #include "../findings.hpp"
+#include "../lookup_overlap/ways.hpp"
 #include "../lookup_subject.hpp"
 #include "holdfast/hash_table.hpp"
-#include "holdfast/hash_table/batch.hpp"
 #include "holdfast/perf_test/clock.hpp"
 #include "holdfast/perf_test/interleaved.hpp"
 #include "tests/support/unique_name.hpp"
@@ -38,9 +38,9 @@ namespace {
 
 using namespace holdfast;
 namespace perf = perf_test;
-using number_table = hash_table<std::uint64_t, std::uint64_t>;
+using study::number_table;
 using number_reader = hash_table_reader<std::uint64_t, std::uint64_t>;
-using questions = std::span<const std::uint64_t>;
+using questions = study::keys;
 
 constexpr std::size_t first_looks = std::size_t{1} << 17;
 
@@ -50,7 +50,6 @@ const std::array<std::string, 4> wish_names{"none", "mapped first", "huge, befor
 struct place {
     memory::kind kind;
     wish pages;
-    wish of_reader = wish::nothing;
     [[nodiscard]] std::string name() const {
         return std::string(memory::kind_text(kind)) + ", " + wish_names[std::size_t(pages)];
     }
@@ -76,18 +75,6 @@ double seconds_of(const std::function<void()>& work) {
 std::uint64_t one_at_a_time(const auto& of, questions asked) {
     std::uint64_t sum = 0;
     for (const std::uint64_t key : asked) sum += of.find(key).value_or(0);
-    return sum;
-}
-
-std::uint64_t in_groups(const number_table& of, questions asked) {
-    std::array<std::optional<std::uint64_t>, 32> found;
-    std::uint64_t sum = 0;
-    while (!asked.empty()) {
-        const std::size_t n = std::min(asked.size(), found.size());
-        of.find_many(asked.first(n), std::span(found).first(n));
-        for (std::size_t i = 0; i < n; ++i) sum += found[i].value_or(0);
-        asked = asked.subspan(n);
-    }
     return sum;
 }
 
@@ -178,8 +165,7 @@ class memory_study {
         const std::vector<std::uint64_t> absent = workload::make_keys(entries * 4, entries);
         const std::vector<std::uint64_t> asked = workload::draw(keys, std::uint64_t{1} << 20, 1);
         const std::vector<std::uint64_t> missed = workload::draw(absent, std::uint64_t{1} << 20, 2);
-        size_ = study::number(double(entries), "%.0e");
-        size_.erase(size_.find('+'), 2);
+        size_ = study::power_of_ten(double(entries));
 
         std::vector<std::unique_ptr<placed_table>> tables;
         std::vector<std::vector<std::string>> rows;
@@ -253,7 +239,7 @@ class memory_study {
         };
         time(asked, [](const number_table& of, questions some) { return one_at_a_time(of, some); });
         time(missed, [](const number_table& of, questions some) { return one_at_a_time(of, some); });
-        time(asked, [](const number_table& of, questions some) { return in_groups(of, some); });
+        time(asked, [](const number_table& of, questions some) { return study::many_at_a_time(of, some, 32); });
         found_.table(size_ + " entries: lookups, all pages mapped",
                      {"memory, wish for its pages", "hit, ns", "times as fast as the first", "miss, ns", "times",
                       "hit, 32 at a time, ns", "times"},
