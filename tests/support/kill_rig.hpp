@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -83,7 +84,9 @@ class kill_progress {
 
 struct kill_plan {
     std::uint64_t rounds = 1000;
-    std::uint64_t delay_ns_max = 100'000;  // the kill comes a random while below this after ready()
+    /// The kill comes a random while below this after ready(). Where a run of rounds has ended no operation, the
+    /// machine is too busy or too slow for that, and the next have twice the time.
+    std::uint64_t delay_ns_max = 100'000;
     std::uint64_t seed = 0;
     /// What the kills must have met once, where few of them do: the run goes on until it holds, for at most ten times
     /// the rounds.
@@ -125,8 +128,12 @@ template <class Worker, class Verify>
     const auto more = [&](std::uint64_t round) {
         return round < plan.rounds || (plan.met && round < 10 * plan.rounds && !plan.met());
     };
+    constexpr std::uint64_t run_of_rounds = 64, patience = 64;
+    std::uint64_t delay_ns_max = plan.delay_ns_max * slowness;
     for (std::uint64_t round = 0; report.failure.empty() && more(round); ++round) {
-        progress.reset(random_at(plan.seed, round, ~std::uint64_t{0}) % (plan.delay_ns_max * slowness));
+        if (round % run_of_rounds == 0 && round != 0 && report.operations == 0)
+            delay_ns_max = std::min(2 * delay_ns_max, patience * plan.delay_ns_max * slowness);
+        progress.reset(random_at(plan.seed, round, ~std::uint64_t{0}) % delay_ns_max);
         child_process child([&] { worker(progress, round); });
         const ended& end = child.wait();
         if (!end.signalled || end.signal != SIGKILL) {
