@@ -21,7 +21,7 @@ namespace holdfast::perf_test {
 namespace {
 
 [[noreturn]] void refuse(const std::string& file, const std::string& why) {
-    throw usage_error(std::string("the baseline ").append(detail::printable(file)).append(" ").append(why));
+    throw usage_error(std::string("the baseline ").append(holdfast::detail::printable(file)).append(" ").append(why));
 }
 
 /// The .json files of a folder in the order of their names; of anything else, itself.
@@ -69,7 +69,7 @@ namespace {
 }
 
 /// Percentiles with bounds, or nothing where calls were not timed.
-[[nodiscard]] std::optional<latency_result> latency_of(const json_value* from) {
+[[nodiscard]] std::optional<latency_result> latency_in(const json_value* from) {
     const json_value::array* const levels = from == nullptr ? nullptr : from->elements("percentiles");
     if (levels == nullptr) return std::nullopt;
     latency_result out;
@@ -86,14 +86,14 @@ namespace {
     return out;
 }
 
-[[nodiscard]] std::optional<rate_result> rate_of(const json_value* from) {
+[[nodiscard]] std::optional<rate_result> rate_in(const json_value* from) {
     if (from == nullptr) return std::nullopt;
     rate_result out;
     out.wanted_hz = from->number("wanted_hz").value_or(0);
     out.arrival = from->text("arrival") == "poisson" ? arrivals::poisson : arrivals::fixed;
     out.pace = from->text("pace") == "sleep" ? pacing::sleep : pacing::spin;
-    out.service = latency_of(from->find("service")).value_or(latency_result{});
-    out.response = latency_of(from->find("response")).value_or(latency_result{});
+    out.service = latency_in(from->find("service")).value_or(latency_result{});
+    out.response = latency_in(from->find("response")).value_or(latency_result{});
     return out;
 }
 
@@ -102,8 +102,8 @@ namespace {
     if (const auto failure = from.text("failure"); failure && !failure->empty()) return std::nullopt;
     result out;
     out.time = summary_of(from.find("time"));
-    out.latency = latency_of(from.find("latency"));
-    out.rate = rate_of(from.find("rate"));
+    out.latency = latency_in(from.find("latency"));
+    out.rate = rate_in(from.find("rate"));
     if (const json_value::array* const groups = from.elements("workers"))
         for (const json_value& group : *groups) {
             workers_result one;
@@ -114,8 +114,8 @@ namespace {
             if (one.workers == 0 || processes == nullptr || (failure && !failure->empty())) continue;
             one.processes = *processes;
             one.batches = summary_of(group.find("batches"));
-            one.latency = latency_of(group.find("latency"));
-            one.rate = rate_of(group.find("rate"));
+            one.latency = latency_in(group.find("latency"));
+            one.rate = rate_in(group.find("rate"));
             out.workers.push_back(std::move(one));
         }
     if (const json_value::array* const counters = from.elements("counters"))
@@ -151,7 +151,7 @@ void baseline::read(const std::string& file, const std::string& identity) {
     if (!there) refuse(file, "does not say which machine it is from; write it anew with --perf_json");
     if (*there != identity)
         refuse(file, std::string("is of another machine or build (")
-                         .append(detail::printable(*there))
+                         .append(holdfast::detail::printable(*there))
                          .append("; this is ")
                          .append(identity)
                          .append("): times of different machines say nothing about the code; measure it here"));

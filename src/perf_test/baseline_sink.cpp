@@ -70,7 +70,8 @@ class baseline_sink final : public sink {
             keep(std::move(made), count_tests_[i]);
         }
         const auto say = [&](const std::string& name, const std::string& text, bool wrong) {
-            std::printf("baseline: %s: %s\n", detail::printable(name).c_str(), detail::printable(text).c_str());
+            std::printf("baseline: %s: %s\n", holdfast::detail::printable(name).c_str(),
+                        holdfast::detail::printable(text).c_str());
             if (fails_ && wrong) failures.push_back(std::string(name).append(": ").append(text));
         };
         for (const auto* const all : {&family_, &counts_})

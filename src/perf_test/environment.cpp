@@ -84,7 +84,7 @@ std::string boost_of(const std::string& sys) {
 
 std::string virtualisation_of(const std::string& root, const std::string& cpuinfo) {
     std::string out;
-    if (detail::concat(" ", value_of(cpuinfo, "flags"), " ").find(" hypervisor ") != std::string::npos)
+    if (holdfast::detail::concat(" ", value_of(cpuinfo, "flags"), " ").find(" hypervisor ") != std::string::npos)
         out = "hypervisor";
     struct stat mark{};
     const std::string cgroup = contents(root + "proc/1/cgroup");
@@ -256,8 +256,8 @@ cpu_pin::cpu_pin(unsigned cpu) {
     const std::vector<unsigned> usable = usable_cpus();
     if (std::find(usable.begin(), usable.end(), cpu) == usable.end()) {
         std::string list;
-        for (const unsigned one : usable) list += detail::concat(list.empty() ? "" : ",", one);
-        throw error(errc::invalid_argument, detail::concat("CPU ", cpu),
+        for (const unsigned one : usable) list += holdfast::detail::concat(list.empty() ? "" : ",", one);
+        throw error(errc::invalid_argument, holdfast::detail::concat("CPU ", cpu),
                     "is not one that this thread may run on; choose from " + list);
     }
     for (const unsigned one : usable) CPU_SET(one, &before_);

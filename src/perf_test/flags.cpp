@@ -5,12 +5,12 @@
 #include <string>
 
 #include "holdfast/perf_test/options.hpp"
+#include "holdfast/perf_test/workers.hpp"
 #include "perf_test/flag_values.hpp"
 
 namespace holdfast::perf_test {
 namespace {
 
-constexpr std::uint64_t workers_max = 1024;
 constexpr std::uint64_t cpus_max = 1 << 16;
 
 std::vector<std::size_t> workers_of(std::string_view text) {

@@ -21,7 +21,7 @@ namespace holdfast::perf_test {
 namespace {
 
 constexpr std::uint64_t operations_max = std::uint64_t{1} << 40;  // that take no time: the body was deleted
-constexpr int floor_batches = 15;
+constexpr int floor_rounds = 15;
 
 struct split_mix {  // Steele, Lea, Flood, OOPSLA 2014
     std::uint64_t state;
@@ -44,23 +44,23 @@ struct calibrated {
     std::string failure;
 };
 
-void require(bool right, const std::string& subject, const char* what) {
+void demand(bool right, const std::string& subject, const char* what) {
     if (!right) throw error(errc::invalid_argument, subject, what);
 }
 
 void check(const std::vector<subject>& subjects, const interleaved_options& o) {
-    require(!subjects.empty(), "measure_interleaved", "there is nothing to measure: name at least one subject");
+    demand(!subjects.empty(), "measure_interleaved", "there is nothing to measure: name at least one subject");
     for (const subject& s : subjects) {
-        require(!s.name.empty(), "measure_interleaved", "a subject has no name");
-        require(static_cast<bool>(s.run), s.name, "the subject has no body to run");
+        demand(!s.name.empty(), "measure_interleaved", "a subject has no name");
+        demand(static_cast<bool>(s.run), s.name, "the subject has no body to run");
     }
-    require(o.seconds > 0 && o.seconds <= 1e6, "seconds", "must be above 0 and at most 1000000");
-    require(o.batch_seconds_min > 0 && o.batch_seconds_min <= 1e3, "batch_seconds_min",
-            "must be above 0 and at most 1000");
-    require(o.rounds_min >= 1 && o.rounds_min <= o.rounds_max, "rounds_min",
-            "must be at least 1 and at most rounds_max");
-    require(o.rounds_max <= 10'000'000, "rounds_max", "must be at most 10000000");
-    require(o.warm_part >= 0 && o.warm_part <= 1, "warm_part", "must lie in 0 to 1");
+    demand(o.seconds > 0 && o.seconds <= 1e6, "seconds", "must be above 0 and at most 1000000");
+    demand(o.batch_seconds_min > 0 && o.batch_seconds_min <= 1e3, "batch_seconds_min",
+           "must be above 0 and at most 1000");
+    demand(o.rounds_min >= 1 && o.rounds_min <= o.rounds_max, "rounds_min",
+           "must be at least 1 and at most rounds_max");
+    demand(o.rounds_max <= 10'000'000, "rounds_max", "must be at most 10000000");
+    demand(o.warm_part >= 0 && o.warm_part <= 1, "warm_part", "must lie in 0 to 1");
 }
 
 double time_batch(const subject& s, std::uint64_t operations, std::uint64_t warm) {
@@ -94,7 +94,7 @@ std::uint64_t calibrate(const subject& s, double target_ns) {
 // What the subject's empty loop costs, ns an operation; 0 for one that has none.
 double floor_of(const subject& s, std::uint64_t batch) {
     double least = std::numeric_limits<double>::infinity();
-    for (int i = 0; s.empty && i < floor_batches; ++i) {
+    for (int i = 0; s.empty && i < floor_rounds; ++i) {
         const std::uint64_t from = monotonic_ns();
         s.empty(batch);
         least = std::min(least, static_cast<double>(monotonic_ns() - from) / static_cast<double>(batch));
@@ -249,11 +249,11 @@ std::vector<std::vector<std::size_t>> balanced_orders(std::size_t n, std::uint64
 }
 
 paired_ratio ratio_of_pairs(std::span<const double> a, std::span<const double> b) {
-    require(a.size() == b.size(), "ratio_of_pairs", "paired samples are equally many");
+    demand(a.size() == b.size(), "ratio_of_pairs", "paired samples are equally many");
     std::vector<double> ratios, logarithms;
     for (std::size_t i = 0; i < a.size(); ++i) {
-        require(std::isfinite(a[i]) && std::isfinite(b[i]) && a[i] >= 0 && b[i] >= 0, "sample " + std::to_string(i),
-                "is not a time");
+        demand(std::isfinite(a[i]) && std::isfinite(b[i]) && a[i] >= 0 && b[i] >= 0, "sample " + std::to_string(i),
+               "is not a time");
         const double ratio = a[i] > 0 ? b[i] / a[i] : 0;
         if (!(ratio > 0) || !std::isfinite(ratio)) continue;
         ratios.push_back(ratio);
@@ -269,7 +269,7 @@ paired_ratio ratio_of_pairs(std::span<const double> a, std::span<const double> b
 }
 
 paired_ratio interleaved_result::ratio(std::size_t a, std::size_t b) const {
-    require(a < subjects.size() && b < subjects.size(), "ratio", "there is no subject of that index");
+    demand(a < subjects.size() && b < subjects.size(), "ratio", "there is no subject of that index");
     if (!subjects[a].good() || !subjects[b].good()) return {};
     return ratio_of_pairs(subjects[a].samples, subjects[b].samples);
 }

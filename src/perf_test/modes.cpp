@@ -39,7 +39,7 @@ std::string group_conflict(const test_options& options, const std::vector<std::s
     return {};
 }
 
-rate_options rate_of(const test_options& options) {
+rate_options rate_asked(const test_options& options) {
     rate_options rate{.hz = options.hz, .seconds = options.seconds, .arrival = options.arrival, .pace = options.pace};
     rate.seed = options.seed != 0 ? options.seed : monotonic_ns();
     return rate;
@@ -82,7 +82,7 @@ void warn_of_group(const workers_result& group, std::vector<warning>& warnings) 
 
 void measure_alone(const test_options& options, body_runner& body, result& found) {
     if (options.hz > 0) {
-        const rate_options rate = rate_of(options);
+        const rate_options rate = rate_asked(options);
         const timer_slack fine;
         const rate_costs costs = measure_rate_costs(rate.pace, body);
         schedule plan(rate.hz, rate.arrival, rate.seed);
@@ -120,7 +120,7 @@ bool measure_group(const test_options& options, body_runner& body, std::size_t w
     group.seconds = options.seconds;
     group.batch = options.batch;
     group.latency = options.latency;
-    if (options.hz > 0) group.rate = rate_of(options);
+    if (options.hz > 0) group.rate = rate_asked(options);
     group.pin = options.pin;
     // A hanging worker is found before the watchdog of the whole test ends everything with less to say.
     const auto groups = static_cast<double>(options.threads.size() + options.processes.size());

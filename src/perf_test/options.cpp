@@ -9,7 +9,7 @@
 namespace holdfast::perf_test {
 namespace {
 
-constexpr double hz_max = 1e9;  // starts are planned in whole nanoseconds
+constexpr double planned_hz_max = 1e9;  // starts are planned in whole nanoseconds
 constexpr double seconds_max = 24 * 3600.0;
 
 }  // namespace
@@ -51,7 +51,7 @@ test_options flag_values::for_test(double opt_hz, double opt_milliseconds) const
     if (opt_hz >= 0) chosen.hz = opt_hz;
     if (opt_milliseconds >= 0) chosen.seconds = opt_milliseconds / 1e3;
     chosen = over(std::move(chosen));
-    if (!std::isfinite(opt_hz) || !(chosen.hz <= hz_max)) {
+    if (!std::isfinite(opt_hz) || !(chosen.hz <= planned_hz_max)) {
         throw usage_error("the test asks for " + std::to_string(opt_hz) + " operations a second; the most is 1e9");
     }
     if (!std::isfinite(opt_milliseconds) || !(chosen.seconds > 0) || chosen.seconds > seconds_max) {

@@ -12,7 +12,7 @@ namespace holdfast::perf_test {
 namespace {
 
 /// The shortest text that reads back as the same number; nothing for what is none.
-[[nodiscard]] std::string text_of(double value) {
+[[nodiscard]] std::string cell_of(double value) {
     if (!std::isfinite(value)) return {};
     std::array<char, 40> text{};
     return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
@@ -49,7 +49,7 @@ struct measurement {
 [[nodiscard]] std::string level_of(const latency_result* of, double level) {
     if (of != nullptr)
         for (const percentile& p : of->percentiles)
-            if (std::fabs(p.level - level) < 1e-9) return text_of(p.estimate);
+            if (std::fabs(p.level - level) < 1e-9) return cell_of(p.estimate);
     return {};
 }
 
@@ -63,7 +63,7 @@ void add_calls(const measurement& m, fields& all) {
     all.emplace_back("call_p50_ns", level_of(calls, 0.5));
     all.emplace_back("call_p99_ns", level_of(calls, 0.99));
     all.emplace_back("call_p999_ns", level_of(calls, 0.999));
-    all.emplace_back("achieved_hz", rate != nullptr ? text_of(rate->achieved_hz) : std::string());
+    all.emplace_back("achieved_hz", rate != nullptr ? cell_of(rate->achieved_hz) : std::string());
     all.emplace_back("service_p50_ns", level_of(service, 0.5));
     all.emplace_back("service_p99_ns", level_of(service, 0.99));
     all.emplace_back("service_p999_ns", level_of(service, 0.999));
@@ -73,10 +73,10 @@ void add_calls(const measurement& m, fields& all) {
 [[nodiscard]] fields fields_of(const measurement& m) {
     const summary& s = m.batches();
     const workers_result* const group = m.group;
-    const auto number = [&m](double value) { return m.good() ? text_of(value) : std::string(); };
+    const auto number = [&m](double value) { return m.good() ? cell_of(value) : std::string(); };
     const auto whole = [&m](std::uint64_t value) { return m.good() ? std::to_string(value) : std::string(); };
     const bool timed = m.good() && s.count != 0;
-    const auto sample = [timed](double value) { return timed ? text_of(value) : std::string(); };
+    const auto sample = [timed](double value) { return timed ? cell_of(value) : std::string(); };
     fields all{{"count", whole(group != nullptr ? group->count : m.test.count)},
                {"seconds", number(group != nullptr ? group->seconds : m.test.seconds)},
                {"hz", number(group != nullptr ? group->wall_hz : m.test.hz())},
@@ -148,12 +148,12 @@ std::vector<std::pair<std::string, std::string>> properties_of(const result& fou
             if (name != "threads" && name != "processes") add(group + name, value);
     }
     for (const counter& c : found.counters)
-        if (found.good()) add(c.name, text_of(c.per_operation));
+        if (found.good()) add(c.name, cell_of(c.per_operation));
     for (const test_scaling& one : scaling_of(found)) {
         const std::string group = one.processes ? "processes_" : "threads_";
-        add(group + "contention", text_of(one.found.contention));
-        add(group + "coherency", text_of(one.found.coherency));
-        add(group + "efficiency", text_of(one.found.efficiency));
+        add(group + "contention", cell_of(one.found.contention));
+        add(group + "coherency", cell_of(one.found.coherency));
+        add(group + "efficiency", cell_of(one.found.efficiency));
     }
     add("warnings", codes_of(found));
     add("failure", found.failure);

@@ -12,7 +12,7 @@ namespace holdfast::perf_test {
 
 namespace {
 
-using detail::json_out;
+using holdfast::detail::json_out;
 
 void append(json_out& out, const char* name, const interval& of) {
     out.key(name).begin_object().member("low", of.low).member("high", of.high).end_object();

@@ -46,7 +46,7 @@ std::string escaped(std::string_view text) {
     std::string out;
     out.reserve(text.size());
     while (!text.empty()) {
-        const std::size_t bytes = detail::utf8_bytes(text);
+        const std::size_t bytes = holdfast::detail::utf8_bytes(text);
         const std::string_view character = text.substr(0, bytes == 0 ? 1 : bytes);
         text.remove_prefix(character.size());
         const char c = character.front();
@@ -55,7 +55,7 @@ std::string escaped(std::string_view text) {
         if (bytes == 0 || control || character == "\xef\xbf\xbe" || character == "\xef\xbf\xbf") {
             for (const char byte : character) {
                 out += "\\x";
-                detail::append_hex(out, static_cast<unsigned char>(byte));
+                holdfast::detail::append_hex(out, static_cast<unsigned char>(byte));
             }
             continue;
         }

@@ -8,15 +8,11 @@
 #include <cstdint>
 #include <numeric>
 
+#include "perf_test/log_gamma.hpp"
+
 namespace holdfast::perf_test {
 
 namespace {
-
-// lgamma_r: the plain one writes a global.
-double log_gamma(double x) noexcept {
-    int sign = 0;
-    return ::lgamma_r(x, &sign);
-}
 
 // The largest k in 0 to n with P(B <= k - 1) <= tail for B binomial (n, p): how many of the lowest ranks can be left
 // out. The sum starts 12 deviations and 20 steps below the mean, where less than 1e-20 is missed.

@@ -5,15 +5,11 @@
 #include <cmath>
 
 #include "holdfast/perf_test/compare.hpp"
+#include "perf_test/log_gamma.hpp"
 
 namespace holdfast::perf_test {
 
 namespace {
-
-double log_gamma(double x) noexcept {  // the plain lgamma writes a global
-    int sign = 0;
-    return ::lgamma_r(x, &sign);
-}
 
 // The fraction of 26.5.8; converges fast for x < (a + 1) / (a + b + 2).
 double beta_fraction(double a, double b, double x) noexcept {

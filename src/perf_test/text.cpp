@@ -31,7 +31,7 @@ constexpr std::string_view yellow = "\033[33m", red = "\033[31m", plain = "\033[
 }
 
 // 25369636 -> 25,369,636; what follows the digits stays.
-std::string grouped(const std::string& number) {
+std::string with_groups(const std::string& number) {
     const std::size_t digits = std::min(number.find_first_not_of("0123456789"), number.size());
     std::string text;
     for (std::size_t at = 0; at < number.size(); ++at) {
@@ -54,12 +54,12 @@ std::string time_text(double ns) {
     return print(std::fabs(ns) < 10 ? "%.3f %s" : std::fabs(ns) < 100 ? "%.2f %s" : "%.1f %s", ns, units[unit]);
 }
 
-std::string percent(double part) { return print(std::fabs(part) < 0.995 ? "%.2g %%" : "%.0f %%", part * 100); }
+std::string rough_percent(double part) { return print(std::fabs(part) < 0.995 ? "%.2g %%" : "%.0f %%", part * 100); }
 
 std::string four_lines(const result& r) {
-    std::string text = line("count", grouped(std::to_string(r.count)));
+    std::string text = line("count", with_groups(std::to_string(r.count)));
     text += line("time", print("%.6f s", r.seconds));
-    text += line("HZ", grouped(print("%.6f", r.hz())));
+    text += line("HZ", with_groups(print("%.6f", r.hz())));
     const double each = r.seconds / static_cast<double>(r.count);
     return text +
            line("1/HZ", print(each < 1e-8 ? "%.12f s" : "%.9f s", each));  // a short one would show no digit but 0
@@ -69,9 +69,9 @@ std::string statistics_lines(const result& r) {
     const summary& t = r.time;
     std::string median =
         time_text(t.median) + "   95 %: " + time_text(t.median_95.low) + " to " + time_text(t.median_95.high);
-    if (t.median > 0) median += " (+-" + percent((t.median_95.high - t.median_95.low) / 2 / t.median) + ")";
+    if (t.median > 0) median += " (+-" + rough_percent((t.median_95.high - t.median_95.low) / 2 / t.median) + ")";
     std::string text = line("median", median);
-    text += line("spread", "MAD " + time_text(t.mad) + ", deviation " + percent(coefficient_of_variation(t)) +
+    text += line("spread", "MAD " + time_text(t.mad) + ", deviation " + rough_percent(coefficient_of_variation(t)) +
                                ", from " + time_text(t.minimum) + " to " + time_text(t.maximum));
     if (t.outliers.total() > 0) {
         text += line("outliers",
@@ -80,7 +80,7 @@ std::string statistics_lines(const result& r) {
                            t.outliers.low_severe + t.outliers.high_severe));
     }
     if (r.batch == 0) return text;  // of several workers, each with its own
-    return text + line("batches", print("%zu of %s, ", r.samples.size(), grouped(std::to_string(r.batch)).c_str()) +
+    return text + line("batches", print("%zu of %s, ", r.samples.size(), with_groups(std::to_string(r.batch)).c_str()) +
                                       "floor " + time_text(r.floor_ns) + " taken off");
 }
 
@@ -94,18 +94,18 @@ std::string latency_lines(const char* name, const latency_result& l) {
         add(print("p%-5g", p.level * 100),
             time_text(p.estimate) + (p.bounded ? "   95 %: " + time_text(p.lower) + " to " + time_text(p.upper)
                                                : " ? too few calls to tell"));
-    add("max   ", time_text(l.maximum) + print("   of %s calls", grouped(std::to_string(l.count)).c_str()));
+    add("max   ", time_text(l.maximum) + print("   of %s calls", with_groups(std::to_string(l.count)).c_str()));
     return text;
 }
 
 std::string rate_lines(const rate_result& r) {
     std::string text =
-        line("rate",
-             print("%s wanted, %s achieved, %s arrivals", grouped(print("%.1f", r.wanted_hz)).c_str(),
-                   grouped(print("%.1f", r.achieved_hz)).c_str(), r.arrival == arrivals::fixed ? "fixed" : "poisson"));
-    std::string late =
-        grouped(std::to_string(r.late_starts)) + " starts, backlog at most " + grouped(std::to_string(r.backlog_max));
-    if (r.abandoned > 0) late += ", " + grouped(std::to_string(r.abandoned)) + " due and never begun";
+        line("rate", print("%s wanted, %s achieved, %s arrivals", with_groups(print("%.1f", r.wanted_hz)).c_str(),
+                           with_groups(print("%.1f", r.achieved_hz)).c_str(),
+                           r.arrival == arrivals::fixed ? "fixed" : "poisson"));
+    std::string late = with_groups(std::to_string(r.late_starts)) + " starts, backlog at most " +
+                       with_groups(std::to_string(r.backlog_max));
+    if (r.abandoned > 0) late += ", " + with_groups(std::to_string(r.abandoned)) + " due and never begun";
     if (r.start_error_ns > 0) late += ", pacing late by " + time_text(r.start_error_ns);
     return text + line("late", late) + latency_lines("service", r.service) + latency_lines("response", r.response);
 }
@@ -139,7 +139,7 @@ std::string workers_lines(const workers_result& w) {
         each += " (" + time_text(w.per_worker_ns.minimum) + " to " + time_text(w.per_worker_ns.maximum) + ")";
     std::string text = line(
         w.processes ? "processes" : "threads",
-        print("%zu: %s a second together, a worker ", w.workers, grouped(print("%.0f", w.wall_hz)).c_str()) + each);
+        print("%zu: %s a second together, a worker ", w.workers, with_groups(print("%.0f", w.wall_hz)).c_str()) + each);
     if (w.latency) text += latency_lines("latency", *w.latency);
     if (w.rate) text += rate_lines(*w.rate);
     return text;
