@@ -202,8 +202,8 @@ def every_source_is_built(tree):
     for entry in json.loads((tree.build / "compile_commands.json").read_text()):
         source = os.path.join(entry["directory"], entry["file"])
         built.add(os.path.realpath(source))
-        if re.search(r"/Unity/unity_\w+\.cxx$", source) and os.path.isfile(source):  # several in one (HOLDFAST_UNITY)
-            built.update(map(os.path.realpath, re.findall(r'^#include "([^"]+)"$', pathlib.Path(source).read_text(), re.M)))
+        if os.path.realpath(source).startswith(os.path.realpath(tree.build) + os.sep) and os.path.isfile(source):  # several in one (HOLDFAST_UNITY, cmake/whole.cmake)
+            built.update(map(os.path.realpath, re.findall(r'^#(?:include|line 1) "([^"]+)"$', pathlib.Path(source).read_text(), re.M)))
     for path in tree.cpp("src/", "tests/", "fuzz/", "examples/", "bench/"):
         # tests/consumer, tests/compile_fail and tests/arm hold projects of their own, which their tests configure
         if path.endswith((".cpp", ".cc")) and not path.startswith(("tests/consumer/", "tests/compile_fail/", "tests/arm/")):

@@ -25,8 +25,6 @@ using namespace holdfast;
 using namespace holdfast::test;
 using namespace holdfast::test::image_kill;
 
-TEST_P(ImageKill, AtEveryImageTheSegmentIsBeforeOrAfterAndGoesOn) { kill_in_every_operation(GetParam()); }
-
 // One of many writers is killed, and another one is there: see image_kill_many.hpp.
 INSTANTIATE_TEST_SUITE_P(ManyWriters, ImageKill,
                          ::testing::Values(many_table_subject("hash_table_many", goes_first::who_lives),

@@ -15,8 +15,6 @@ using namespace holdfast;
 using namespace holdfast::test;
 using namespace holdfast::test::image_kill;
 
-TEST_P(ImageKill, AtEveryImageTheSegmentIsBeforeOrAfterAndGoesOn) { kill_in_every_operation(GetParam()); }
-
 // As the *_step_tests fill them, with every operation.
 template <class Map>
 std::vector<subject> maps_in_every_state(const std::vector<const char*>& names) {

@@ -22,6 +22,7 @@ using namespace holdfast;
 using namespace holdfast::test;
 using namespace holdfast::test::image_kill;
 
+// Of all three image_kill_*_test.cpp.
 TEST_P(ImageKill, AtEveryImageTheSegmentIsBeforeOrAfterAndGoesOn) { kill_in_every_operation(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Containers, ImageKill,

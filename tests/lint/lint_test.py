@@ -145,6 +145,8 @@ CASES = {
         ({"src/net/a.cpp": "", "build/compile_commands.json": ["src/net/a.cpp"], "tests/consumer/app/main.cpp": ""}, 0),
         ({"src/net/a.cpp": "", "src/net/b.cpp": "", "build/net.dir/Unity/unity_0_cxx.cxx": '#include "ROOT/src/net/a.cpp"\n',
           "build/compile_commands.json": ["build/net.dir/Unity/unity_0_cxx.cxx"]}, 1),
+        ({"tests/unit/a_test.cpp": "", "tests/unit/b_test.cpp": "", "build/tests/unit/ab.cpp": '#line 1 "ROOT/tests/unit/a_test.cpp"\n\n#line 1 "ROOT/tests/unit/b_test.cpp"\n',
+          "build/compile_commands.json": ["build/tests/unit/ab.cpp"]}, 0),
     ],
     "python_tests_run": [
         ({"tests/other/a_test.py": ""}, 1),

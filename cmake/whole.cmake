@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake -Doutput=FILE -Dfolder=FOLDER -P whole.cmake -- SOURCE...: FILE, the sources of FOLDER one behind the other; see HoldfastWhole.cmake.
+set(text "")
+set(after_dashes FALSE)
+math(EXPR last "${CMAKE_ARGC} - 1")
+foreach(i RANGE ${last})
+  set(source "${CMAKE_ARGV${i}}")
+  if(after_dashes)
+    file(READ "${folder}/${source}" content)
+    string(MAKE_C_IDENTIFIER "${source}" space)
+    string(REGEX REPLACE "\nnamespace {\n" "\nnamespace ${space} {\n" content "${content}")
+    string(APPEND text "#line 1 \"${folder}/${source}\"\n${content}")
+  elseif(source STREQUAL "--")
+    set(after_dashes TRUE)
+  endif()
+endforeach()
+file(WRITE "${output}" "${text}")
