@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,33 +59,69 @@ INSTANTIATE_TEST_SUITE_P(
         half_asked_subject("hash_table_many_shrinking_stripes_and_a_newcomer", goes_first::newcomer, stripes_shrink)),
     ImageKill::name_of);
 
-/// The subject as its writer left it when it was killed at that image of an operation. What is stepped is `start`'s:
-/// the next writer recovers, or dies of it.
-subject killed_before(const subject& of, std::size_t which, u64 at, decltype(operation::start) start) {
+// How a writer comes to the image at which it is killed.
+struct way_to_death {
+    rig::place_of_change to;
+    std::vector<std::byte> before;
+};
+using start_of = decltype(operation::start);
+
+/// Makes the subject's container and kills its writer at that image of an operation, as `known` says where it is known.
+/// Returns: what was there before, and the way; none where the operation is over by then.
+std::pair<contents, std::optional<way_to_death>> kill_at(const subject& of, const operation& what, u64 at,
+                                                         const std::optional<way_to_death>& known,
+                                                         const std::string& uri) {
+    const auto begin = [&] { return what.start(uri); };
+    contents before = of.make(uri);
+    watched_place place(of, uri);
+    const look shared{place};
+    rig::image_walk walk(begin, shared, known ? known->to : rig::place_of_change{});
+    way_to_death way;
+    if (known) {
+        require(walk.image() == known->before, "the same way as before");
+        require(walk.next(), "so long an operation");
+        way = *known;
+    }
+    for (u64 i = 0; !known && i < at; ++i) {
+        way.before = walk.image();
+        if (!walk.next(way.to)) return {std::move(before), std::nullopt};
+    }
+    require(walk.kill(), "a death");
+    return {std::move(before), std::move(way)};
+}
+
+/// The way to that image, or to the one next to it behind which `start` has something to put right. How many images
+/// there are depends on how wide the stores of memcpy and memset are, which is the processor's and the compiler's.
+way_to_death way_to_a_repair(const subject& of, const operation& what, u64 at, const start_of& start,
+                             const std::string& uri) {
+    constexpr u64 farthest = 32;
+    const u64 drawn = world.random_drawn;
+    const std::int64_t now = world.frozen_ns;
+    for (u64 i = 0; i <= 2 * farthest; ++i) {
+        const u64 image = i % 2 == 0 ? at - i / 2 : at + (i + 1) / 2;
+        if (image == 0 || image > at + farthest) continue;  // at - i / 2 may be below 0
+        const std::string tried = uri + "-" + std::to_string(image);
+        const auto way = kill_at(of, what, image, std::nullopt, tried).second;
+        world.random_drawn = drawn, world.frozen_ns = now;  // as if nothing had been tried
+        if (!way) continue;
+        watched_place place(of, tried);
+        const look shared{place};
+        const auto begin = [&] { return start(tried); };
+        rig::image_walk successor(begin, shared);
+        if (successor.next()) return *way;
+    }
+    throw std::runtime_error(std::string(what.name) + ": no image near leaves anything to put right");
+}
+
+/// The subject as its writer left it when it was killed at that image of an operation, or near it. What is stepped is
+/// `start`'s: the next writer recovers, or dies of it.
+subject killed_before(const subject& of, std::size_t which, u64 at, start_of start) {
     const operation was = of.operations[which];
     subject recovering = of;
-    struct way {  // to the death, once it is known
-        rig::place_of_change to;
-        std::vector<std::byte> before;
-    };
-    recovering.make = [of, was, at, known = std::make_shared<way>()](const std::string& uri) {
-        const auto begin = [&] { return was.start(uri); };
-        contents before = of.make(uri);
-        watched_place place(of, uri);
-        const look shared{place};
-        rig::image_walk walk(begin, shared, known->to);
-        if (known->to.times != 0) {
-            require(walk.image() == known->before, "the same way as before");
-            require(walk.next(), "so long an operation");
-        }
-        for (u64 i = 0; known->to.times == 0 && i < at; ++i) {
-            known->before = walk.image();
-            rig::place_of_change next;
-            require(walk.next(next), "so long an operation");
-            if (i + 1 == at) known->to = next;
-        }
-        require(walk.kill(), "a death");
-        return before;
+    recovering.make = [of, was, at, start,
+                       known = std::make_shared<std::optional<way_to_death>>()](const std::string& uri) {
+        if (!*known) *known = way_to_a_repair(of, was, at, start, uri);
+        return kill_at(of, was, at, *known, uri).first;
     };
     recovering.operations.assign(1,
                                  operation{"attach", std::move(start), was.apply, was.both_between, was.evicted_max});
@@ -122,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(Recovery, ImageKill,
 
 // Behind other operations a recovery does other things: an entry that no key leads to goes, or one that was erased,
 // evicted or over; a change is told; and a value that was given back goes, or one that another takes the place of.
-subject killed_as(const char* name, const subject& of, std::size_t which, u64 at, decltype(operation::start) start) {
+subject killed_as(const char* name, const subject& of, std::size_t which, u64 at, start_of start) {
     subject killed = killed_before(of, which, at, std::move(start));
     killed.name = name;
     return killed;
@@ -168,7 +205,7 @@ INSTANTIATE_TEST_SUITE_P(RecoveryOfMany, ImageKill,
                          ImageKill::name_of);
 
 // Killed in its recovery, too: who recovers then is the third, and the fourth goes on.
-subject killed_again(const subject& killed, u64 at, decltype(operation::start) start) {
+subject killed_again(const subject& killed, u64 at, start_of start) {
     return killed_before(killed, 0, at, std::move(start));
 }
 INSTANTIATE_TEST_SUITE_P(
