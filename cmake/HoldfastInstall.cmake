@@ -13,7 +13,7 @@ endfunction()
 # pkg-config files find their prefix from their own place, so that an installed tree may be moved.
 file(RELATIVE_PATH HOLDFAST_PC_PREFIX "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
 
-install(TARGETS holdfast EXPORT holdfast-core FILE_SET HEADERS)
+install(TARGETS holdfast EXPORT holdfast-core FILE_SET HEADERS FILE_SET parts)
 install(EXPORT holdfast-core NAMESPACE holdfast:: DESTINATION "${HOLDFAST_CMAKE_DIR}")
 holdfast_install_pkg_config(holdfast)
 
