@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 
-FLAGS = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-pthread"]
+FLAGS = ["-std=c++20", "-O0", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-pthread"]
 FENCE = re.compile(r"^(?P<indent>[ \t]*)```cpp(?P<info>[^\n]*)\n(?P<code>.*?)^(?P=indent)```[ \t]*$", re.M | re.S)
 
 
