@@ -42,9 +42,11 @@ constexpr std::string_view list_enum(std::index_sequence<I...>) noexcept {
 template <class Enum>
 constexpr std::string_view enum_listing() noexcept {
     using range = enum_range<Enum>;
-    static_assert(range::min <= range::max && range::max - range::min < 1024,
-                  "holdfast::enum_range: min to max must be 1 to 1024 values");
-    return list_enum<Enum>(std::make_index_sequence<static_cast<std::size_t>(range::max - range::min + 1)>{});
+    constexpr bool listable = range::min <= range::max && range::max - range::min < 1024;
+    static_assert(listable, "holdfast::enum_range: min to max must be 1 to 1024 values");
+    constexpr std::size_t values =
+        listable ? static_cast<std::size_t>(range::max - range::min + 1) : 1;  // no million of them before it is said
+    return list_enum<Enum>(std::make_index_sequence<values>{});
 }
 
 /// The identifier at the end of what the compiler prints for a value or member, or nothing for a cast: `(color)7`.
