@@ -844,7 +844,9 @@ class LoopCounts(ServeCase):
             client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             self.assertIn(b" 200 ", client.recv(4096))
             wait_until("it is shown", lambda: self.value(server, "holdfast_connections_open") >= 1)
-            os.kill(server.workers()[0], signal.SIGKILL)
+            killed = server.workers()
+            os.kill(killed[0], signal.SIGKILL)
+            wait_until("its worker is gone", lambda: server.workers() not in (killed, []))  # until then it may still accept, and reset
             wait_until("it is gone", lambda: self.value(server, "holdfast_connections_open") <= 1)
             self.assertGreaterEqual(self.value(server, "holdfast_connections_accepted_total"), 1)
 
