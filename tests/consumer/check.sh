@@ -11,7 +11,7 @@ app() {  # CMAKE-ARGUMENT...: configure, build and run the consumer's project
     cmake -G Ninja -S "$here/app" -B "$folder" -DHOW="$way" -DWITH_NET="$WITH_NET" -DWITH_PERF_TEST="$WITH_PERF_TEST" "$@"
     cmake --build "$folder"
     "$folder/consumer"
-    [[ $WITH_PERF_TEST != 1 || $way == fetch_content ]] || "$folder/consumer_perf" -time=20
+    [[ $WITH_PERF_TEST != 1 ]] || "$folder/consumer_perf" -time=20
 }
 
 [[ $way == install ]] || { rm -rf "$folder" && mkdir -p "$folder"; }
@@ -34,7 +34,11 @@ case $way in
         fi
         grep -q "compatible with requested version" "$folder.log" || { cat "$folder.log"; exit 1; }
         ;;
-    add_subdirectory | fetch_content) app -DTREE="$tree" -DHOLDFAST_UNITY=ON ;;
+    add_subdirectory) app -DTREE="$tree" -DHOLDFAST_UNITY=ON ;;
+    fetch_content)  # the same tree by another way to it: what is compiled of it was compiled above
+        WITH_NET=0 WITH_PERF_TEST=0
+        app -DTREE="$tree"
+        ;;
     pkg_config)
         PKG_CONFIG_PATH=$(find "$prefix" -name pkgconfig -type d)
         export PKG_CONFIG_PATH
