@@ -25,9 +25,11 @@
 
 namespace holdfast::test {
 
-/// `base` times the scale. Not scaled(): these programs are built for hooks, not for a sanitizer.
+/// `base` times the scale, and the share of it that the gate has time for. Not scaled(): these programs are built for
+/// hooks, not for a sanitizer.
 [[nodiscard]] inline std::uint64_t volume(std::uint64_t base) {
-    const double work = static_cast<double>(base) * scale();
+    const char* share = std::getenv("HOLDFAST_VOLUME_SHARE");
+    const double work = static_cast<double>(base) * scale() * (share != nullptr ? std::strtod(share, nullptr) : 1);
     return work < 1000 ? 1000 : static_cast<std::uint64_t>(work);
 }
 

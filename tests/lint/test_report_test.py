@@ -39,8 +39,8 @@ class Report(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         self.results = pathlib.Path(self.folder.name)
 
-    def tool(self, *arguments, scale="1"):
-        environment = dict(os.environ, PATH=f"{self.results}:{os.environ['PATH']}", HOLDFAST_TEST_SCALE=scale)
+    def tool(self, *arguments, scale="1", share="1"):
+        environment = dict(os.environ, PATH=f"{self.results}:{os.environ['PATH']}", HOLDFAST_TEST_SCALE=scale, HOLDFAST_VOLUME_SHARE=share)
         return subprocess.run([sys.executable, "-B", str(TOOL), *arguments], capture_output=True, text=True, env=environment)
 
     def total(self, **suites):
@@ -94,7 +94,7 @@ class Report(unittest.TestCase):
         code, lines = self.total(one=[PASSED])
         self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
 
-    def complete(self, skipping=(), scale="1", **suites):
+    def complete(self, skipping=(), scale="1", share="1", **suites):
         """What a complete run says and answers, with the numbers of one that tries just enough but for what is given. `skipping` names the
         builds that skip a test for lack of ptrace."""
         times = max(1, int(float(scale)))
@@ -124,7 +124,7 @@ class Report(unittest.TestCase):
             (self.results / f"{build}.xml").write_text(
                 '<testsuite><testcase name="g" status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/>'
                 "<system-out>x_test.cpp:7: Skipped\nneeds: ptrace and a build without sanitizers\n</system-out></testcase></testsuite>")
-        done = self.tool("total", "--results", str(self.results), "--complete", scale=scale)
+        done = self.tool("total", "--results", str(self.results), "--complete", scale=scale, share=share)
         return done.returncode, done.stdout.splitlines()
 
     def test_what_was_tried_is_added_up(self):
@@ -197,6 +197,12 @@ class Report(unittest.TestCase):
         code, lines = self.complete(**{"fuzz.sorted_index": "2000000 executions guided by coverage", "fuzz.array": f"{report.GUIDED['array']} executions guided by coverage"})
         self.assertEqual(code, 1)
         self.assertTrue(any(line.startswith("FAILED total: executions over segments and saved files guided by coverage: ") for line in lines), lines)
+
+    def test_a_share_of_executions_and_deaths_has_that_share_of_their_floors(self):
+        for share, part, code in (("0.3", 0.3, 0), ("0.3", 0.29, 1), ("1", 0.3, 1)):
+            self.assertEqual(self.complete(share=share, **{"fuzz.array": f"{int(report.GUIDED['array'] * part)} executions guided by coverage"})[0], code, share)
+            self.assertEqual(self.complete(share=share, **{"crash.StoreDeaths.QueueOfBytes": f"told: deaths = {int(report.DEATHS['queue'] * part)}"})[0], code, share)
+        self.assertEqual(self.complete(share="0.3", **{"crash.QueueOfElementsKill.All": "told: kills = 5000"})[0], 1)
 
     def test_fuzz_targets_run_what_the_floors_ask_for_and_the_page_says(self):
         root = TOOL.parents[1]
