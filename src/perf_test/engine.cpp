@@ -110,12 +110,15 @@ class batch_measurement {
     // Before the samples and after them; the least counts: what others do to the machine only adds.
     void measure_floor() {
         for (std::size_t batch = 0; batch < floor_batches; ++batch) {
-            const std::uint64_t from = monotonic_ns();
-            body_.run_floor(found_.batch);
-            const std::uint64_t to = monotonic_ns();
-            const double each = static_cast<double>(to - from) / static_cast<double>(found_.batch);
+            const double each = floor_ns();
             if (found_.floor_ns <= 0 || each < found_.floor_ns) found_.floor_ns = each;
         }
+    }
+
+    double floor_ns() {
+        const std::uint64_t from = monotonic_ns();
+        body_.run_floor(found_.batch);
+        return static_cast<double>(monotonic_ns() - from) / static_cast<double>(found_.batch);
     }
 
     void take_samples() {
@@ -141,6 +144,7 @@ class batch_measurement {
             keep(batch);
             found_.count += batch.done;
             found_.seconds += batch.seconds;
+            if (found_.samples.size() % samples_a_floor == 1) floors_.push_back(floor_ns());
             if (found_.samples.size() >= judge_at && precise()) return;
             if (found_.samples.size() >= judge_at) judge_at += 1 + judge_at / 10;
         }
@@ -170,11 +174,12 @@ class batch_measurement {
     void warn(const char* code, std::string text) { found_.warnings.push_back({code, std::move(text)}); }
 
     void describe_all() {
+        const double left_ns = left_of(found_.samples, floors_);
         for (double& sample : found_.samples) sample = std::max(sample - found_.floor_ns, 0.0);
         found_.time = describe(found_.samples);
         if (found_.aborted || found_.samples.empty()) return;
         found_.warnings = warnings_of(found_.time);
-        warn_if_deleted(found_.time.p05, found_.warnings);
+        warn_if_deleted(left_ns, found_.warnings);
         if (found_.samples.size() < options_.batches_min) {
             warn("few",
                  "only " + std::to_string(found_.samples.size()) +
@@ -197,6 +202,7 @@ class batch_measurement {
     body_runner& body_;
     result found_;
     const disturbance_source& since_last_;
+    std::vector<double> floors_;  // taken between the samples, ns an operation
     double least_seconds_ = 0, wanted_seconds_ = 0, last_seconds_ = 0;
 };
 

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <limits>
 #include <utility>
 
 #include "holdfast/error.hpp"
@@ -21,7 +20,6 @@ namespace holdfast::perf_test {
 namespace {
 
 constexpr std::uint64_t operations_max = std::uint64_t{1} << 40;  // that take no time: the body was deleted
-constexpr int floor_rounds = 15;
 
 struct split_mix {  // Steele, Lea, Flood, OOPSLA 2014
     std::uint64_t state;
@@ -40,7 +38,6 @@ struct split_mix {  // Steele, Lea, Flood, OOPSLA 2014
 struct calibrated {
     const subject* what = nullptr;
     std::uint64_t batch = 0, warm = 0;
-    double floor_ns = 0;  // of the loop without the body; the least of several: what others do only adds
     std::string failure;
 };
 
@@ -91,17 +88,6 @@ std::uint64_t calibrate(const subject& s, double target_ns) {
     }
 }
 
-// What the subject's empty loop costs, ns an operation; 0 for one that has none.
-double floor_of(const subject& s, std::uint64_t batch) {
-    double least = std::numeric_limits<double>::infinity();
-    for (int i = 0; s.empty && i < floor_rounds; ++i) {
-        const std::uint64_t from = monotonic_ns();
-        s.empty(batch);
-        least = std::min(least, static_cast<double>(monotonic_ns() - from) / static_cast<double>(batch));
-    }
-    return s.empty ? least : 0;
-}
-
 std::vector<calibrated> calibrate_all(const std::vector<subject>& subjects, const interleaved_options& o) {
     const double grain = tick_clock::kernel().granularity_ns();
     const double target =
@@ -117,7 +103,6 @@ std::vector<calibrated> calibrate_all(const std::vector<subject>& subjects, cons
         } else {
             c.warm = static_cast<std::uint64_t>(static_cast<double>(c.batch) * o.warm_part);
         }
-        if (c.failure.empty()) c.floor_ns = floor_of(s, c.batch);
         out.push_back(std::move(c));
     }
     return out;
@@ -127,7 +112,12 @@ std::vector<calibrated> calibrate_all(const std::vector<subject>& subjects, cons
 class rounds {
  public:
     rounds(const std::vector<calibrated>& subjects, const interleaved_options& o, std::uint64_t seed)
-        : subjects_(subjects), options_(o), random_{seed}, times_(subjects.size()), total_ns_(subjects.size(), 0.0) {}
+        : subjects_(subjects),
+          options_(o),
+          random_{seed},
+          times_(subjects.size()),
+          floors_(subjects.size()),
+          total_ns_(subjects.size(), 0.0) {}
 
     void run_all(interleaved_result& out) {
         (void)meter_.since_last();
@@ -142,7 +132,10 @@ class rounds {
                     continue;
                 }
             }
-            ++out.rounds;
+            if (out.rounds++ % samples_a_floor == 0) {
+                time_floors();
+                (void)meter_.since_last();
+            }
             out.disturbed_rounds += disturbed ? 1 : 0;
             for (std::size_t i = 0; i < ns.size(); ++i) {
                 times_[i].push_back(ns[i]);
@@ -152,6 +145,8 @@ class rounds {
     }
 
     [[nodiscard]] const std::vector<double>& times(std::size_t i) const { return times_[i]; }
+    /// Of the subject's empty loop, ns a batch; none for one that has no such loop.
+    [[nodiscard]] const std::vector<double>& floors(std::size_t i) const { return floors_[i]; }
     [[nodiscard]] double total_ns(std::size_t i) const { return total_ns_[i]; }
 
  private:
@@ -180,10 +175,19 @@ class rounds {
         return ns;
     }
 
+    void time_floors() {
+        for (std::size_t i = 0; i < subjects_.size(); ++i) {
+            if (!subjects_[i].failure.empty() || !subjects_[i].what->empty) continue;
+            const std::uint64_t from = monotonic_ns();
+            subjects_[i].what->empty(subjects_[i].batch);
+            floors_[i].push_back(static_cast<double>(monotonic_ns() - from));
+        }
+    }
+
     const std::vector<calibrated>& subjects_;
     const interleaved_options& options_;
     split_mix random_;
-    std::vector<std::vector<double>> times_;
+    std::vector<std::vector<double>> times_, floors_;
     std::vector<double> total_ns_;
     std::vector<std::vector<std::size_t>> orders_;
     std::size_t at_ = 0;
@@ -219,7 +223,7 @@ result result_of(const calibrated& c, const rounds& all, std::size_t i, const in
         return out;
     }
     out.warnings = warnings_of(out.time);
-    warn_if_deleted(out.time.p05 - c.floor_ns, out.warnings);
+    warn_if_deleted(left_of(all.times(i), all.floors(i)) / static_cast<double>(c.batch), out.warnings);
     if (run.disturbed_rounds * 10 > run.rounds) out.warnings.push_back({"disturbed", disturbed_text(run)});
     return out;
 }
