@@ -25,19 +25,24 @@
 
 namespace holdfast::test {
 
-/// `base` times the scale, and the share of it that the gate has time for. Not scaled(): these programs are built for
-/// hooks, not for a sanitizer.
+/// `base` times the scale. Not scaled(): these programs are built for hooks, not for a sanitizer.
 [[nodiscard]] inline std::uint64_t volume(std::uint64_t base) {
-    const char* share = std::getenv("HOLDFAST_VOLUME_SHARE");
-    const double work = static_cast<double>(base) * scale() * (share != nullptr ? std::strtod(share, nullptr) : 1);
+    const double work = static_cast<double>(base) * scale();
     return work < 1000 ? 1000 : static_cast<std::uint64_t>(work);
 }
 
-/// Random histories of Subject until volume(points) deaths were tried; prints how many of which kind.
+/// `all`, or the share that the gate has time for. Not for schedules: they are all tried, or nothing is shown.
+[[nodiscard]] inline std::uint64_t share_of(std::uint64_t all) {
+    const char* share = std::getenv("HOLDFAST_VOLUME_SHARE");
+    return static_cast<std::uint64_t>((share != nullptr ? std::strtod(share, nullptr) : 1) * static_cast<double>(all));
+}
+
+/// Random histories of Subject until volume(points) deaths, or the gate's share of them, were tried; prints how many of
+/// which kind.
 template <class Subject>
 void die_at_every_store(const char* name, std::uint64_t points, const store_rig_options& options = {}) {
     const std::clock_t start = std::clock();
-    const store_report report = crash_histories<Subject>(choose_seed(), volume(points), options);
+    const store_report report = crash_histories<Subject>(choose_seed(), volume(share_of(points)), options);
     const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;  // of the processor
     EXPECT_EQ(report.failure, "") << name;
     const auto number = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };
