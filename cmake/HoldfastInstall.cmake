@@ -50,9 +50,11 @@ if(TARGET holdfast_perf_test)
   holdfast_install_pkg_config(holdfast-perf_test)
 endif()
 
-if(TARGET holdfast_cli)
-  install(TARGETS holdfast_cli)
-endif()
+foreach(program IN ITEMS holdfast_cli holdfast_cli_bench)
+  if(TARGET ${program})
+    install(TARGETS ${program})
+  endif()
+endforeach()
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/holdfast-config.cmake.in" "${PROJECT_BINARY_DIR}/holdfast-config.cmake"

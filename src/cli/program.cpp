@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/program.hpp"
 
-#include <cstdio>
-#include <exception>
-#include <new>
 #include <string_view>
 #include <vector>
 
-#include "cli/exit_code.hpp"
-#include "cli/output.hpp"
-#include "holdfast/error.hpp"
+#include "cli/guarded.hpp"
 #include "holdfast/memory/truncation_guard.hpp"
 #ifdef HOLDFAST_WITH_SERVE
 #include "serve/serve.hpp"
@@ -34,6 +29,9 @@ int run(int argc, char** argv) {
         const std::vector<std::string_view> words(argv + 2, argv + argc);
         return serve::run_worker(words);
     }
+#endif
+#ifdef HOLDFAST_WITH_BENCH
+    if (argc > 1 && argv[1] == bench_command) return become_bench(argv);
 #endif
     command_line line(summary, details);
     add_ls(line);
@@ -68,18 +66,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int run_program(int argc, char** argv) noexcept {
-    try {
-        return run(argc, argv);
-    } catch (const error& failure) {
-        say(failure.what());
-        return exit_code_of(failure.reason());
-    } catch (const std::bad_alloc&) {
-        say("memory: the system gave no more; free some, or ask for less");
-        return no_room;
-    } catch (const std::exception& failure) {
-        say(failure.what());
-        return failed;
-    }
+    return guarded([&] { return run(argc, argv); });
 }
 
 }  // namespace holdfast::cli

@@ -2,6 +2,8 @@
 // program.hpp - the subcommands, each declared in a file of its own.
 #pragma once
 
+#include <string_view>
+
 #include "cli/arguments.hpp"
 
 namespace holdfast::cli {
@@ -27,7 +29,11 @@ void add_verify(command_line& line);
 void add_serve(command_line& line);
 #endif
 #ifdef HOLDFAST_WITH_BENCH
+inline constexpr std::string_view bench_command = "bench";
+/// For the list of subcommands: what follows `bench` is read by the program that it is.
 void add_bench(command_line& line);
+/// Goes on as the program behind `holdfast bench`. Returns: the exit code, where that program cannot be run.
+[[nodiscard]] int become_bench(char** argv);
 #endif
 void add_version(command_line& line);
 

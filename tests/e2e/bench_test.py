@@ -54,6 +54,21 @@ class Bench(unittest.TestCase):
         self.refused("1 to 3600000", "hash_table", "--time", "0")
         self.refused("", "hash_table", "--nonsense")
 
+    def test_says_where_the_program_that_measures_ought_to_be(self):
+        alone = self.folder / "holdfast"
+        shutil.copy(PROGRAM, alone)
+        done = subprocess.run([alone, "bench", "--list"], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (3, ""), done.stderr)
+        self.assertRegex(done.stderr, rf"\Aholdfast: {self.folder}/holdfast-bench: No such file[^\n]*\./dev build[^\n]*\n\Z")
+        self.assertIn("bench", subprocess.run([alone, "--help"], capture_output=True, text=True, timeout=60).stdout)
+
+    def test_the_program_that_measures_takes_the_same_words_by_its_own_name(self):
+        listed = self.run_program("--list", "--json")
+        for words in (["--list", "--json"], ["bench", "--list", "--json"]):
+            done = subprocess.run([PROGRAM + "-bench", *words], capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stdout), (0, listed.stdout), done.stderr)
+        self.assertTrue(json.loads(listed.stdout))
+
     def finite(self, value):
         if isinstance(value, dict):
             value = list(value.values())

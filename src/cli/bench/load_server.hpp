@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_http.hpp - `holdfast bench http URL`: loads a server and says how it answered.
+// load_server.hpp - `holdfast bench http URL`: loads a server and says how it answered.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,6 @@ struct http_load_options {
 
 /// Runs the load and prints its outcome. Returns: the exit code. Throws: workload::usage_error for what cannot be asked
 /// for.
-[[nodiscard]] int bench_http(const http_load_options& chosen);
+[[nodiscard]] int load_server(const http_load_options& chosen);
 
 }  // namespace holdfast::cli

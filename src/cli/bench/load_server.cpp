@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifdef HOLDFAST_WITH_BENCH
-
-#include "cli/bench_http.hpp"
+#include "cli/bench/load_server.hpp"
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -140,7 +138,7 @@ workload::http::load_plan plan_of(const http_load_options& chosen, const workloa
 
 }  // namespace
 
-int bench_http(const http_load_options& chosen) {
+int load_server(const http_load_options& chosen) {
     check(chosen.connections, 1, 100'000, "--connections");
     check(chosen.pipeline, 1, 256, "--pipeline");
     check(chosen.seconds, 1, 86'400, "--duration");
@@ -170,5 +168,3 @@ int bench_http(const http_load_options& chosen) {
 }
 
 }  // namespace holdfast::cli
-
-#endif
