@@ -259,10 +259,10 @@ void server_core::rearm(index_type index) {
                  : c.inbound->parser.head_complete() ? timer_class::body
                                                      : timer_class::header;
     else if (c.socket && c.socket->begun)
-        wanted = c.socket->ending                       ? timer_class::closing
-                 : waits_for_strand(c)                  ? timer_class::none
-                 : c.paused || c.socket->buffer.empty() ? timer_class::ping
-                                                        : timer_class::body;
+        wanted = c.socket->ending                                ? timer_class::closing
+                 : waits_for_strand(c)                           ? timer_class::none
+                 : c.paused || !c.socket->session.is_under_way() ? timer_class::ping
+                                                                 : timer_class::body;
     else if (c.pending || (c.paused && c.inbound))  // requests wait for their turn
         wanted = timer_class::none;
     if (wanted == timer_class::none) {

@@ -640,6 +640,30 @@ TEST(ServerWebsocket, AMessageThatDoesNotEndInTimeEndsItsConnection) {
     EXPECT_EQ(server.counters().body_timeouts, 1U);
 }
 
+TEST(ServerWebsocket, AMessageThatHasBroughtNothingYetHasItsTimeToo) {
+    const std::string whole = text("half of it"), ping = frame(websocket_opcode::ping, "");
+    const std::string empty = frame(websocket_opcode::text, "", false),
+                      more = frame(websocket_opcode::continuation, "", false);
+    // A first byte, a header without its key, and pieces of nothing.
+    const std::vector<std::string> begun{whole.substr(0, 1), whole.substr(0, 5),
+                                         ping.substr(0, 1),  empty,
+                                         empty + more,       empty + ping + more.substr(0, 1)};
+    net::server_options options;
+    options.limits.body_timeout_ms = 300;
+    running_server server(echoing(), options);
+    server.start();
+    for (const std::string& beginning : begun) {
+        websocket_client client(server.port());
+        client.send(beginning);
+        auto told = client.next();
+        if (told.first == final_pong) told = client.next();
+        EXPECT_EQ(told.code(), 1008);
+        EXPECT_TRUE(client.gone());
+    }
+    server.stop();
+    EXPECT_EQ(server.counters().body_timeouts, begun.size());
+}
+
 TEST(ServerWebsocket, EachMessageHasItsOwnTime) {
     net::server_options options;
     options.limits.body_timeout_ms = 1000;

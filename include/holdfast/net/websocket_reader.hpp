@@ -59,6 +59,8 @@ class websocket_reader {
     [[nodiscard]] bool is_text() const noexcept { return message_opcode_ == websocket_opcode::text; }
     /// Whether a frame of a message has been read that is not its last: only a continuation may go on.
     [[nodiscard]] bool is_within_message() const noexcept { return within_message_; }
+    /// Behind need_more: whether something has begun whose last byte is to come, a message or a control frame.
+    [[nodiscard]] bool is_under_way() const noexcept { return within_message_ || state_ != state::opcode; }
 
     /// Behind close: the code it told, or 1005.
     [[nodiscard]] std::uint16_t close_code() const noexcept { return close_code_; }

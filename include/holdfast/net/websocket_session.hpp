@@ -75,6 +75,8 @@ class websocket_session {
     [[nodiscard]] bool is_text() const noexcept { return reader_.is_text(); }
     /// As websocket_reader::is_within_message() has it.
     [[nodiscard]] bool is_within_message() const noexcept { return reader_.is_within_message(); }
+    /// As websocket_reader::is_under_way() has it.
+    [[nodiscard]] bool is_under_way() const noexcept { return reader_.is_under_way(); }
 
     /// Appends a message, or a piece of one: the first pieces with `last` false, all with the same `text`. Pieces are
     /// sent as they are, and so is a message where `as_it_is` asks for it. (I4)
