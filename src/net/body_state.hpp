@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "begun_time.hpp"
 #include "channel_state.hpp"
 #include "holdfast/net/body_reader.hpp"
 #include "holdfast/net/chunked_decoder.hpp"
@@ -59,8 +60,10 @@ struct inbound_body {
     chunked_decoder chunks;
     std::uint64_t left = 0;         // of one with a length
     std::uint64_t since_timer = 0;  // bytes since the time-out began
+    begun_time time;
     bool chunked = false;
     bool awaits_continue = false;  // its client waits, and has not been told
+    bool continue_waits = false;   // it will be, behind the answers to earlier requests
     bool closes = false;           // the connection ends with this exchange
     bool progressed = false;       // since the answer's time-out began
 

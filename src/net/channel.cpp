@@ -184,6 +184,7 @@ void channel_state::open(server_core& loop) {
         there.any = !is_open() || !queue_.empty() || told_full_ || dropped_ != dropped_told_;
         there.overflown = is_ending() && end_ == channel_end::overflow;
         there.queued_bytes = queued_bytes();
+        there.queued_memory = queued_memory();
     }
     loop.channel_moved(*self, there);
 }

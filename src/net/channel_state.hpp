@@ -44,13 +44,17 @@ class channel_state final : public letter, public std::enable_shared_from_this<c
     // Without the lock, so as of a moment ago, as behind one. Acquire, relaxed: pairs with enter(); a number by itself.
     [[nodiscard]] bool is_open() const noexcept { return phase_.load(std::memory_order_acquire) == phase::open; }
     [[nodiscard]] std::size_t queued_bytes() const noexcept { return queued_bytes_.load(std::memory_order_relaxed); }
+    /// What these keep, about: the bytes, and what each message has beside them.
+    [[nodiscard]] std::size_t queued_memory() const noexcept {
+        return queued_bytes() + queued_messages_.load(std::memory_order_relaxed) * queued_message_bytes;
+    }
     [[nodiscard]] std::uint64_t dropped() const;
 
     // The loop.
     struct news {
         bool any = false;  // something is left for the loop, or may be
         bool overflown = false;
-        std::size_t queued_bytes = 0;
+        std::size_t queued_bytes = 0, queued_memory = 0;
     };
     void open(server_core& loop) override;
     void discard() noexcept override;
@@ -91,13 +95,17 @@ class channel_state final : public letter, public std::enable_shared_from_this<c
 
  private:
     enum class phase : std::uint8_t { open, ending, closed };
+    static constexpr std::size_t queued_message_bytes = 96;  // a shared string, its place in the queue
 
     // Under the lock.
     [[nodiscard]] bool to_be_posted();
     [[nodiscard]] bool is_ending() const noexcept { return phase_.load(std::memory_order_relaxed) == phase::ending; }
     /// Release: who sees it ended sees what was left for it.
     void enter(phase to) noexcept { phase_.store(to, std::memory_order_release); }
-    void count_queued(std::size_t bytes) noexcept { queued_bytes_.store(bytes, std::memory_order_relaxed); }
+    void count_queued(std::size_t bytes) noexcept {
+        queued_bytes_.store(bytes, std::memory_order_relaxed);
+        queued_messages_.store(queue_.size(), std::memory_order_relaxed);
+    }
 
     void post();
 
@@ -105,7 +113,7 @@ class channel_state final : public letter, public std::enable_shared_from_this<c
     mutable std::mutex lock_;
     // Stored to under the lock, and asked for without it.
     std::atomic<phase> phase_ = phase::open;
-    std::atomic<std::size_t> queued_bytes_ = 0;
+    std::atomic<std::size_t> queued_bytes_ = 0, queued_messages_ = 0;
     std::atomic<bool> moved_ = false;          // take_messages() has something to tell
     channel_end end_ = channel_end::finished;  // what an orderly end is called
     bool told_full_ = false;

@@ -305,7 +305,7 @@ class epoll_engine final : public engine {
             (void)ask_for_output(p, connection, false);  // asked in vain it only wakes us once more
         } else if (rest.begin > rest.bytes.size() / 2) {
             // What has gone is dropped once it is the larger part: each byte is moved at most once on average.
-            rest.bytes.erase(0, rest.begin);
+            rest.bytes = std::string(rest.bytes, rest.begin);  // and of its memory too
             rest.begin = 0;
         }
         sink_.on_sent(connection, unsent);

@@ -20,6 +20,7 @@ struct queued_message {
 
 class message_queue {
  public:
+    [[nodiscard]] std::size_t size() const noexcept { return items_.size() - first_; }
     [[nodiscard]] bool empty() const noexcept { return first_ == items_.size(); }
     /// The oldest first.
     [[nodiscard]] std::span<const queued_message> all() const noexcept { return std::span(items_).subspan(first_); }

@@ -164,6 +164,7 @@ void server_core::continue_body(index_type index) {
     }
     exchange told;
     told.bytes = go_on;
+    c.body->continue_waits = true;
     c.pending->bytes += go_on.size();
     waiting.insert(waiting.end() - 1, std::move(told));
 }
@@ -212,7 +213,7 @@ std::size_t server_core::read_body(index_type index, std::span<char> bytes) {
         body.left -= read;
         complete = body.left == 0;
     }
-    body.awaits_continue = false;  // it has not waited
+    body.awaits_continue = body.continue_waits = false;  // it has not waited
     body.since_timer += read;
     body.progressed = true;
     if (body.answer) c.pending->waiting.back().request_bytes += read;

@@ -108,7 +108,7 @@ void server_core::channel_moved(channel_state& state, const channel_state::news&
     if (state.kind == channel_kind::answer) {
         count_answer(state);
     } else {
-        connections_[index].pending->count(state, there.queued_bytes);
+        connections_[index].pending->count(state, there.queued_memory);
         ++moved_;
         filling_ |= there.queued_bytes > state.options.queue_bytes_max / filling_part;
     }
@@ -172,7 +172,7 @@ bool server_core::advance(index_type index) {
             }
         } else if (next.channel->kind == channel_kind::websocket) {
             go_on_websocket(c, next);
-            pending.count(*next.channel, next.channel->queued_bytes());
+            pending.count(*next.channel, next.channel->queued_memory());
             return true;
         } else if (next.channel->kind == channel_kind::answer ? !go_on_answer(index, next) : !go_on_stream(c, next)) {
             return true;

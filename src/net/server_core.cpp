@@ -240,10 +240,38 @@ std::uint64_t server_core::timeout_of(timer_class timer) const noexcept {
     }
 }
 
+// When the timer is due. What the client has begun has its time from the beginning, though the output has waited for
+// it meanwhile.
+std::uint64_t server_core::due_of(connection& c, timer_class timer, bool renewed) const noexcept {
+    const std::uint64_t anew = now_ms_ + timeout_of(timer);
+    if (timer != timer_class::header && timer != timer_class::body) return anew;
+    begun_time& time = c.body ? c.body->time : c.socket ? c.socket->time : c.inbound->time;
+    if (time.of != timer || renewed) {
+        time = {timer, anew};
+        if (c.body) c.body->since_timer = 0;
+    }
+    return std::max(time.due_ms, now_ms_ + 1);  // it may have ended while output waited
+}
+
+// Whether the client waits to be told to go on: "100 Continue" stands behind the answers to earlier requests, and
+// nothing of the body has come.
+bool server_core::waits_for_continue(const connection& c) noexcept {
+    if (c.body)
+        return c.body->awaits_continue ||
+               (c.body->continue_waits && c.pending && c.pending->waiting.size() > 1);  // its own is the last of them
+    return c.inbound && c.continue_sent && c.pending && !c.inbound->parser.body_begun();
+}
+
 // Chooses the timer class that applies (C1). Handshake, header, body and linger run from when they began, whatever
 // trickles in, and header and body anew behind a pause of ours; idle and write start anew with each sign of life.
 void server_core::rearm(index_type index) {
     connection& c = connections_[index];
+    const bool unread = c.paused && !c.yields;  // not for a turn alone
+    if (unread) {
+        if (c.body) c.body->time = {};
+        if (c.socket) c.socket->time = {};
+        if (c.inbound) c.inbound->time = {};
+    }
     timer_class wanted = timer_class::idle;
     if (c.phase == phase::lingering)
         wanted = timer_class::linger;
@@ -252,17 +280,17 @@ void server_core::rearm(index_type index) {
     else if (c.waiting != 0)
         wanted = timer_class::write;
     else if (c.body)
-        wanted = c.paused || c.body->awaits_continue ? timer_class::none : timer_class::body;
-    else if (c.inbound && c.inbound->parser.started() && !(c.pending && c.continue_sent))
+        wanted = unread || waits_for_continue(c) ? timer_class::none : timer_class::body;
+    else if (c.inbound && c.inbound->parser.started() && !waits_for_continue(c))
         // What it lacks may have come and lie unread: the client's time does not run while we do not read.
-        wanted = c.paused                            ? timer_class::none
+        wanted = unread                              ? timer_class::none
                  : c.inbound->parser.head_complete() ? timer_class::body
                                                      : timer_class::header;
     else if (c.socket && c.socket->begun)
-        wanted = c.socket->ending                                ? timer_class::closing
-                 : waits_for_strand(c)                           ? timer_class::none
-                 : c.paused || !c.socket->session.is_under_way() ? timer_class::ping
-                                                                 : timer_class::body;
+        wanted = c.socket->ending                              ? timer_class::closing
+                 : waits_for_strand(c)                         ? timer_class::none
+                 : unread || !c.socket->session.is_under_way() ? timer_class::ping
+                                                               : timer_class::body;
     else if (c.pending || (c.paused && c.inbound))  // requests wait for their turn
         wanted = timer_class::none;
     if (wanted == timer_class::none) {
@@ -275,9 +303,8 @@ void server_core::rearm(index_type index) {
                                                                  : c.socket && std::exchange(c.socket->whole, false)));
     c.progressed = false;
     if (wanted == c.timer && !renewed) return;
-    if (c.body) c.body->since_timer = 0;
     c.timer = wanted;
-    wheel_.arm(index, now_ms_ + timeout_of(wanted));
+    wheel_.arm(index, due_of(c, wanted, renewed));
 }
 
 void server_core::expire(index_type index) {

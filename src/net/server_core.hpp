@@ -42,6 +42,7 @@
 #include <utility>
 #include <vector>
 
+#include "begun_time.hpp"
 #include "body_state.hpp"
 #include "channel_state.hpp"
 #include "engine.hpp"
@@ -72,12 +73,12 @@ struct inbound_request {
     std::uint64_t first_byte_ns = 0;
     std::uint64_t held_since_ns = 0;  // when what a pause holds back had come; 0 where it holds nothing
     bool in_parts = false;            // the request being read did not come at once
+    begun_time time;
 
     [[nodiscard]] std::span<char> unread() noexcept { return std::span<char>(buffer).subspan(used); }
 };
 
 enum class phase : std::uint8_t { free, open, last, lingering };
-enum class timer_class : std::uint8_t { none, idle, handshake, header, body, write, linger, ping, closing };
 
 /// What few connections have.
 struct connection_aside {
@@ -172,6 +173,8 @@ class server_core final : public engine_sink {
     void end_everything();
     void rearm(index_type index);
     [[nodiscard]] std::uint64_t timeout_of(timer_class timer) const noexcept;
+    [[nodiscard]] static bool waits_for_continue(const connection& c) noexcept;
+    [[nodiscard]] std::uint64_t due_of(connection& c, timer_class timer, bool renewed) const noexcept;
     [[nodiscard]] connection_token token_of(index_type index) const noexcept {
         return {index, connections_[index].generation};
     }
@@ -240,6 +243,7 @@ class server_core final : public engine_sink {
     // server_websocket.cpp
     void enter_websocket(index_type index, exchange& entered, channel_state& state);
     void make_room(std::string& buffer, std::size_t needed, std::size_t whole);
+    [[nodiscard]] static bool has_room_to_spare(const std::string& buffer, std::size_t bytes) noexcept;
     void keep_in_place(std::string& buffer, std::span<const char> kept);
     void read_socket(index_type index, std::span<char> bytes);
     [[nodiscard]] bool socket_is_full(index_type index);

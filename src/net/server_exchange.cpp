@@ -76,7 +76,10 @@ void server_core::serve(index_type index, std::unique_ptr<inbound_request> in, s
         in->used += result.used;
         in->buffer.resize(in->used + result.kept);
         // Not each time: of much that is answered in many parts, most would be moved with each.
-        if (in->used >= in->buffer.size() / 2) in->buffer.erase(0, std::exchange(in->used, 0));
+        if (in->used >= in->buffer.size() / 2 || has_room_to_spare(in->buffer, in->buffer.size())) {
+            keep_in_place(in->buffer, in->unread());
+            in->used = 0;
+        }
     } else {
         in->buffer.assign(bytes.data() + result.used, result.kept);
     }
@@ -122,6 +125,7 @@ server_core::served server_core::serve_requests(index_type index, inbound_reques
         answer_request(index, in, used < bytes.size());
         if (c.phase != phase::open) return {};
         in.parser.reset();
+        in.time = {};
         c.continue_sent = false;
         if (c.timer == timer_class::header || c.timer == timer_class::body) c.timer = timer_class::none;  // (C1)
         if (c.socket) return read_socket(index, bytes.subspan(used)), served{};
@@ -437,6 +441,7 @@ void server_core::give_back(std::unique_ptr<inbound_request> in) noexcept {
     in->first_byte_ns = 0;
     in->held_since_ns = 0;
     in->in_parts = false;
+    in->time = {};
     spare_inbound_.push_back(std::move(in));  // reserved in the constructor
 }
 

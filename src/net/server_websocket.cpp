@@ -14,7 +14,7 @@ namespace holdfast::net {
 
 namespace {
 
-constexpr std::size_t idle_bytes_max = 4U << 10U;  // a buffer that a large message left is not kept for the next
+constexpr std::size_t idle_bytes_max = 4U << 10U;  // a buffer that much has left is not kept for little
 constexpr std::size_t room_factor = 4;             // a buffer may be so many times as large as what is in it
 
 }  // namespace
@@ -32,9 +32,14 @@ void server_core::make_room(std::string& buffer, std::size_t needed, std::size_t
     spare_.give_back(larger);
 }
 
+// (I3 of server.hpp) What is counted of a buffer is its bytes, so it has not many times their room.
+bool server_core::has_room_to_spare(const std::string& buffer, std::size_t bytes) noexcept {
+    return buffer.capacity() > room_factor * std::max(bytes, idle_bytes_max);
+}
+
 // What is left of `buffer` is `kept`, a part of it.
 void server_core::keep_in_place(std::string& buffer, std::span<const char> kept) {
-    if (buffer.capacity() > room_factor * std::max(kept.size(), idle_bytes_max)) {
+    if (has_room_to_spare(buffer, kept.size())) {
         std::string smaller(kept.data(), kept.size());
         buffer.swap(smaller);
         return spare_.give_back(smaller);
@@ -126,7 +131,7 @@ void server_core::read_socket(index_type index, std::span<char> bytes) {
 // Who sends faster than it reads is not read from while its answers wait: else an echo would have to be refused.
 bool server_core::socket_is_full(index_type index) {
     connection& c = connections_[index];
-    if (c.socket->has_room()) return output_is_full(index);
+    if (c.socket->has_room()) return output_is_full(index, taken_.is_a_share(index, arrival_ns_));
     ++counters_.read_pauses;
     pause(index);
     return true;

@@ -699,6 +699,26 @@ TEST(LateAnswer, ContinuesAndRefusalsKeepTheirOrder) {
     EXPECT_TRUE(client.ended());
 }
 
+// Who does not wait to be told to go on has begun its body, and its time.
+TEST(LateAnswer, ABodyThatDidNotWaitForItsContinueIsTimed) {
+    waiting_room room;
+    net::server_options options;
+    options.limits.body_timeout_ms = 50;
+    running_server server(leaves_for_later(room), std::move(options));
+    server.start();
+    http_client client(server.port());
+    client.send(get("/late") + "POST /e HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nok");
+    const net::channel channel = room.take("/late");
+    EXPECT_FALSE(client.readable(150ms));
+    EXPECT_EQ(channel.answer(saying("x")), ok);
+    EXPECT_EQ(client.reply().body, "x");
+    EXPECT_EQ(client.reply().status, 100);
+    EXPECT_EQ(client.reply().status, 408);
+    EXPECT_TRUE(client.ended());
+    server.stop();
+    EXPECT_EQ(server.counters().body_timeouts, 1U);
+}
+
 TEST(LateAnswer, IsWaitedForByADrain) {
     waiting_room room;
     net::server_options options;
@@ -1014,6 +1034,28 @@ TEST(Stream, QueuesTogetherAreBoundedAndTheGreatestGoesFirst) {
     EXPECT_GT(queued, 0U);
     EXPECT_LE(queued, most);
     EXPECT_EQ(http_client(server.port()).ask(get("/now")).status, 200);
+}
+
+// Attacks I3 of server.hpp: a message of one byte takes a hundred.
+TEST(Stream, SmallMessagesCountWhatTheyTake) {
+    waiting_room room;
+    net::server_options options;
+    options.limits.held_bytes_max = 1U << 20U;
+    running_server server(leaves_for_later(room), std::move(options));
+    server.start();
+    http_client client(server.port());
+    client.send(get("/late") + get("/stream"));  // what the stream is told waits for the answer
+    const net::channel late = room.take("/late"), stream = room.take("/stream");
+    const auto tell = [&](int messages) {
+        for (int i = 0; i < messages; ++i) (void)stream.send("x");
+        for (int turn = 0; turn < 2; ++turn) pass_a_turn(server.get());
+    };
+    tell(9'000);
+    EXPECT_TRUE(stream.is_open());
+    EXPECT_EQ(stream.queued_bytes(), 9'000U);
+    tell(9'000);
+    ASSERT_EQ(counted_by(server.get(), &net::server_counters::over_held_bytes), 1U);
+    EXPECT_EQ(room.end_of("/stream"), channel_end::cut);
 }
 
 TEST(Stream, OneMessageGoesToManyWithoutCopies) {

@@ -29,6 +29,7 @@
 #include "support/http_client.hpp"
 #include "support/http_server.hpp"
 #include "support/inflate_model.hpp"
+#include "support/scale.hpp"
 #include "support/seed.hpp"
 #include "support/websocket_client.hpp"
 
@@ -662,6 +663,30 @@ TEST(ServerWebsocket, AMessageThatHasBroughtNothingYetHasItsTimeToo) {
     }
     server.stop();
     EXPECT_EQ(server.counters().body_timeouts, begun.size());
+}
+
+TEST(ServerWebsocket, AMessageHasNotMoreTimeForOutputThatWaited) {
+    net::server_options options;
+    options.limits.body_timeout_ms = 500;
+    options.limits.output_bytes_max = 64U << 20U;  // the server reads on, however much waits
+    running_server server(echoing(), options);
+    server.start();
+    websocket_client client(server.port());
+    client.send(frame(websocket_opcode::text, "begun", false));
+    constexpr int asked = 40'000;  // more than the kernel takes
+    std::string pings;
+    for (int i = 0; i < asked; ++i) pings += frame(websocket_opcode::ping, std::string(125, 'p'));
+    const auto until = std::chrono::steady_clock::now() + (test::sanitized ? 20s : 5s);
+    unsigned code = 0;
+    while (code == 0 && std::chrono::steady_clock::now() < until) {
+        (void)client.send_while_possible(pings);
+        std::this_thread::sleep_for(200ms);
+        while (code == 0 && client.readable(20ms))
+            if (const auto told = client.next(); told.first != final_pong) code = told.code();
+    }
+    EXPECT_EQ(code, 1008U);
+    server.stop();
+    EXPECT_EQ(server.counters().body_timeouts, 1U);
 }
 
 TEST(ServerWebsocket, EachMessageHasItsOwnTime) {

@@ -63,6 +63,11 @@ class request_parser {
     /// Whether the head is complete and only body bytes are missing. message() has its head fields then, until the
     /// bytes move.
     [[nodiscard]] bool head_complete() const noexcept { return state_ >= state::fixed_body; }
+    /// Behind need_more: whether bytes of a body have come.
+    [[nodiscard]] bool body_begun() const noexcept {
+        return state_ == state::fixed_body ? kept_ > position_
+                                           : state_ == state::chunked_body && message_.body_.size != 0;
+    }
 
     [[nodiscard]] int refusal_status() const noexcept { return refusal_status_; }
     /// Why, in words fit for the client: fixed text, nothing of what was sent.
