@@ -141,7 +141,7 @@ class array : public detail::array_queries<array<T>, T> {
         for (std::uint64_t first = 0; first < geometry_.size; first += step) {
             const std::uint64_t count = std::min(step, geometry_.size - first);
             detail::require_store(*segment_, first, count, geometry_);
-            mutator_.store(first, count, detail::bytes_of(value), 0);
+            mutator_.store_groups(first, count, detail::bytes_of(value));
         }
     }
 

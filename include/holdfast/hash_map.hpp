@@ -100,7 +100,8 @@ class hash_map : public detail::hash_map_queries<hash_map<K>, K> {
     /// Makes an empty map. Throws: invalid_argument, and what segment::create throws (already_exists, no_space, ...).
     [[nodiscard]] static hash_map create(std::string_view uri, const hash_map_options& options,
                                          const hash_map_services& services = {}) {
-        return hash_map(detail::create_hash_map(uri, options, detail::map_schema_of<K>(options.key_name)), services);
+        return hash_map(detail::create_hash_map(uri, options, detail::map_schema_of<K>(options.key_name)), services,
+                        trust_of_creator(options.segment));
     }
     /// Becomes the writer of an existing map: takes the lease and finishes what the last writer was killed in.
     /// Throws: writer_alive, std::bad_alloc (one bit a unit, two with eviction), and what hash_map_reader::attach

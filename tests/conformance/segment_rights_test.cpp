@@ -8,8 +8,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "holdfast/broadcast.hpp"
+#include "holdfast/hash_map.hpp"
+#include "holdfast/metrics/latency_histogram.hpp"
+#include "holdfast/snapshot.hpp"
 #include "support/capability.hpp"
 #include "support/process.hpp"
 #include "support/segment_tools.hpp"
@@ -161,6 +169,52 @@ TEST_F(SegmentRightsOf, WhatRootMakesAnewOfSystemVMemoryBelongsToItsOwner) {
         return segment::attach(name.uri(), access::read_write).writable() ? "" : "not writable";
     });
     EXPECT_TRUE(end.success()) << end.text();
+}
+
+// Each container with companions, made by root for another: it is made, and its maker reads it by them.
+TEST_F(SegmentRightsOf, ContainersAreMadeForAnotherOwner) {
+    if (!can_change_user()) GTEST_SKIP() << "needs: root, to play another user";
+    create_options given = with_mode(0600);
+    given.owner = given.group = stranger;
+    const auto is_theirs = [&](const unique_posix_name& name) {
+        for (const char* const companion : {"", ".lease", ".peers"}) {
+            struct stat status{};
+            EXPECT_EQ(::stat((name.path() + companion).c_str(), &status), 0) << companion;
+            EXPECT_EQ(status.st_uid, stranger) << name.uri() << companion;
+        }
+    };
+    {
+        const unique_posix_name name("given-map");
+        auto made = hash_map<std::uint64_t>::create(
+            name.uri(), {.capacity = 10, .evict = true, .registered_readers = 2, .segment = given});
+        EXPECT_TRUE(made.set(1, std::as_bytes(std::span("x"))));
+        is_theirs(name);
+    }
+    {
+        const unique_posix_name name("given-snapshot");
+        auto made = snapshot_writer::create(name.uri(), {.slot_bytes = 64, .pinned_readers = 2, .segment = given});
+        EXPECT_TRUE(made.publish(std::as_bytes(std::span("x"))));
+        EXPECT_EQ(made.make_pinned_reader().version(), 1U);
+        is_theirs(name);
+    }
+    {
+        const unique_posix_name name("given-ring");
+        auto made = broadcast_writer::create(name.uri(), {.registered_readers = 2, .segment = given});
+        EXPECT_TRUE(made.publish(std::as_bytes(std::span("x"))));
+        std::vector<std::byte> out;
+        EXPECT_TRUE(made.make_reliable_reader().read(out));
+        is_theirs(name);
+    }
+    {
+        const unique_posix_name name("given-histogram");
+        auto made = latency_histogram::create(name.uri(), {.shards = 2, .segment = given});
+        made.make_recorder().record(7);
+        attach_options trusting;
+        trusting.trust.owner = stranger;
+        latency_histogram::attach(name.uri(), trusting).make_recorder().record(7);
+        EXPECT_EQ(made.merged().total(), 2U);
+        is_theirs(name);
+    }
 }
 
 TEST_F(SegmentRightsOf, CreationWhereOneMayNotWriteIsNoPermission) {

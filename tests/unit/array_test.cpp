@@ -230,6 +230,22 @@ TEST(Array, FillTakesDamageAway) {
     check(std::array<u64, 100>{1});
 }
 
+// An element that is alone in the last record, and in its group.
+TEST(Array, FillTakesDamageOfALonelyLastElementAway) {
+    for (const u64 size : {u64{1}, u64{513}}) {
+        auto numbers = array<u64>::create("heap:", {.size = size});
+        const auto intact = [&] { return numbers.verify([](const array_finding&) { return true; }).intact(); };
+        for (const std::byte bit : {std::byte{1}, std::byte{0x80}}) {
+            const auto& g = numbers.geometry();
+            ASSERT_TRUE(intact());
+            const_cast<std::byte&>(numbers.segment().bytes()[g.elements_offset + (size - 1) * g.stride]) ^= bit;
+            ASSERT_FALSE(intact());
+            numbers.fill(7);
+            EXPECT_TRUE(intact()) << size;
+        }
+    }
+}
+
 TEST(Array, BoolsFromOutsideAreBoolsHoweverTheirBytes) {
     auto flags = array<flagged>::create("heap:", {.size = 20});
     flags.store(2, {true, 9});

@@ -94,6 +94,12 @@ class array_mutator {
         store_record({first, count}, from, step);
     }
 
+    /// Stores one element in all of whole groups; their digests are made anew, whatever they were. Otherwise as
+    /// store().
+    void store_groups(std::uint64_t first, std::uint64_t count, const std::byte* from) noexcept {
+        store_record({first, count}, from, 0);
+    }
+
     [[nodiscard]] const view& bytes() const noexcept { return view_; }
 
  private:

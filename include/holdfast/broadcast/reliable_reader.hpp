@@ -33,8 +33,9 @@ namespace holdfast {
 struct broadcast_registration {
     broadcast_start start = broadcast_start::oldest();
     broadcast_policy policy = broadcast_policy::block;
-    std::chrono::nanoseconds patience = std::chrono::seconds(1);  ///< under evict: for how long it may hold the writer
-                                                                  ///< up without reading on
+    /// Under evict: for how long it may hold the writer up without telling that it has read on, which it does each 64th
+    /// part of the ring, where it has caught up, and with acknowledge().
+    std::chrono::nanoseconds patience = std::chrono::seconds(1);
 };
 
 namespace detail {

@@ -191,7 +191,7 @@ class broadcast_writer {
     }
     /// A registered reader in this process, on this very mapping.
     [[nodiscard]] broadcast_reliable_reader make_reliable_reader(const broadcast_registration& how = {}) const {
-        return broadcast_reliable_reader(segment_, how);
+        return broadcast_reliable_reader(segment_, how, whom_);
     }
 
     [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
@@ -203,7 +203,7 @@ class broadcast_writer {
  private:
     broadcast_writer(holdfast::segment from, const memory::trust& whom, std::chrono::nanoseconds patience,
                      layout::ring_origin origin)
-        : segment_(std::make_shared<holdfast::segment>(std::move(from))) {
+        : segment_(std::make_shared<holdfast::segment>(std::move(from))), whom_(whom) {
         if (!segment_->writable())
             throw error(errc::read_only, segment_->uri(), "a ring's writer needs the segment attached read-write");
         const auto geometry = detail::broadcast_geometry_of(*segment_);
@@ -242,6 +242,7 @@ class broadcast_writer {
     [[nodiscard]] static std::uint64_t monotonic_ns() noexcept { return detail::clock_ns(CLOCK_MONOTONIC); }
 
     std::shared_ptr<holdfast::segment> segment_;
+    memory::trust whom_;
     std::optional<peers> peers_;
     layout::broadcast_write_core core_;
 };

@@ -22,8 +22,9 @@ namespace holdfast {
 /// than what the writer itself reads. Holds a place among the map's registered readers. Move-only; one that was moved
 /// from must not be asked anything.
 ///
-/// Threads: one at a time. After a crash: its place is free at once. In a forked child: reads on, without a place of
-/// its own. Cost: as hash_map_reader, and for one answer of eight a store to a line that the writer looks at.
+/// Threads: one at a time. After a crash: its place is free at once; a child that it has forked holds the place for as
+/// long as it lives. In a forked child: reads on, without a place of its own. Cost: as hash_map_reader, and for one
+/// answer of eight a store to a line that the writer looks at.
 template <hash_map_key K>
 class hash_map_registered_reader : public detail::hash_map_queries<hash_map_registered_reader<K>, K> {
  public:
@@ -70,7 +71,7 @@ class hash_map_registered_reader : public detail::hash_map_queries<hash_map_regi
     [[nodiscard]] const detail::map_reader_core& core_for_queries() const noexcept { return place_->core; }
     [[nodiscard]] std::optional<errc> own_fault() const noexcept { return place_->core.fault(); }
     void used(const hash_map_found& got) const noexcept {
-        if (got) place_->notes.note(got.handle);
+        if (got && place_->guard.same_process()) place_->notes.note(got.handle);
     }
 
     struct place {

@@ -43,7 +43,8 @@ namespace holdfast {
 enum class broadcast_policy : std::uint8_t {
     block = 1,  ///< the writer is refused (full) until the reader has read on or died
     drop = 2,   ///< nothing: the reader loses messages, as an unregistered one, and is reported
-    evict = 3,  ///< as block, until it has held the writer up for its patience without reading on; then unregistered
+    evict = 3,  ///< as block, until it has held the writer up for its patience without telling that it has read on
+                ///< (broadcast_registration::patience); then unregistered
 };
 
 }  // namespace holdfast

@@ -54,13 +54,13 @@ inline constexpr std::uint32_t latency_histogram_version = 2;
 /// What the recorders of one handle share: the mapping, and who of them has which shard.
 class latency_claims {
  public:
-    explicit latency_claims(holdfast::segment memory)
+    explicit latency_claims(holdfast::segment memory, const memory::trust& whom)
         : memory_(std::move(memory)), shards_(latency_shards_of(memory_, memory_.body())) {
         if (memory_.name().kind == memory::kind::heap) return;
         if (memory_.info().peer_slots != shards_.owned())
             throw error(errc::geometry_mismatch, memory_.uri(),
                         "locks and shards differ in number; make the segment anew");
-        peers_.emplace(peers::open(memory_));
+        peers_.emplace(peers::open(memory_, whom));
     }
 
     /// A line for one recorder: with a shard of its own, or with the shared one alone when all others are taken.
@@ -155,13 +155,14 @@ class latency_histogram {
         spec.body_bytes = layout::latency_shard_bytes(spec.geometry[0]);
         if (memory::uri::parse(uri).kind != memory::kind::heap) spec.peer_slots = options.shards;
         // Zero bytes are empty shards: there is nothing to initialise.
-        return latency_histogram(segment::create(uri, spec, options.segment, [](std::span<std::byte>) {}));
+        return latency_histogram(segment::create(uri, spec, options.segment, [](std::span<std::byte>) {}),
+                                 trust_of_creator(options.segment));
     }
 
     /// Joins the writers of a histogram. Throws: what segment::attach and peers::open throw; kind_mismatch,
     /// version_mismatch, geometry_mismatch.
-    [[nodiscard]] static latency_histogram attach(std::string_view uri) {
-        return latency_histogram(segment::attach(uri, access::read_write));
+    [[nodiscard]] static latency_histogram attach(std::string_view uri, const attach_options& options = {}) {
+        return latency_histogram(segment::attach(uri, access::read_write, options), options.trust);
     }
 
     /// A recorder for one thread. Threads: any. Cost: a system call for each shard that is taken already.
@@ -177,8 +178,8 @@ class latency_histogram {
     [[nodiscard]] const holdfast::segment& segment() const noexcept { return claims_->segment(); }
 
  private:
-    explicit latency_histogram(holdfast::segment memory)
-        : claims_(std::make_shared<detail::latency_claims>(std::move(memory))) {}
+    explicit latency_histogram(holdfast::segment memory, const memory::trust& whom)
+        : claims_(std::make_shared<detail::latency_claims>(std::move(memory), whom)) {}
 
     std::shared_ptr<detail::latency_claims> claims_;
 };

@@ -59,7 +59,8 @@ class snapshot_writer {
         spec.body_bytes = geometry.body_bytes();
         spec.peer_slots = options.pinned_readers;
         // A zeroed body is a snapshot with nothing published.
-        return snapshot_writer(segment::create(uri, spec, options.segment, [](std::span<std::byte>) {}));
+        return snapshot_writer(segment::create(uri, spec, options.segment, [](std::span<std::byte>) {}),
+                               trust_of_creator(options.segment));
     }
 
     /// Takes over an existing snapshot. After a crash: bounded recovery, one pass over the slot headers.
@@ -101,17 +102,19 @@ class snapshot_writer {
     /// A reader of this very mapping, which it keeps alive.
     [[nodiscard]] snapshot_reader make_reader() const { return snapshot_reader(segment_); }
     /// A registered reader in this process, on this very mapping.
-    [[nodiscard]] snapshot_pinned_reader make_pinned_reader() const { return snapshot_pinned_reader(segment_); }
+    [[nodiscard]] snapshot_pinned_reader make_pinned_reader() const { return snapshot_pinned_reader(segment_, whom_); }
+    /// Whose companion files it believes, beside one's own and root's.
+    [[nodiscard]] const memory::trust& trust() const noexcept { return whom_; }
 
     [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 
     /// Takes over a segment attached read-write by other means (descriptors). Throws: as attach; read_only.
     explicit snapshot_writer(holdfast::segment from, const memory::trust& whom = {})
-        : segment_(std::make_shared<holdfast::segment>(std::move(from))) {
+        : segment_(std::make_shared<holdfast::segment>(std::move(from))), whom_(whom) {
         if (!segment_->writable())
             throw error(errc::read_only, segment_->uri(), "a snapshot's writer needs the segment attached read-write");
         const auto geometry = detail::snapshot_geometry_of(*segment_);
-        if (segment_->info().peer_slots > 0) peers_ = peers::open(*segment_, whom);
+        if (segment_->info().peer_slots > 0) peers_ = peers::open(*segment_, whom_);
         core_ = layout::snapshot_write_core(segment_->body(), geometry, segment_->uri());
     }
 
@@ -126,6 +129,7 @@ class snapshot_writer {
     }
 
     std::shared_ptr<holdfast::segment> segment_;
+    memory::trust whom_;
     std::optional<peers> peers_;
     layout::snapshot_write_core core_;
 };
