@@ -253,11 +253,13 @@ saved_writer save_blocks(const std::shared_ptr<const segment>& s, const saved_wr
     saved_writer file(out, header, s->info().schema);
     if (g.writer_slots != 0) file.add(std::as_bytes(std::span(chosen.serials())), 0);
     value_copy value;
+    detail::block_reading_budget budget(view, detail::scan_turns_max);
     for (std::uint64_t cursor = 0;;) {
         const std::uint64_t handle = reader.next_value(cursor);
         if (handle == 0) return file;
         cursor = view.index_of(handle) + 1;
         if (!chosen.include(handle)) continue;
+        if (!budget.spend(handle)) require_no_fault(*s, errc::corrupt);
         const outcome copied = copy_value(view, handle, value);
         if (copied == outcome::corrupt) require_no_fault(*s, errc::corrupt);
         if (copied != outcome::ok) continue;

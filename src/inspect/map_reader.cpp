@@ -57,17 +57,17 @@ lookup_result map_reader::get(std::string_view key, std::string& out) const {
 }
 
 void map_reader::scan(const std::function<bool(const hash_map_entry&)>& sink) const {
-    hash_map_entry entry;
-    std::uint64_t cursor = 0;
-    for (;;) {
-        const outcome got = reader_.next_entry(cursor, entry);
-        if (got == outcome::empty) break;
-        if (got == outcome::contended)
+    const auto require_calm = [&] {
+        if (reader_.fault() == errc::contended)
             throw error(errc::contended, memory().uri(),
                         "its writer changes an entry faster than it can be read; try again");
-        if (got == outcome::ok && !sink(entry)) return require_whole(memory());
+    };
+    for (const hash_map_entry& entry : reader_) {
+        require_calm();
+        if (!sink(entry)) return require_whole(memory());
     }
     require_whole(memory());
+    require_calm();
     if (const auto fault = reader_.fault())
         throw error(*fault, memory().uri(), "damage was met on the way; holdfast verify says where");
 }

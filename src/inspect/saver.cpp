@@ -67,11 +67,9 @@ saved_writer save_map(const std::shared_ptr<const segment>& s, const saved_write
     header.parameters = {std::max(map.capacity(), map.size()), g.store.units, g.store.unit_bytes, g.evicting ? 1U : 0U,
                          g.writer_slots()};
     saved_writer file(out, header, s->info().schema);
-    hash_map_entry entry;
     std::vector<std::byte> item;
-    std::uint64_t cursor = 0;
-    for (outcome got = map.next_entry(cursor, entry); got != outcome::empty; got = map.next_entry(cursor, entry)) {
-        if (got != outcome::ok) require_no_fault(*s, got == outcome::contended ? errc::contended : errc::corrupt);
+    for (const hash_map_entry& entry : map) {
+        require_no_fault(*s, map.fault());
         append_saved(item, entry);
         file.add(item, 1);
         item.clear();

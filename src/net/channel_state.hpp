@@ -102,6 +102,7 @@ class channel_state final : public letter, public std::enable_shared_from_this<c
     [[nodiscard]] bool is_ending() const noexcept { return phase_.load(std::memory_order_relaxed) == phase::ending; }
     /// Release: who sees it ended sees what was left for it.
     void enter(phase to) noexcept { phase_.store(to, std::memory_order_release); }
+    // Relaxed: numbers by themselves, as of a moment ago.
     void count_queued(std::size_t bytes) noexcept {
         queued_bytes_.store(bytes, std::memory_order_relaxed);
         queued_messages_.store(queue_.size(), std::memory_order_relaxed);

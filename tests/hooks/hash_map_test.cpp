@@ -42,7 +42,7 @@ class reckoning_interleaving final : public interleaving {
         if (process == 0 && operation == 0) return writer_.erase(as_key("1")) ? "" : "an erase failed";
         if (process == 0) return put(writer_, "2", {2, 300}) ? "" : "a set failed";
         // Twice the store's bytes: six times the entry's, but not five times and once as much as the store.
-        holdfast::detail::map_reading_budget budget(view().as_const().store);
+        holdfast::detail::block_reading_budget budget(view().as_const().store);
         for (unsigned i = 0; i < 6; ++i)
             if (!budget.spend(handle_)) return "an entry that went was reckoned by what lies in its place";
         return {};

@@ -485,4 +485,26 @@ TEST_F(BlockStoreHostile, AScribblerIsSurvived) {
     scribbler.join();
 }
 
+// Heads that each say the whole store is theirs: copies of all values end, by the size of the store.
+TEST(BlockStoreLies, ValuesAreCopiedInTimeByTheSizeOfTheStore) {
+    namespace d = holdfast::detail;
+    constexpr std::uint64_t many = 4000;
+    block_bench bench(many);
+    const auto store = bench.view();
+    for (std::uint64_t unit = 0; unit < many; ++unit) {
+        const std::uint64_t next = unit + 1 < many ? unit + 1 : 0;
+        d::shared_store<std::uint64_t>(store.unit(unit), (many - unit) * 64 - layout::block_head_bytes);
+        d::shared_store<std::uint64_t>(
+            store.unit(unit) + layout::block_head_run_offset,
+            layout::block_run_word(static_cast<std::uint32_t>(many - unit), layout::block_no_run));
+        d::store_release<std::uint64_t>(store.word_at(unit), store.handle(unit, 5 + next % 2));
+    }
+    const block_reader reader = bench.reader();
+    std::uint64_t bytes = 0, values = 0;
+    for (const block_value& value : d::block_values(reader)) bytes += value.bytes.size(), ++values;
+    EXPECT_GE(values, d::scan_turns_max);
+    EXPECT_LE(bytes, d::scan_turns_max * many * 64);
+    EXPECT_EQ(reader.fault().get(), errc::corrupt);
+}
+
 }  // namespace

@@ -301,6 +301,21 @@ class HashMapLies : public ::testing::Test {
         (void)table.insert_or_assign(digest.bytes(), reinterpret_cast<const std::byte*>(&word));
     }
     [[nodiscard]] std::uint64_t used() { return bench_.reader().usage().units_used; }
+    // An entry at each so-manieth unit, which goes round those behind it and says that all of the store is its own.
+    static void forge_entries_as_long_as_the_store(map_bench& bench, std::uint64_t apart) {
+        namespace d = holdfast::detail;
+        const auto store = bench.view().store;
+        for (std::uint64_t unit = 0; unit + apart <= store.units(); unit += apart) {
+            d::shared_store<std::uint64_t>(store.unit(unit), store.geometry().value_bytes_max());
+            d::shared_store<std::uint64_t>(store.unit(unit) + layout::block_head_run_offset,
+                                           layout::block_run_word(1, static_cast<std::uint32_t>(unit + 1)));
+            for (std::uint64_t next = unit + 1; next < unit + apart; ++next)
+                d::shared_store<std::uint64_t>(
+                    store.unit(next),
+                    layout::block_run_word(1, static_cast<std::uint32_t>(unit + 1 + next % (apart - 1))));
+            d::store_release<std::uint64_t>(store.word_at(unit), store.handle(unit, 5));
+        }
+    }
 
     map_bench bench_;
 };
@@ -430,7 +445,7 @@ TEST_F(HashMapLies, WhatHasGoneIsNotChargedForWhatLiesInItsPlace) {
     ASSERT_TRUE(writer.erase(as_key("a")));
     const std::uint64_t unit = bench_.view().store.index_of(gone.handle);
     holdfast::detail::shared_store<std::uint64_t>(bench_.view().store.unit(unit), ~std::uint64_t{0});
-    holdfast::detail::map_reading_budget budget(bench_.reader().blocks().bytes());
+    holdfast::detail::block_reading_budget budget(bench_.reader().blocks().bytes());
     for (unsigned i = 0; i < 10; ++i) EXPECT_TRUE(budget.spend(gone.handle)) << i;
     const hash_map_result there = put(writer, "b", {1, 6000});
     ASSERT_TRUE(there);
@@ -479,20 +494,42 @@ TEST_F(HashMapLies, AnyBytesAreCheckedInTimeByTheSizeOfTheMap) {
     EXPECT_EQ(report.entries + report.findings, slots - 1);
     EXPECT_EQ(report.busy, 0U);
 
-    const auto store = bench.view().store;
-    for (std::uint64_t unit = 0; unit < many; unit += 16) {
-        namespace d = holdfast::detail;
-        d::shared_store<std::uint64_t>(store.unit(unit), store.geometry().value_bytes_max());
-        d::shared_store<std::uint64_t>(store.unit(unit) + layout::block_head_run_offset,
-                                       layout::block_run_word(1, static_cast<std::uint32_t>((unit + 1) % many)));
-        for (std::uint64_t next = unit + 1; next < unit + 16; ++next)
-            d::shared_store<std::uint64_t>(store.unit(next),
-                                           layout::block_run_word(1, static_cast<std::uint32_t>(unit + 1 + next % 15)));
-        d::store_release<std::uint64_t>(store.word_at(unit), store.handle(unit, 5));
-    }
+    // A scan shows the entry as often as a store could have held it, and then says that it is damaged.
+    const auto reader = bench.reader();
+    holdfast::detail::block_reading_budget budget(reader.blocks().bytes(), holdfast::detail::scan_turns_max);
+    hash_map_entry entry;
+    std::uint64_t cursor = 0, shown = 0;
+    outcome got = outcome::ok;
+    for (; (got = reader.next_entry(cursor, entry, &budget)) == outcome::ok;) ++shown;
+    EXPECT_EQ(got, outcome::corrupt);
+    EXPECT_EQ(reader.next_entry(cursor, entry, &budget), outcome::empty);
+    EXPECT_EQ(reader.fault(), errc::corrupt);
+    EXPECT_GE(shown, holdfast::detail::scan_turns_max);
+    EXPECT_LE(shown, 2 * holdfast::detail::scan_turns_max);
+
+    forge_entries_as_long_as_the_store(bench, 16);
     bench.view().record_at(bench.view().look().operation())[8] ^= std::byte{1};
     EXPECT_LT(seconds_of([&] { (void)damage_of(bench.view().as_const()); }), 3.0);
     EXPECT_LT(seconds_of([&] { EXPECT_TRUE(bench.writer().recovery().record_rebuilt); }), 3.0);
+}
+
+// The same where room is wanted: whatever may go is looked at no longer than by the size of the map.
+TEST_F(HashMapLies, RoomIsLookedForInTimeByTheSizeOfTheMap) {
+    constexpr std::uint64_t all = 64'000;
+    for (const bool evicting : {true, false}) {
+        map_bench bench({.units = all, .capacity = 20'000, .unit_bytes = 64, .evicting = evicting});
+        {
+            map_writer writer = bench.writer();
+            ASSERT_TRUE(put(writer, "a", {1, 10}, {.ttl = std::chrono::hours(1)}));  // some expire
+        }
+        forge_entries_as_long_as_the_store(bench, 4);
+        map_writer writer = bench.writer();
+        const auto begin = std::chrono::steady_clock::now();
+        const std::string value(60 * all, 'v');
+        EXPECT_EQ(writer.set(as_key("b"), std::as_bytes(std::span(value))).status, outcome::corrupt) << evicting;
+        EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
+        EXPECT_EQ(writer.fault(), errc::corrupt);
+    }
 }
 
 // Rings of readers that hold anything at all, and entries that are read no more: sets are taken, and the map is whole.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "holdfast/block_store/read.hpp"
+#include "holdfast/block_store/reading_budget.hpp"
 #include "holdfast/block_store/verify.hpp"
 #include "holdfast/error.hpp"
 #include "holdfast/segment.hpp"
@@ -39,7 +40,8 @@ namespace detail {
 }
 
 /// The values of a store, as an input range of copies. What cannot be read is left out: it was freed meanwhile, or is
-/// damaged, and then the reader's fault() says so.
+/// damaged, and then the reader's fault() says so. Damaged values may overlap: what is 64 times as long as the store
+/// ends the range, and is corrupt.
 class block_values {
  public:
     class iterator {
@@ -49,12 +51,19 @@ class block_values {
         using difference_type = std::ptrdiff_t;
 
         iterator() = default;
-        explicit iterator(const block_reader_core& core) : core_(&core) { ++*this; }
+        explicit iterator(const block_reader_core& core)
+            : core_(&core), budget_(std::in_place, core.bytes(), detail::scan_turns_max) {
+            ++*this;
+        }
         [[nodiscard]] const block_value& operator*() const noexcept { return value_; }
         [[nodiscard]] const block_value* operator->() const noexcept { return &value_; }
         iterator& operator++() {
             do {
                 value_.handle = core_->next_value(cursor_);
+                if (value_.handle != 0 && !budget_->spend(value_.handle)) {
+                    core_->latch(errc::corrupt);
+                    value_.handle = 0;
+                }
                 if (value_.handle == 0) return *this;
                 cursor_ = core_->bytes().index_of(value_.handle) + 1;
             } while (!read());
@@ -72,6 +81,7 @@ class block_values {
         }
 
         const block_reader_core* core_ = nullptr;
+        std::optional<block_reading_budget> budget_;
         std::uint64_t cursor_ = 0;
         block_value value_;
     };

@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "holdfast/block_store/many_recover.hpp"
+#include "holdfast/block_store/reading_budget.hpp"
 #include "holdfast/hash_map/many_view.hpp"
 #include "holdfast/hash_map/recover.hpp"
 #include "holdfast/hash_table/many_mutate.hpp"
@@ -40,7 +41,7 @@ template <class Store>
 void free_strays(const map_slots<std::byte>& slots, const map_reader_core& reader, Store& store) {
     const block_reader_core& blocks = reader.blocks();
     const auto& view = slots.view().store;
-    map_reading_budget budget(blocks.bytes());  // what is beyond it is damaged, and stays
+    block_reading_budget budget(blocks.bytes());  // what is beyond it is damaged, and stays
     for (std::uint64_t h = blocks.next_value(0); h != 0; h = blocks.next_value(view.index_of(h) + 1)) {
         if (!budget.spend(h)) continue;
         const map_stray stray = slots.is_stray(reader, h);

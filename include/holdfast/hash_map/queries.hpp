@@ -65,7 +65,8 @@ class hash_map_queries {
     /// Cost: 2.5 bytes for each slot passed, and the entry.
     outcome next_entry(std::uint64_t& cursor, hash_map_entry& out) const { return core().next_entry(cursor, out); }
     /// An input range over copies of all entries, as next_entry() gives them. What cannot be read, be it damaged or
-    /// updated all the while, is left out, and fault() says so.
+    /// updated all the while, is left out, and fault() says so. Damaged entries may overlap: what is 64 times as long
+    /// as the store ends the range, and is corrupt.
     [[nodiscard]] iterator begin() const { return iterator(core()); }
     [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
@@ -117,12 +118,15 @@ class hash_map_queries<Self, K>::iterator {
     using difference_type = std::ptrdiff_t;
 
     iterator() = default;
-    explicit iterator(const map_reader_core& core) : core_(&core) { ++*this; }
+    explicit iterator(const map_reader_core& core)
+        : core_(&core), budget_(std::in_place, core.blocks().bytes(), scan_turns_max) {
+        ++*this;
+    }
     [[nodiscard]] const hash_map_entry& operator*() const noexcept { return entry_; }
     [[nodiscard]] const hash_map_entry* operator->() const noexcept { return &entry_; }
     iterator& operator++() {
-        outcome got = core_->next_entry(cursor_, entry_);
-        for (; got != outcome::ok && got != outcome::empty; got = core_->next_entry(cursor_, entry_))
+        outcome got = next();
+        for (; got != outcome::ok && got != outcome::empty; got = next())
             if (got == outcome::contended) leave_out();
         at_end_ = got == outcome::empty;
         return *this;
@@ -131,6 +135,7 @@ class hash_map_queries<Self, K>::iterator {
     friend bool operator==(const iterator& i, std::default_sentinel_t) noexcept { return i.at_end_; }
 
  private:
+    [[nodiscard]] outcome next() { return core_->next_entry(cursor_, entry_, budget_ ? &*budget_ : nullptr); }
     /// An entry that is updated all the while: who updates it may go on for as long as it likes.
     void leave_out() noexcept {
         core_->latch(errc::contended);
@@ -138,6 +143,7 @@ class hash_map_queries<Self, K>::iterator {
     }
 
     const map_reader_core* core_ = nullptr;
+    std::optional<block_reading_budget> budget_;
     std::uint64_t cursor_ = 0;
     hash_map_entry entry_;
     bool at_end_ = true;

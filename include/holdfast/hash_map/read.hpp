@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "holdfast/block_store/read.hpp"
+#include "holdfast/block_store/reading_budget.hpp"
 #include "holdfast/detail/prefetch.hpp"
 #include "holdfast/detail/spans.hpp"
 #include "holdfast/hash_map/clock.hpp"
@@ -55,30 +56,6 @@ struct map_entry_head {
         if (each && (!first || first == errc::contended)) first = each;
     return first;
 }
-
-/// Bounds what a pass over all entries reads. Sound ones lie apart and are no longer than the store together; damaged
-/// ones may overlap, and each be as long as the store.
-class map_reading_budget {
- public:
-    explicit map_reading_budget(const block_view<const std::byte>& store) noexcept
-        : store_(store), left_(store.bytes_of(2 * store.units())) {}
-    /// Before what lies under a handle is read. Returns: whether it may be.
-    [[nodiscard]] bool spend(std::uint64_t handle) noexcept {
-        // Of what does not stand nothing will be read, and what lies in its place is no size.
-        if (!store_.is_handle(handle) || store_.word(store_.index_of(handle)) != handle) return true;
-        // Input: no more of it is ever read than the store has.
-        const auto said = shared_load<std::uint64_t>(store_.unit(store_.index_of(handle)));
-        if (!store_.still(handle)) return true;  // replaced meanwhile
-        const std::uint64_t bytes = std::min(said, store_.geometry().value_bytes_max());
-        if (bytes > left_) return false;
-        left_ -= bytes;
-        return true;
-    }
-
- private:
-    block_view<const std::byte> store_;
-    std::uint64_t left_;
-};
 
 /// Reads over bytes. Copies are free.
 class map_reader_core {
@@ -218,7 +195,9 @@ class map_reader_core {
     /// Copies the next entry at slot `cursor` or behind it, and moves the cursor behind it. Returns: ok, empty at the
     /// end, corrupt (the cursor is behind the entry that could not be read), contended (it stands before one that was
     /// updated all the while). Throws: std::bad_alloc.
-    outcome next_entry(std::uint64_t& cursor, hash_map_entry& out) const {
+    outcome next_entry(std::uint64_t& cursor, hash_map_entry& out) const { return next_entry(cursor, out, nullptr); }
+    /// The same within a budget: corrupt, with the cursor at the end, once it is spent.
+    outcome next_entry(std::uint64_t& cursor, hash_map_entry& out, block_reading_budget* budget) const {
         for (;;) {
             map_digest digest;
             std::uint64_t handle = 0;
@@ -227,6 +206,10 @@ class map_reader_core {
             if (slot == no_slot) {
                 cursor = view_.table.slots();
                 return outcome::empty;
+            }
+            if (budget != nullptr && !budget->spend(handle)) {
+                cursor = view_.table.slots();
+                return broken();
             }
             cursor = slot + 1;
             const outcome got = copy_slot(slot, digest, handle, out);

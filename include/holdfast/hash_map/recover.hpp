@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "holdfast/block_store/reading_budget.hpp"
 #include "holdfast/block_store/write.hpp"
 #include "holdfast/hash_map/sink.hpp"
 #include "holdfast/hash_map/view.hpp"
@@ -90,7 +91,7 @@ void free_if_unreached(const map_reader_core& reader, Store& store, const map_re
 inline void rebuild_record(const map_view<std::byte>& view, const map_reader_core& reader, block_writer_core& store,
                            map_sink* sink, map_counts& counts) {
     const block_reader_core& blocks = reader.blocks();
-    map_reading_budget budget(blocks.bytes());  // what is beyond it is damaged, and stays
+    block_reading_budget budget(blocks.bytes());  // what is beyond it is damaged, and stays
     for (std::uint64_t h = blocks.next_value(0); h != 0; h = blocks.next_value(view.store.index_of(h) + 1))
         if (budget.spend(h) && !may_be_reached(reader, h)) (void)store.free(h);
     // The record before it may tell how many changes there were, but for the last.

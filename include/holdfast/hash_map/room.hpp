@@ -18,6 +18,7 @@
 #include <span>
 #include <vector>
 
+#include "holdfast/block_store/reading_budget.hpp"
 #include "holdfast/block_store/write.hpp"
 #include "holdfast/hash_map/recover.hpp"
 #include "holdfast/hash_map/sink.hpp"
@@ -25,6 +26,25 @@
 #include "holdfast/hash_table/mutate.hpp"
 
 namespace holdfast::detail {
+
+/// What making room for one entry may read. Of sound ones it looks at 33 at most for each that goes, so that none is
+/// looked at more often than that; damaged ones may overlap, and each be as long as the store.
+class map_room_search {
+ public:
+    /// Before what lies under a handle is read. Returns: whether it may be; if not, that is damage.
+    [[nodiscard]] bool may_read(const map_reader_core& reader, std::uint64_t handle) noexcept {
+        if (!budget_) budget_.emplace(reader.blocks().bytes(), turns_max);
+        over_ = over_ || !budget_->spend(handle);
+        if (over_) reader.latch(errc::corrupt);
+        return !over_;
+    }
+    [[nodiscard]] bool is_over() const noexcept { return over_; }
+
+ private:
+    static constexpr std::uint64_t turns_max = 40;
+    std::optional<block_reading_budget> budget_;
+    bool over_ = false;
+};
 
 /// Table, store and record in the hands of one writer. Order of stores and crash table: write.hpp.
 class map_keeper {
@@ -117,9 +137,9 @@ class map_keeper {
     }
 
     /// Takes one entry out to make room; `keep` stays. Returns: whether room was made.
-    bool make_room(std::uint64_t keep) noexcept {
-        if (!evicting()) return expiring_ && expire_one(keep);
-        const bool made = evict_one(keep);
+    bool make_room(std::uint64_t keep, map_room_search& search) noexcept {
+        if (!evicting()) return expiring_ && expire_one(keep, search);
+        const bool made = evict_one(keep, search);
         // Relaxed would do: only a successor reads it.
         store_release<std::uint64_t>(view_.control(layout::map_hand_offset), hand_);
         return made;
@@ -169,7 +189,7 @@ class map_keeper {
         const std::uint64_t word = view_.store.word(unit);
         return view_.store.is_handle(word) && view_.store.index_of(word) == unit ? word : 0;
     }
-    bool evict_one(std::uint64_t keep) noexcept {
+    bool evict_one(std::uint64_t keep, map_room_search& search) noexcept {
         const std::uint64_t time = expiring_ ? now() : 0;
         std::uint64_t spared = 0;
         readers_.take([&](std::uint64_t handle) {
@@ -180,9 +200,12 @@ class map_keeper {
             const std::uint64_t unit = step(hand_);
             const std::uint64_t handle = first_unit_at(unit);
             if (handle == 0 || handle == keep) continue;
-            if (expiring_ && is_expired(handle, time)) {
-                if (take_out(handle, entry_change::expired)) return true;
-                continue;
+            if (expiring_) {
+                if (!search.may_read(reader_, handle)) return false;
+                if (is_expired(handle, time)) {
+                    if (take_out(handle, entry_change::expired)) return true;
+                    continue;
+                }
             }
             std::uint64_t& uses = used_[static_cast<std::size_t>(unit / 64)];
             const std::uint64_t bit = std::uint64_t{1} << (unit % 64);
@@ -191,17 +214,20 @@ class map_keeper {
                 ++spared;
                 continue;
             }
+            if (!search.may_read(reader_, handle)) return false;
             if (take_out(handle, entry_change::evicted)) return true;
         }
         return false;
     }
     /// Where nothing may be evicted: one entry whose time is over. A turn through the store, once a second at most.
-    bool expire_one(std::uint64_t keep) noexcept {
+    bool expire_one(std::uint64_t keep, map_room_search& search) noexcept {
         const std::uint64_t time = now();
         if (fruitless_ && fruitless_at_ == time) return false;
         for (std::uint64_t passed = 0; passed < view_.store.units(); ++passed) {
             const std::uint64_t handle = first_unit_at(step(sweep_));
-            if (handle == 0 || handle == keep || !is_expired(handle, time)) continue;
+            if (handle == 0 || handle == keep) continue;
+            if (!search.may_read(reader_, handle)) return false;
+            if (!is_expired(handle, time)) continue;
             if (take_out(handle, entry_change::expired)) return true;
         }
         fruitless_ = true;

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "holdfast/block_store/reading_budget.hpp"
 #include "holdfast/block_store/verify.hpp"
 #include "holdfast/hash_map/many_view.hpp"
 #include "holdfast/hash_map/read.hpp"
@@ -220,7 +221,7 @@ class hash_map_verifier {
     map_view<const std::byte> view_;
     map_reader_core reader_;
     OnFinding& on_finding_;
-    map_reading_budget of_slots_, of_entries_;
+    block_reading_budget of_slots_, of_entries_;
     std::uint64_t begun_;  // progress() before all of it
     hash_map_verification report_;
 };

@@ -124,12 +124,14 @@ class map_writer_core : public map_keeper {
     [[nodiscard]] outcome claim(const map_digest& digest, place& at, std::uint64_t bytes, bool may_go) noexcept {
         // One goes for one that comes, whatever the table says of its size. Where none can, it has a few slots more
         // than its capacity; without one of those it says that it is full.
-        if (at.handle == 0 && table_.size() >= view_.geometry().table.capacity) (void)make_room(0);
+        map_room_search search;
+        if (at.handle == 0 && table_.size() >= view_.geometry().table.capacity) (void)make_room(0, search);
         for (bool fits = at.entry == 0;;) {
             const outcome status = store_.prepare(bytes);
             if (status != outcome::full) return status;
             fits = fits || fit_together(at.entry, bytes);
-            if (fits && make_room(at.entry)) continue;
+            if (fits && make_room(at.entry, search)) continue;
+            if (search.is_over()) return outcome::corrupt;
             if (!evicting() || at.entry == 0 || !may_go) return outcome::full;
             (void)take_out(digest, at.entry, entry_change::evicted);
             at = {};
