@@ -3,7 +3,9 @@
 // successors, typed keys, refusals.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -15,6 +17,7 @@
 #include "holdfast/hash_map.hpp"
 #include "holdfast/hash_map/many.hpp"
 #include "holdfast/hash_map/registered_reader.hpp"
+#include "holdfast/peers.hpp"
 #include "support/memory_kinds.hpp"
 #include "support/process.hpp"
 #include "support/seed.hpp"
@@ -433,6 +436,29 @@ TEST_P(HashMapShareable, PlacesOfRegisteredReadersAreCountedAndComeFree) {
         EXPECT_EQ(out, "value");
     }
     EXPECT_TRUE(registered_reader(mapping(own, map)).contains("k"));
+}
+
+// A place is its owner's alone: what a forked child reads is noted nowhere.
+TEST_P(HashMapShareable, AForkedChildOfARegisteredReaderStoresNothing) {
+    const memory_place own(GetParam());
+    text_map map = text_map::create(own.uri(), {.capacity = 20, .evict = true, .registered_readers = 1});
+    ASSERT_TRUE(map.set("k", "value"));
+    const hash_map_registered_reader<std::string_view> reader(
+        std::make_shared<const segment>(own.attach_again(map.segment(), access::read_only)));
+    const peers table = peers::open(map.segment());
+    const auto is_empty = [slot = table.slot(0)] {
+        return std::ranges::all_of(slot, [](std::byte b) { return b == std::byte{0}; });
+    };
+    const auto finds_it_often = [&] {
+        for (int i = 0; i < 200; ++i)
+            if (!reader.contains("k")) return std::string("a find failed");
+        return std::string();
+    };
+    const auto end = holdfast::test::in_child(finds_it_often);
+    EXPECT_TRUE(end.success()) << end.text();
+    EXPECT_TRUE(is_empty());
+    EXPECT_EQ(finds_it_often(), "");
+    EXPECT_FALSE(is_empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(HashMap, HashMapEverywhere, ::testing::ValuesIn(holdfast::test::every_kind),
