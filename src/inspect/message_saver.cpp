@@ -80,7 +80,10 @@ class ring_stretch {
     /// False: enough is there, and this would be too much.
     [[nodiscard]] bool append(const broadcast_read& got) {
         const std::uint64_t word = layout::ring_message_word(message_.size(), got.type);
-        if (got.sequence > newest_ && bytes_.size() + sizeof word + message_.size() > room_) return false;
+        if (bytes_.size() + sizeof word + message_.size() > room_) {
+            if (got.sequence > newest_) return false;
+            require_no_fault(reader_.segment(), errc::corrupt);  // as much was never in it at once
+        }
         const auto* const head = reinterpret_cast<const std::byte*>(&word);
         bytes_.insert(bytes_.end(), head, head + sizeof word);
         bytes_.insert(bytes_.end(), message_.begin(), message_.end());

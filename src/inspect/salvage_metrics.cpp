@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // salvage_metrics.cpp - counters whose names hold, wherever they stand, and histograms without what cannot be there.
 // Every number is a possible count, so what a count was changed to cannot be told.
+#include <set>
 #include <string>
-#include <unordered_set>
 
 #include "holdfast/detail/concat.hpp"
 #include "holdfast/metrics/counter_set.hpp"
@@ -19,7 +19,7 @@ void salvage_counters(const damaged_segment& from, std::span<std::byte> to, salv
     require_geometry(from, fits ? nullptr : "the numbers are no counter set's");
     count_cut(from, from.body().size(), log);
     auto* made = reinterpret_cast<layout::counter_slot*>(to.data());
-    std::unordered_set<std::string> names;
+    std::set<std::string> names;  // whatever they are: no hash of theirs is asked
     const auto* const old = reinterpret_cast<const layout::counter_slot*>(from.body().data());
     for (std::uint64_t i = 0; i < capacity; ++i) {
         const layout::counter_name name(old[i]);

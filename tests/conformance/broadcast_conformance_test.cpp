@@ -163,6 +163,8 @@ TEST_P(Everywhere, TheRingIsAContainerToAppendTo) {
     EXPECT_EQ(read_one(reader), "");
     EXPECT_EQ(read_one(reader), "");
     EXPECT_EQ(refusal_of([&] { writer.push_back(std::vector<std::byte>(2000)); }), errc::invalid_argument);
+    const broadcast_writer moved = std::move(writer);
+    EXPECT_EQ(refusal_of([&] { writer.push_back(std::vector<std::byte>(2)); }), errc::read_only);
 }
 
 TEST_P(Everywhere, ReadersAreRanges) {

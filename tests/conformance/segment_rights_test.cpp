@@ -17,6 +17,7 @@
 #include "holdfast/broadcast.hpp"
 #include "holdfast/hash_map.hpp"
 #include "holdfast/metrics/latency_histogram.hpp"
+#include "holdfast/queue.hpp"
 #include "holdfast/snapshot.hpp"
 #include "support/capability.hpp"
 #include "support/process.hpp"
@@ -206,6 +207,21 @@ TEST_F(SegmentRightsOf, ContainersAreMadeForAnotherOwner) {
         is_theirs(name);
     }
     {
+        const unique_posix_name name("given-queue");
+        auto made = queue_producer::create(name.uri(), {.capacity_bytes = 4096, .segment = given});
+        EXPECT_TRUE(made.try_push(std::as_bytes(std::span("x"))));
+        std::vector<std::byte> out(64);
+        EXPECT_TRUE(made.make_consumer().try_pop(std::span(out)));
+        is_theirs(name);
+    }
+    {
+        const unique_posix_name name("given-typed-queue");
+        auto made = queue<std::uint64_t>::producer::create(name.uri(), {.capacity = 16, .segment = given});
+        EXPECT_TRUE(made.try_push(7));
+        EXPECT_EQ(made.make_consumer().try_pop().value, 7U);
+        is_theirs(name);
+    }
+    {
         const unique_posix_name name("given-histogram");
         auto made = latency_histogram::create(name.uri(), {.shards = 2, .segment = given});
         made.make_recorder().record(7);
@@ -214,6 +230,19 @@ TEST_F(SegmentRightsOf, ContainersAreMadeForAnotherOwner) {
         latency_histogram::attach(name.uri(), trusting).make_recorder().record(7);
         EXPECT_EQ(made.merged().total(), 2U);
         is_theirs(name);
+    }
+}
+
+// A mode that its owner could not use is refused before anything is made.
+TEST_F(SegmentRightsOf, CompanionsThatTheirOwnerMayNotWriteAreRefused) {
+    for (const mode_t mode : {mode_t{0060}, mode_t{0400}, mode_t{04600}}) {
+        create_options options = with_mode(0600);
+        options.peers_mode = mode;
+        const auto refused = refusal_of(
+            [&] { (void)broadcast_writer::create(name_.uri(), {.registered_readers = 2, .segment = options}); });
+        ASSERT_TRUE(refused) << mode;
+        EXPECT_EQ(refused->code, errc::invalid_argument) << mode;
+        EXPECT_TRUE(name_.entries().empty());
     }
 }
 

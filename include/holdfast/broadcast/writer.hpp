@@ -166,7 +166,7 @@ class broadcast_writer {
         throw error(done.status == outcome::read_only   ? errc::read_only
                     : done.status == outcome::too_large ? errc::invalid_argument
                                                         : errc::no_space,
-                    segment_->uri(),
+                    segment_ != nullptr ? segment_->uri() : "broadcast",
                     done.status == outcome::too_large
                         ? "the message is longer than a quarter of the ring; make the ring larger"
                         : "the ring takes no message now (" + std::string(outcome_name(done.status)) +
@@ -242,9 +242,9 @@ class broadcast_writer {
     [[nodiscard]] static std::uint64_t monotonic_ns() noexcept { return detail::clock_ns(CLOCK_MONOTONIC); }
 
     std::shared_ptr<holdfast::segment> segment_;
-    memory::trust whom_;
     std::optional<peers> peers_;
     layout::broadcast_write_core core_;
+    memory::trust whom_;  // of the readers that it makes
 };
 
 }  // namespace holdfast

@@ -231,7 +231,8 @@ class dynamic_hash_table : public detail::dynamic_hash_table_queries<dynamic_has
     /// the names. Throws: invalid_argument, and what segment::create throws.
     [[nodiscard]] static dynamic_hash_table create(std::string_view uri, const container_schema& schema,
                                                    const hash_table_options& options, writers policy = writers::one) {
-        attach_options how;
+        attach_options how;  // for the tables that grow out of this one
+        how.trust = trust_of_creator(options.segment);
         how.pages = options.segment.pages;
         return dynamic_hash_table(
             std::make_shared<holdfast::segment>(detail::create_hash_table(uri, options, schema, policy)), how);

@@ -46,7 +46,8 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
     /// Makes an empty table that up to options.writer_slots handles may write at once.
     /// Throws: invalid_argument, and what segment::create throws (already_exists, no_space, ...).
     [[nodiscard]] static hash_table create(std::string_view uri, const hash_table_options& options) {
-        attach_options how;
+        attach_options how;  // for the tables that grow out of this one
+        how.trust = trust_of_creator(options.segment);
         how.pages = options.segment.pages;
         return hash_table(
             std::make_shared<holdfast::segment>(detail::create_hash_table(

@@ -176,13 +176,13 @@ class queue_producer {
 
     /// The consumer of this very mapping, in this process. Throws: writer_alive while another consumer lives; corrupt.
     [[nodiscard]] queue_consumer make_consumer(delivery how = delivery::at_least_once) const {
-        return queue_consumer(segment_, {.how = how});
+        return queue_consumer(segment_, {.how = how, .segment = {.trust = whom_, .lease_timeout = {}, .pages = {}}});
     }
     [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 
  private:
     queue_producer(holdfast::segment from, const memory::trust& whom, std::chrono::nanoseconds patience)
-        : segment_(std::make_shared<holdfast::segment>(std::move(from))) {
+        : segment_(std::make_shared<holdfast::segment>(std::move(from))), whom_(whom) {
         if (!segment_->writable())
             throw error(errc::read_only, segment_->uri(), "a queue's producer needs the segment attached read-write");
         const auto geometry = detail::queue_geometry_of(*segment_, layout::queue_form::bytes);
@@ -197,6 +197,7 @@ class queue_producer {
     std::optional<detail::queue_place> place_;
     layout::queue_write_core core_;
     bool rings_ = true;
+    memory::trust whom_;  // of the consumers that it makes
 };
 
 }  // namespace holdfast

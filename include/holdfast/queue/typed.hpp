@@ -193,13 +193,14 @@ class queue<T>::producer {
     }
     /// The consumer of this very mapping, in this process. Throws: writer_alive while another consumer lives; corrupt.
     [[nodiscard]] typename queue<T>::consumer make_consumer(delivery how = delivery::at_least_once) const {
-        return typename queue<T>::consumer(segment_, {.how = how});
+        return typename queue<T>::consumer(segment_,
+                                           {.how = how, .segment = {.trust = whom_, .lease_timeout = {}, .pages = {}}});
     }
     [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 
  private:
     producer(holdfast::segment from, const memory::trust& whom, std::chrono::nanoseconds patience)
-        : segment_(std::make_shared<holdfast::segment>(std::move(from))) {
+        : segment_(std::make_shared<holdfast::segment>(std::move(from))), whom_(whom) {
         if (!segment_->writable())
             throw error(errc::read_only, segment_->uri(), "a queue's producer needs the segment attached read-write");
         const auto geometry = detail::queue_geometry_of(*segment_, layout::queue_form::elements);
@@ -239,6 +240,7 @@ class queue<T>::producer {
     layout::queue_element_write_core core_;
     bool claimed_ = false;
     bool rings_ = true;
+    memory::trust whom_;  // of the consumers that it makes
 };
 
 /// Takes elements out. One consumer at a time. Move-only. Threads: one at a time.

@@ -65,8 +65,9 @@ struct making {
     if (spec.body_bytes == 0 || spec.body_bytes > (std::uint64_t{1} << 46))
         refuse("the body must have between 1 byte and 64 TiB; check the capacity");
     if (spec.peer_slots > peer_slots_max) refuse("at most 4096 peer slots are possible; ask for fewer");
-    if ((options.mode & ~mode_t{0777}) != 0 || (options.mode & 0600) != 0600)
-        refuse("the mode must let the owner read and write and hold permission bits only; for example 0640");
+    for (const mode_t mode : {options.mode, options.peers_mode.value_or(0600)})
+        if ((mode & ~mode_t{0777}) != 0 || (mode & 0600) != 0600)
+            refuse("the mode must let the owner read and write and hold permission bits only; for example 0640");
     if (name.is_memfd() && !name.name.empty()) refuse("memfd:FD,... names existing memory; create with memfd: alone");
     segment_info info;
     info.uri = subject;

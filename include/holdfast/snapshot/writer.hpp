@@ -114,7 +114,7 @@ class snapshot_writer {
         if (!segment_->writable())
             throw error(errc::read_only, segment_->uri(), "a snapshot's writer needs the segment attached read-write");
         const auto geometry = detail::snapshot_geometry_of(*segment_);
-        if (segment_->info().peer_slots > 0) peers_ = peers::open(*segment_, whom_);
+        if (segment_->info().peer_slots > 0) peers_ = peers::open(*segment_, whom);
         core_ = layout::snapshot_write_core(segment_->body(), geometry, segment_->uri());
     }
 
@@ -129,9 +129,9 @@ class snapshot_writer {
     }
 
     std::shared_ptr<holdfast::segment> segment_;
-    memory::trust whom_;
     std::optional<peers> peers_;
     layout::snapshot_write_core core_;
+    memory::trust whom_;  // of the readers that it makes
 };
 
 }  // namespace holdfast
