@@ -39,7 +39,7 @@ client_error error_of(response_fault fault) noexcept {
 
 // A pause is the caller's own, and so is a source that has nothing: neither is the other side's silence.
 void client_core::renew_phase(client_exchange& x) {
-    const bool source_waits = x.upload_waits && x.stage == client_stage::sending;
+    const bool source_waits = x.upload_waits && !x.all_sent;
     if (x.paused || source_waits) return set_phase(x, std::chrono::milliseconds{0}, client_error::none);
     if (x.stage == client_stage::awaiting)
         return set_phase(x, wait_of(x, &client_timeouts::first_byte), client_error::first_byte_timeout);
@@ -106,7 +106,7 @@ bool client_core::send(client_connection& c) {
         const std::size_t of_head = std::min(moved.bytes, parts[0].iov_len);
         x.head_sent += of_head;
         x.body_sent += moved.bytes - of_head;
-        if (x.stage == client_stage::sending) renew_phase(x);
+        if (!x.all_sent) renew_phase(x);  // though the answer may have begun
     }
     return true;
 }

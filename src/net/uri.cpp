@@ -82,6 +82,7 @@ std::optional<query_parameters> query_parameters::parse(std::string_view query) 
         const std::size_t equals = std::min(piece.find('='), piece.size());
         std::string name;
         std::string value;
+        if (result.items_.size() == parameters_max) return std::nullopt;  // each is compared with those before it
         if (!decode(piece.substr(0, equals), name) || name.empty() || result.get(name)) return std::nullopt;
         if (!decode(piece.substr(std::min(equals + 1, piece.size())), value)) return std::nullopt;
         result.items_.emplace_back(std::move(name), std::move(value));

@@ -65,6 +65,7 @@ class api {
     [[nodiscard]] const ring_routes& rings() const noexcept { return rings_; }
 
     static constexpr std::size_t batch_keys_max = 1000;
+    static constexpr std::size_t batch_bytes_max = std::size_t{16} << 20U;  // of what they are answered with
     static constexpr std::size_t page_default = 100;
     static constexpr std::size_t page_max = 1000;
 

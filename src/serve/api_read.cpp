@@ -175,6 +175,9 @@ void api::batch_get(exchange& it, const std::string& segment) {
         const lookup result = table.find(key_, [&](auto key, auto value) { writer.append(body, key, value); });
         check_lookup(result, segment);
         if (result == lookup::absent) body += "null";
+        if (body.size() > batch_bytes_max)
+            throw failure{413, "these entries are more than " + std::to_string(batch_bytes_max >> 20U) +
+                                   " MiB together; ask for fewer at once"};
     }
     body += "]}";
     answer_json(it.to, std::move(body));

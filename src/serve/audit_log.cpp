@@ -40,24 +40,31 @@ void append_client(json_out& json, const net::peer* client) {
 audit_log::audit_log(std::string path, unsigned worker) : path_(std::move(path)), worker_(worker) { open(); }
 
 void audit_log::open() {
-    memory::descriptor file =
-        memory::open_at(AT_FDCWD, path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
+    constexpr int how = O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK;
+    memory::descriptor file = memory::open_at(AT_FDCWD, path_.c_str(), O_RDWR | how, 0600);
+    if (!file && errno == EACCES) file = memory::open_at(AT_FDCWD, path_.c_str(), O_WRONLY | how, 0600);
     if (!file) memory::throw_errno(errno, path_, "opening the audit log");
     struct stat status{};
     if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode))
         throw error(errc::unsafe_file, path_, "is no plain file; name another one for the audit log");
     file_ = std::move(file);
-    torn_ = false;
 }
 
-int audit_log::write_line(std::string_view line) noexcept {
-    if (torn_ && ::write(file_.get(), "\n", 1) != 1) return errno;
-    torn_ = false;
+// Whether the file ends in a piece of a line: one that found no room, of this process or another. Of a file that it may
+// not read it does not know.
+bool audit_log::is_torn() const noexcept {
+    struct stat status{};
+    char last = '\n';
+    if (::fstat(file_.get(), &status) != 0 || status.st_size == 0) return false;
+    return ::pread(file_.get(), &last, 1, status.st_size - 1) == 1 && last != '\n';
+}
+
+int audit_log::write_line(std::string& line) noexcept {
+    if (is_torn()) line.insert(line.begin(), '\n');  // its room is reserved
     ssize_t count = -1;
     do count = ::write(file_.get(), line.data(), line.size());
     while (count < 0 && errno == EINTR);
     if (count == static_cast<ssize_t>(line.size())) return 0;
-    torn_ = count > 0;
     return count < 0 ? errno : ENOSPC;
 }
 
@@ -72,6 +79,7 @@ std::uint64_t audit_log::append(const change& what) {
     json.member("segment", what.segment).member("key", what.key);
     json.member("body_bytes", static_cast<std::uint64_t>(what.body_bytes)).end_object();
     line += '\n';
+    line.reserve(line.size() + 1);
     if (const int code = write_line(line); code != 0)
         throw failure{507, "the audit log cannot be written (" + memory::errno_text(code) +
                                "); nothing was changed: make room for it"};
@@ -85,6 +93,7 @@ void audit_log::append_refusal(std::uint64_t number, int status) noexcept try {
     json.member("process", static_cast<std::uint64_t>(::getpid())).member("change", number);
     json.member("action", "refused").member("status", static_cast<std::uint64_t>(status)).end_object();
     line += '\n';
+    line.reserve(line.size() + 1);
     (void)write_line(line);
 } catch (...) {  // no memory for the line
 }

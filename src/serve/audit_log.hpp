@@ -38,14 +38,14 @@ class audit_log {
 
  private:
     void open();
-    /// Returns: an errno; 0 for success.
-    [[nodiscard]] int write_line(std::string_view line) noexcept;
+    [[nodiscard]] bool is_torn() const noexcept;
+    /// Requires: room for a character more. Returns: an errno; 0 for success.
+    [[nodiscard]] int write_line(std::string& line) noexcept;
 
     std::string path_;
     unsigned worker_;
     memory::descriptor file_;
     std::uint64_t changes_ = 0;
-    bool torn_ = false;  // the file may end in a piece of a line
 };
 
 }  // namespace holdfast::serve

@@ -47,13 +47,15 @@ std::string_view take_tag(std::string_view& list) noexcept {
     return one;
 }
 
+bool is_any(std::string_view list) noexcept { return take_tag(list) == "*" && list.empty(); }
+
 }  // namespace
 
+// As net/conditional.cpp has it: "*" is all of a list, or a character of a tag.
 bool names_tag(std::string_view list, std::string_view tag) noexcept {
-    while (!list.empty()) {
-        const std::string_view one = take_tag(list);
-        if (one == tag || one == "*") return true;
-    }
+    if (is_any(list)) return true;
+    while (!list.empty())
+        if (take_tag(list) == tag) return true;
     return false;
 }
 
@@ -71,8 +73,9 @@ conditions conditions::of(const net::request& from) {
     conditions result;
     result.match_ = joined(from, "If-Match");
     if (result.match_.empty() && from.header_count("If-Match") != 0) throw failure{400, "If-Match names no tag"};
-    if (const std::string none = joined(from, "If-None-Match"); !none.empty()) {
-        if (none != "*") throw failure{400, "If-None-Match of what changes an entry can be * only"};
+    if (from.header_count("If-None-Match") != 0) {
+        if (joined(from, "If-None-Match") != "*")
+            throw failure{400, "If-None-Match of what changes an entry can be * only"};
         if (result.of_value()) throw failure{400, "If-Match and If-None-Match: * cannot both hold"};
         result.only_new_ = true;
     }
@@ -83,7 +86,7 @@ bool conditions::allow(std::span<const std::byte> value) const {
     return !of_value() || names_tag(match_, tag_of(value).text());
 }
 
-bool conditions::any_value() const noexcept { return names_tag(match_, "*"); }
+bool conditions::any_value() const noexcept { return is_any(match_); }
 
 std::vector<std::uint64_t> conditions::tags() const {
     std::vector<std::uint64_t> numbers;

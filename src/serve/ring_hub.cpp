@@ -223,10 +223,10 @@ ring_hub::pace ring_hub::turn() {
         if (own_batches != 0) first_ = at;  // who finds nothing left of this turn's bound is first in the next
         if (advance(who, own_batches)) ++served;
     }
-    if (news || std::exchange(overtaken_, false))
-        answer_waiters([this](const ring_waiter& w) { return w.next < head(); });
+    if (news || std::exchange(overtaken_, false) || unanswered_)
+        unanswered_ = answer_waiters([this](const ring_waiter& w) { return w.next < head(); }, answered_max);
     if (ended == ring_state::damaged || ended == ring_state::cut_off) end_all(ring_end::damaged);
-    if (ended == ring_state::more || unserved_ || own_batches == 0) return pace::at_once;
+    if (ended == ring_state::more || unserved_ || unanswered_ || own_batches == 0) return pace::at_once;
     return news || served != 0 ? pace::soon : pace::idle;
 }
 
@@ -242,20 +242,23 @@ void ring_hub::sweep() {
     std::erase_if(waiters_, [](const ring_waiter& each) { return each.gone && *each.gone; });
 }
 
-void ring_hub::answer_waiters(const std::function<bool(const ring_waiter&)>& is_due) {
+bool ring_hub::answer_waiters(const std::function<bool(const ring_waiter&)>& is_due, std::size_t most) {
     const auto due = std::ranges::partition(waiters_, [&](const ring_waiter& each) { return !is_due(each); });
-    std::vector<ring_waiter> now(std::make_move_iterator(due.begin()), std::make_move_iterator(due.end()));
-    waiters_.erase(due.begin(), due.end());
+    const auto rest = due.begin() + static_cast<std::ptrdiff_t>(std::min(most, due.size()));
+    const bool left = rest != due.end();
+    std::vector<ring_waiter> now(std::make_move_iterator(due.begin()), std::make_move_iterator(rest));
+    waiters_.erase(due.begin(), rest);
     for (const ring_waiter& each : now)  // what they do may add to waiters_
         if (!each.gone || !*each.gone) each.answer();
+    return left;
 }
 
 void ring_hub::expire(std::uint64_t now_ns) {
-    answer_waiters([now_ns](const ring_waiter& w) { return w.deadline_ns <= now_ns; });
+    (void)answer_waiters([now_ns](const ring_waiter& w) { return w.deadline_ns <= now_ns; });
 }
 
 void ring_hub::release_waiters() {
-    answer_waiters([](const ring_waiter&) { return true; });
+    (void)answer_waiters([](const ring_waiter&) { return true; });
 }
 
 void ring_hub::comment() {

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -149,6 +150,7 @@ class ring_hub {
     static constexpr std::size_t window_bytes_max = std::size_t{256} << 10U;
     static constexpr unsigned own_batches_max = 64;  // a turn, of all who read by themselves
     static constexpr unsigned served_max = 2048;     // a turn; a system call each, when the turn ends
+    static constexpr std::size_t answered_max = 32;  // a turn, of who waits: a page each, which is sent behind it
     /// No outlet needs more room than this: (I4).
     static constexpr std::size_t queue_bytes_max = ring_source::text_bytes_max + queued_bytes_max * 2;
 
@@ -172,7 +174,9 @@ class ring_hub {
     [[nodiscard]] std::uint64_t window_behind(std::uint64_t number) const;
     void append_item(std::string& out, const ring_batch::item& what, std::string_view json) const;
     [[nodiscard]] ring_note lost_note(std::uint64_t count, std::uint64_t next);
-    void answer_waiters(const std::function<bool(const ring_waiter&)>& is_due);
+    /// Those that are due, so many at most. Returns: whether some are left.
+    bool answer_waiters(const std::function<bool(const ring_waiter&)>& is_due,
+                        std::size_t most = std::numeric_limits<std::size_t>::max());
     void trim_window();
 
     std::shared_ptr<ring_source> source_;
@@ -184,6 +188,7 @@ class ring_hub {
     std::vector<ring_waiter> waiters_;
     std::size_t first_ = 0;    // whose turn it is to be served first
     bool unserved_ = false;    // the last turn did not come to the end of them
+    bool unanswered_ = false;  // nor of those who wait
     bool overtaken_ = false;   // somebody waits for what was read before
     bool told_since_ = false;  // since the last comment()
 };

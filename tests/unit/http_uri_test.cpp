@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,6 +63,15 @@ TEST(Uri, SplitPathUsesTheSegmentsItIsGivenAgain) {
     EXPECT_THAT(segments, ElementsAre(""));
     EXPECT_TRUE(split_path("/1/2/3/4", segments));
     EXPECT_THAT(segments, ElementsAre("1", "2", "3", "4"));
+}
+
+TEST(Uri, AQueryHasSoManyParametersAtMost) {
+    std::string query;
+    for (std::size_t i = 0; i < query_parameters::parameters_max; ++i)
+        query += (i == 0 ? "p" : "&p") + std::to_string(i) + "=x";
+    ASSERT_TRUE(query_parameters::parse(query));
+    EXPECT_EQ(query_parameters::parse(query)->items().size(), query_parameters::parameters_max);
+    EXPECT_FALSE(query_parameters::parse(query + "&one=more"));
 }
 
 TEST(Uri, QueryOffersDecodedParameters) {

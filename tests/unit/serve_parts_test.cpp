@@ -178,6 +178,7 @@ TEST(EntryTags, NameTheValueAndNothingElse) {
     EXPECT_TRUE(serve::names_tag("*", R"("b")"));
     EXPECT_FALSE(serve::names_tag(R"(W/"b")", R"("b")")) << "RFC 9110 section 8.8.3.2";
     EXPECT_FALSE(serve::names_tag(R"("bb", b)", R"("b")"));
+    EXPECT_FALSE(serve::names_tag(R"("a,*,b")", R"("b")")) << "a comma and an asterisk of one tag";
 }
 
 TEST(WriteToken, LetsInWhoSendsItOnceAndNobodyElse) {
@@ -315,6 +316,28 @@ TEST(AuditLog, HasALineForEachChangeAndGoesOnInANewFile) {
     EXPECT_EQ(text(folder.file("old")), written);
     EXPECT_NE(text(path).find(R"("key":"c")"), std::string::npos);
     EXPECT_THROW((serve::audit_log{folder.path(), 0}), error) << "a folder";
+}
+
+// The piece of a line may be another worker's, or that of the server before.
+TEST(AuditLog, BeginsANewLineBehindATornOneOfAnother) {
+    const test::unique_directory folder("audit");
+    const std::string path = folder.file("log");
+    std::ofstream(path) << R"({"action":"put","ke)";
+    serve::audit_log log(path, 0), other(path, 1);
+    (void)log.append({nullptr, "put", "posix:/t", "a", 0});
+    std::ofstream(path, std::ios::app) << R"({"time_ms":17)";
+    (void)other.append({nullptr, "put", "posix:/t", "b", 0});
+    (void)log.append({nullptr, "put", "posix:/t", "c", 0});
+    std::ifstream in(path);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+    ASSERT_EQ(lines.size(), 5U);
+    EXPECT_EQ(lines[0], R"({"action":"put","ke)");
+    EXPECT_EQ(lines[2], R"({"time_ms":17)");
+    for (const std::size_t whole : {1U, 3U, 4U}) {
+        EXPECT_TRUE(lines[whole].starts_with("{\"time_ms\"")) << lines[whole];
+        EXPECT_TRUE(lines[whole].ends_with("}")) << lines[whole];
+    }
 }
 
 TEST(AuditLog, WithoutRoomRefusesAndEndsTheTornLineLater) {

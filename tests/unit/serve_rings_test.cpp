@@ -349,6 +349,29 @@ TEST_F(ServedRing, WaitersAreAnsweredOnceByAMessageOrByTheirTime) {
     EXPECT_TRUE(hub_->empty());
 }
 
+// A page each: what is sent in between is not in memory all at once.
+TEST_F(ServedRing, SoManyWaitersAreAnsweredInATurn) {
+    make(4096);
+    publish(1);
+    hub_->turn();
+    constexpr std::size_t waiters = 100, at_once = 32;
+    std::vector<int> answered(waiters);
+    for (int& mine : answered)
+        hub_->wait({.next = 2, .deadline_ns = 100, .gone = nullptr, .answer = [&mine] { ++mine; }});
+    publish(1);
+    const auto done = [&] { return static_cast<std::size_t>(std::ranges::count(answered, 1)); };
+    for (std::size_t turn = 1; turn <= waiters / at_once; ++turn) {
+        EXPECT_EQ(hub_->turn(), serve::ring_hub::pace::at_once);
+        EXPECT_EQ(done(), turn * at_once);
+    }
+    hub_->turn();
+    EXPECT_EQ(done(), waiters);
+    hub_->turn();
+    EXPECT_EQ(done(), waiters);
+    hub_->sweep();
+    EXPECT_TRUE(hub_->empty());
+}
+
 TEST_F(ServedRing, MessagesAreToldWholeOrByTheirSize) {
     make(8 << 20);
     const auto told = [&](std::string_view message) {

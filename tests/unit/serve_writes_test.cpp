@@ -39,10 +39,12 @@ class ServedWrites : public ::testing::Test {
         int status;
         std::string body;
     };
-    answer ask(std::string_view method, const std::string& target, std::string_view body = {}) {
+    answer ask(std::string_view method, const std::string& target, std::string_view body = {},
+               std::string_view fields = {}) {
         std::string text(method);
         text.append(" ").append(target).append(" HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ").append(token);
-        text.append("\r\nContent-Length: ").append(std::to_string(body.size())).append("\r\n\r\n").append(body);
+        text.append("\r\nContent-Length: ").append(std::to_string(body.size())).append("\r\n");
+        text.append(fields).append("\r\n").append(body);
         net::request_parser parser;
         EXPECT_EQ(parser.parse(std::span(text)), net::parse_status::complete) << text;
         net::response response;
@@ -96,6 +98,38 @@ TEST_F(ServedWrites, AnIncrementIsAnsweredByTheFieldsOfTheTableThatWasChanged) {
     EXPECT_EQ(logged().find("refused"), std::string::npos) << logged();
     routes_.refresh();
     EXPECT_EQ(ask("GET", target).body, counted.body);
+}
+
+TEST_F(ServedWrites, ABatchIsBoundedByWhatItIsAnsweredWith) {
+    constexpr std::size_t value_bytes = 60'000;
+    {
+        const std::uint64_t key = 1;
+        const std::string value(value_bytes, 'v');
+        EXPECT_TRUE(
+            make_table("v:char[60000]").try_insert(std::as_bytes(std::span(&key, 1)), std::as_bytes(std::span(value))));
+    }
+    const auto batch = [&](std::size_t keys) {
+        std::string list = "{\"keys\":[1";
+        for (std::size_t i = 1; i < keys; ++i) list += ",1";
+        return ask("POST", "/v1/tables/" + name_.token() + ":batchGet", list + "]}");
+    };
+    const answer whole = batch(200);
+    EXPECT_EQ(whole.status, 200) << whole.body.substr(0, 200);
+    EXPECT_GT(whole.body.size(), 200 * value_bytes);
+    const answer refused = batch(1000);
+    EXPECT_EQ(refused.status, 413);
+    EXPECT_NE(refused.body.find("16 MiB"), std::string::npos) << refused.body.substr(0, 300);
+}
+
+TEST_F(ServedWrites, AnEmptyIfNoneMatchIsNoPermissionToReplace) {
+    (void)make_table("c:u64");
+    const std::string target = "/v1/tables/" + name_.token() + "/1";
+    EXPECT_EQ(ask("PUT", target, R"({"c":1})").status, 201);
+    EXPECT_EQ(ask("PUT", target, R"({"c":2})", "If-None-Match: \r\n").status, 400);
+    EXPECT_EQ(ask("PUT", target, R"({"c":2})", "If-None-Match: *\r\n").status, 412);
+    EXPECT_EQ(ask("PUT", target, R"({"c":2})", "If-Match: \"a,*,b\"\r\n").status, 412);
+    EXPECT_EQ(ask("GET", target).body, R"({"id":1,"c":1})");
+    EXPECT_EQ(ask("PUT", target, R"({"c":2})", "If-Match: *\r\n").status, 200);
 }
 
 TEST_F(ServedWrites, AMessageMadeForAnotherRingIsNotPublished) {

@@ -35,8 +35,9 @@ void percent_encode(std::string_view text, std::string& out);
 /// The parameters of a query, "a=1&b=two+words".
 class query_parameters {
  public:
+    static constexpr std::size_t parameters_max = 64;
     /// Returns: nothing when an escape is malformed, a piece is empty or has no name, or a name comes twice (which of
-    /// the two would count is a guess). An empty query has no parameters.
+    /// the two would count is a guess), or there are more than parameters_max. An empty query has no parameters.
     [[nodiscard]] static std::optional<query_parameters> parse(std::string_view query);
 
     /// The decoded value; empty for a name without '='; nothing when the name is absent.
