@@ -8,7 +8,7 @@
 //   PUT, DELETE                              the same, where the server may write; If-Match, If-None-Match: *
 //   POST /v1/tables/{segment}/{key}:increment  {"field": NAME, "by": NUMBER}; If-Match
 //   GET  /v1/tables/{segment}                a page of entries; ?limit=, ?cursor=, ?fields=
-//   POST /v1/tables/{segment}:batchGet       {"keys": [...]}, up to 1000; ?fields=
+//   POST /v1/tables/{segment}:batchGet       {"keys": [...]}, up to 1000, and 16 MiB of entries; ?fields=
 //   GET  /v1/rings/{segment}                 broadcast: a page, a long poll, events or a WebSocket (api_rings.hpp)
 //   POST /v1/rings/{segment}                 publishes the body, where the server may write; ?type=
 //   GET  /v1/snapshots/{segment}             the current object: JSON of a record, else its bytes; ETag, Range

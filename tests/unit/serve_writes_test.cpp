@@ -129,7 +129,7 @@ TEST_F(ServedWrites, AnEmptyIfNoneMatchIsNoPermissionToReplace) {
     EXPECT_EQ(ask("PUT", target, R"({"c":2})", "If-None-Match: *\r\n").status, 412);
     EXPECT_EQ(ask("PUT", target, R"({"c":2})", "If-Match: \"a,*,b\"\r\n").status, 412);
     EXPECT_EQ(ask("GET", target).body, R"({"id":1,"c":1})");
-    EXPECT_EQ(ask("PUT", target, R"({"c":2})", "If-Match: *\r\n").status, 200);
+    EXPECT_EQ(ask("PUT", target, R"({"c":2})", "If-Match: *\r\n").status, 204);
 }
 
 TEST_F(ServedWrites, AMessageMadeForAnotherRingIsNotPublished) {
