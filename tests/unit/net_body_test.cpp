@@ -340,13 +340,13 @@ TEST(ServerBodyContinue, KeepsItsPlaceBehindEarlierAnswers) {
     uploads up;
     up.answers = false;
     auto options = uploads::options();
-    options.limits.body_timeout_ms = 300;
+    options.limits.body_timeout_ms = 1000;
     running_server server(up.handler(), std::move(options));
     server.start();
     http_client client(server.port());
     client.send(head("/up", of_length(0)) + head("/up", of_length(2), expects));
     ASSERT_TRUE(up.said.await("complete"));
-    EXPECT_FALSE(client.readable(400ms)) << "its body cannot be late: nobody has asked for it";
+    EXPECT_FALSE(client.readable(1100ms)) << "its body cannot be late: nobody has asked for it";
     server.get().post([&] {
         net::response late;
         late.body("first");
