@@ -279,7 +279,8 @@ TEST(ServerFlood, BurstsOfResets) {
 TEST(ServerFlood, DeathsInTheMiddle) {
     const auto counters = withstand_bulk(deaths_in_the_middle, {10, 100ms});
     EXPECT_GE(counters.lost, 1U);
-    EXPECT_GE(counters.lost + counters.write_timeouts + counters.over_held_bytes, 60U);
+    // Of a wave of five victims; what the last one left may still be unnoticed when the server stops.
+    EXPECT_GE(counters.lost + counters.write_timeouts + counters.over_held_bytes, 48U);
 }
 TEST(ServerFlood, DeathsAtAnyPoint) { EXPECT_GE(withstand(deaths_at_any_point).lost, 50U); }
 TEST(ServerFlood, ReadersOfNothing) {
@@ -294,7 +295,8 @@ TEST(ServerFlood, PingsWithoutEnd) {
 }
 TEST(ServerFlood, BrokenFrames) { EXPECT_GE(withstand(broken_frames).websockets_refused, 160U); }
 TEST(ServerFlood, PongsWithoutEnd) {
-    EXPECT_GE(withstand_bulk(pongs_without_end, {50, 100ms}).bytes_received, 10U << 20U);
+    // Under a sanitizer a share of a turn is few frames.
+    EXPECT_GE(withstand_bulk(pongs_without_end, {50, 100ms}).bytes_received, (test::sanitized ? 2U : 10U) << 20U);
 }
 TEST(ServerFlood, SlowMessages) { EXPECT_GE(withstand(slow_messages).body_timeouts, 100U); }
 TEST(ServerFlood, MuchAndThenLittle) {
