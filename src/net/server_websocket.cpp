@@ -131,7 +131,7 @@ void server_core::read_socket(index_type index, std::span<char> bytes) {
 // Who sends faster than it reads is not read from while its answers wait: else an echo would have to be refused.
 bool server_core::socket_is_full(index_type index) {
     connection& c = connections_[index];
-    if (c.socket->has_room()) return output_is_full(index, taken_.is_a_share(index, arrival_ns_));
+    if (c.socket->has_room()) return output_is_full(index);
     ++counters_.read_pauses;
     pause(index);
     return true;

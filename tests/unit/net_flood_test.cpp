@@ -174,11 +174,8 @@ void pongs_without_end(const flooded& at) {
     for (int i = 0; i < 4000; ++i) pongs += test::frame(net::websocket_opcode::pong, std::string(125, 'p'));
     std::list<std::pair<http_client, std::size_t>> clients;  // and how much of `pongs` each has sent
     for (int i = 0; i < 20; ++i) {
-        auto& client = clients
-                           .emplace_back(std::piecewise_construct,
-                                         std::forward_as_tuple(at.port, http_client::options{.receive_buffer = 4096}),
-                                         std::tuple(0U))
-                           .first;
+        auto& client =
+            clients.emplace_back(std::piecewise_construct, std::forward_as_tuple(at.port), std::tuple(0U)).first;
         client.send(get("/socket", test::upgrade_fields));
         (void)client.reply();
     }
@@ -279,8 +276,7 @@ TEST(ServerFlood, BurstsOfResets) {
 TEST(ServerFlood, DeathsInTheMiddle) {
     const auto counters = withstand_bulk(deaths_in_the_middle, {10, 100ms});
     EXPECT_GE(counters.lost, 1U);
-    // Of a wave of five victims; what the last one left may still be unnoticed when the server stops.
-    EXPECT_GE(counters.lost + counters.write_timeouts + counters.over_held_bytes, 48U);
+    EXPECT_GE(counters.lost + counters.write_timeouts + counters.over_held_bytes, 60U);
 }
 TEST(ServerFlood, DeathsAtAnyPoint) { EXPECT_GE(withstand(deaths_at_any_point).lost, 50U); }
 TEST(ServerFlood, ReadersOfNothing) {
@@ -295,8 +291,7 @@ TEST(ServerFlood, PingsWithoutEnd) {
 }
 TEST(ServerFlood, BrokenFrames) { EXPECT_GE(withstand(broken_frames).websockets_refused, 160U); }
 TEST(ServerFlood, PongsWithoutEnd) {
-    // Under a sanitizer a share of a turn is few frames.
-    EXPECT_GE(withstand_bulk(pongs_without_end, {50, 100ms}).bytes_received, (test::sanitized ? 2U : 10U) << 20U);
+    EXPECT_GE(withstand_bulk(pongs_without_end, {50, 100ms}).bytes_received, 10U << 20U);
 }
 TEST(ServerFlood, SlowMessages) { EXPECT_GE(withstand(slow_messages).body_timeouts, 100U); }
 TEST(ServerFlood, MuchAndThenLittle) {
