@@ -135,7 +135,7 @@ class hash_map_queries<Self, K>::iterator {
     friend bool operator==(const iterator& i, std::default_sentinel_t) noexcept { return i.at_end_; }
 
  private:
-    [[nodiscard]] outcome next() { return core_->next_entry(cursor_, entry_, budget_ ? &*budget_ : nullptr); }
+    [[nodiscard]] outcome next() { return core_->next_entry(cursor_, entry_, &*budget_); }
     /// An entry that is updated all the while: who updates it may go on for as long as it likes.
     void leave_out() noexcept {
         core_->latch(errc::contended);

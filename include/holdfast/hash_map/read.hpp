@@ -195,9 +195,8 @@ class map_reader_core {
     /// Copies the next entry at slot `cursor` or behind it, and moves the cursor behind it. Returns: ok, empty at the
     /// end, corrupt (the cursor is behind the entry that could not be read), contended (it stands before one that was
     /// updated all the while). Throws: std::bad_alloc.
-    outcome next_entry(std::uint64_t& cursor, hash_map_entry& out) const { return next_entry(cursor, out, nullptr); }
-    /// The same within a budget: corrupt, with the cursor at the end, once it is spent.
-    outcome next_entry(std::uint64_t& cursor, hash_map_entry& out, block_reading_budget* budget) const {
+    /// With a budget, also corrupt, with the cursor at the end, once that is spent.
+    outcome next_entry(std::uint64_t& cursor, hash_map_entry& out, block_reading_budget* budget = nullptr) const {
         for (;;) {
             map_digest digest;
             std::uint64_t handle = 0;

@@ -176,7 +176,7 @@ class queue_producer {
 
     /// The consumer of this very mapping, in this process. Throws: writer_alive while another consumer lives; corrupt.
     [[nodiscard]] queue_consumer make_consumer(delivery how = delivery::at_least_once) const {
-        return queue_consumer(segment_, {.how = how, .segment = {.trust = whom_, .lease_timeout = {}, .pages = {}}});
+        return queue_consumer(segment_, {.how = how, .segment = {.trust = whom_}});
     }
     [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 

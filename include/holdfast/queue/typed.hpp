@@ -193,8 +193,7 @@ class queue<T>::producer {
     }
     /// The consumer of this very mapping, in this process. Throws: writer_alive while another consumer lives; corrupt.
     [[nodiscard]] typename queue<T>::consumer make_consumer(delivery how = delivery::at_least_once) const {
-        return typename queue<T>::consumer(segment_,
-                                           {.how = how, .segment = {.trust = whom_, .lease_timeout = {}, .pages = {}}});
+        return typename queue<T>::consumer(segment_, {.how = how, .segment = {.trust = whom_}});
     }
     [[nodiscard]] const holdfast::segment& segment() const noexcept { return *segment_; }
 

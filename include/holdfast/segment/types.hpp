@@ -46,10 +46,10 @@ struct create_options {
 }
 
 struct attach_options {
-    memory::trust trust;  ///< whose segments are accepted beside one's own and root's
+    memory::trust trust{};  ///< whose segments are accepted beside one's own and root's
     /// How long read_write waits for a dying holder; 0: refuses at once.
     std::chrono::nanoseconds lease_timeout{};
-    memory::page_policy pages;
+    memory::page_policy pages{};
 };
 
 /// The private, validated copy of a segment's header.

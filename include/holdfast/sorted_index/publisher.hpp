@@ -84,9 +84,8 @@ class dynamic_sorted_index_publisher {
     [[nodiscard]] std::uint64_t version() const noexcept { return writer_.version(); }
     /// A reader of this very mapping.
     [[nodiscard]] dynamic_sorted_index_reader make_reader(bool pinned = false) const {
-        return dynamic_sorted_index_reader(
-            writer_.make_reader().shared(),
-            {.pinned = pinned, .attach = {.trust = writer_.trust(), .lease_timeout = {}, .pages = {}}});
+        return dynamic_sorted_index_reader(writer_.make_reader().shared(),
+                                           {.pinned = pinned, .attach = {.trust = writer_.trust()}});
     }
     [[nodiscard]] const snapshot_writer& writer() const noexcept { return writer_; }
 
@@ -126,9 +125,8 @@ class sorted_index_publisher {
     publish_result publish(builder& records) { return publisher_.publish(records.untyped()); }
     [[nodiscard]] std::uint64_t version() const noexcept { return publisher_.version(); }
     [[nodiscard]] reader_type make_reader(bool pinned = false) const {
-        return reader_type(
-            publisher_.writer().make_reader().shared(),
-            {.pinned = pinned, .attach = {.trust = publisher_.writer().trust(), .lease_timeout = {}, .pages = {}}});
+        return reader_type(publisher_.writer().make_reader().shared(),
+                           {.pinned = pinned, .attach = {.trust = publisher_.writer().trust()}});
     }
     [[nodiscard]] const holdfast::segment& segment() const noexcept { return publisher_.writer().segment(); }
 
