@@ -35,21 +35,27 @@ void block_mender::settle_one() {
     if (done.counts_rebuilt) log_.mend("the counts were taken anew from the units", "counts", 0);
 }
 
-/// As whoever takes over each slot would: no claim is left that a journal names.
+/// As whoever takes over all slots would: no claim is left that a journal names.
 void block_mender::settle_many() {
     counted_ = true;
+    detail::slot_set all, told, damaged;
     for (std::uint64_t slot = 0; slot < slots_.slots(); ++slot) {
         const detail::block_state state = slots_.look(slot);
-        const bool told = state.sound || detail::last_number_left(slots_, slot, state.operation()) != 0;
-        block_store_recovery done;
-        const detail::block_counts counts = detail::recover_slot(slots_, slot, done);
+        all.set(slot);
+        damaged.set(slot, !state.sound);
+        told.set(slot, state.sound || detail::last_number_left(slots_, slot, state.operation()) != 0);
+    }
+    writers_.resize(slots_.slots());
+    block_store_recovery done;
+    detail::recover_slots(slots_, all, done, [&](std::uint64_t slot, const detail::block_counts& counts) {
         counted_ = counted_ && counts.flags == 0;
         values_ += counts.values;
         const bool none = slots_.number_of(counts.serial) == 0;
-        writers_.push_back({none ? 0 : counts.serial, none || !told});
-        if (done.counts_rebuilt)
+        writers_[slot] = {none ? 0 : counts.serial, none || !told[slot]};
+    });
+    for (std::uint64_t slot = 0; slot < slots_.slots(); ++slot)
+        if (damaged[slot])
             log_.mend("the counts were taken anew from the units", detail::concat("writer slot ", slot), 0);
-    }
     counted_ = counted_ && values_ <= view_.units();
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <map>
 #include <set>
@@ -424,6 +425,45 @@ TEST_F(ManyBlocksDamaged, NumbersGoOnBehindThoseOfADamagedJournal) {
         EXPECT_TRUE(bench_.reader().usage());
         EXPECT_NE(damage().find("rebuilt"), std::string::npos) << damage();
         roll_.die(1);
+    }
+}
+
+// Together, by one pass over the words: each slot's claims are dropped, and its numbers go on behind its own.
+TEST_F(ManyBlocksDamaged, AllJournalsAreMendedEachByWhatIsItsOwn) {
+    const holdfast::detail::block_slots slots(bench_.view());
+    const auto number_of = [&](u64 handle) { return slots.number_of(bench_.view().serial_of(handle)); };
+    for (const bool whole : {true, false}) {
+        restore();
+        std::array<u64, 4> highest{};
+        for (u64 unit = 0; unit < bench_.geometry().units; ++unit) {
+            const u64 handle = slots.dropped(bench_.view().word(unit)) | layout::block_live_bit;
+            if (!bench_.view().is_handle(handle) || slots.slot_of(handle) >= highest.size()) continue;
+            u64& number = highest[slots.slot_of(handle)];
+            number = std::max(number, number_of(handle));
+        }
+        for (u64 slot = 0; slot < 3; ++slot) {
+            if (whole)  // of the numbers only the words tell
+                std::ranges::fill_n(slots.selector_at(slot), layout::block_journal_bytes, std::byte{0x5A});
+            else
+                slots.record_at(slot, slots.selector(slot) / 2)[8] ^= std::byte{1};
+        }
+        roll_.alive[3] = true;
+        many_block_writer next = attach(3);
+        EXPECT_TRUE(next.recovery().counts_rebuilt);
+        for (unsigned slot = 0; slot < 3; ++slot) {
+            EXPECT_FALSE(slots.left_something(slot)) << slot;
+            EXPECT_EQ(roll_.held_by[slot], slot) << "its lock was given back";
+        }
+        EXPECT_EQ(miscounted(bench_.view().as_const()), "");
+        for (unsigned slot = 0; slot < 3; ++slot) {
+            roll_.alive[slot] = true;
+            many_block_writer own = attach(slot);
+            EXPECT_FALSE(own.recovery().counts_rebuilt) << "that is done";
+            const u64 number = number_of(put(own, {slot, 1}).handle);
+            EXPECT_EQ(number, highest[slot] + 1) << "slot " << slot;
+            roll_.die(slot);
+        }
+        roll_.die(3);
     }
 }
 

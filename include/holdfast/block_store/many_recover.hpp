@@ -4,12 +4,14 @@
 //
 // At most: the old value of a replacement is taken, or the new one withdrawn; the operation is marked complete, or
 // followed by one that does nothing; two claims are dropped. The same stores in the same order as the dead one would
-// have made them. Killed between them, it is done again or has nothing left to do. Cost: one journal; where its record
-// is damaged, a pass over the words.
+// have made them. Killed between them, it is done again or has nothing left to do. Cost: one journal a slot; where
+// records are damaged, a pass over the words for all of them together.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 
@@ -17,6 +19,9 @@
 #include "holdfast/block_store/recover.hpp"
 
 namespace holdfast::detail {
+
+/// Some writer slots: those whose locks the caller holds.
+using slot_set = std::bitset<layout::block_writer_slots_max>;
 
 /// Writes down who holds a writer slot, for people: its writer, or who finishes for a dead one and may be stopped in
 /// that. Requires: the slot's lock.
@@ -69,43 +74,50 @@ inline void begin_anew(const block_slots<std::byte>& slots, std::uint64_t slot, 
     return slots.last_number(slot, other);
 }
 
-/// The slot's journal is damaged: it begins again with nothing and says so, and what the slot has claimed is dropped.
-[[nodiscard]] inline block_counts reject_journal(const block_slots<std::byte>& slots, std::uint64_t slot,
-                                                 std::uint64_t operation) noexcept {
+/// A number for each writer slot.
+using slot_numbers = std::array<std::uint64_t, layout::block_writer_slots_max>;
+
+/// Drops what the slots have claimed. Raises the number of those that have none yet to the highest that a word carries:
+/// words are asked only where nothing else is left, since who frees a value puts a number of its own in the place of
+/// the value's, and words that stand since long ago may name numbers of another round. Cost: one pass over the words.
+inline void drop_claims_of(const block_slots<std::byte>& slots, const slot_set& of, const slot_set& unnumbered,
+                           slot_numbers& numbers) noexcept {
     const auto& view = slots.view();
-    const std::uint64_t left = last_number_left(slots, slot, operation);
-    std::uint64_t highest = 0;  // that a word carries
     for (std::uint64_t i = 0; i < view.units(); ++i) {
         const std::uint64_t word = view.word(i);
         const std::uint64_t handle = slots.dropped(word) | layout::block_live_bit;
-        if (!view.is_handle(handle) || slots.slot_of(handle) != slot) continue;
+        if (!view.is_handle(handle)) continue;
+        const std::uint64_t slot = slots.slot_of(handle);  // input: it may be above all slots
+        if (slot >= of.size() || !of[slot]) continue;
         // Freed handles too, and those of dead claims: none of their numbers is given out again.
-        highest = std::max(highest, slots.number_of(view.serial_of(handle)));
+        if (unnumbered[slot]) numbers[slot] = std::max(numbers[slot], slots.number_of(view.serial_of(handle)));
         if (view.index_of(word) == i && slots.is_claim(word)) drop_claim(slots, handle);
     }
+}
+
+/// The slot's journal is damaged: until it begins again no record of it counts, whatever is dropped meanwhile.
+inline void spoil_journal(const block_slots<std::byte>& slots, std::uint64_t slot, std::uint64_t operation) noexcept {
     // Release: as all stores to records. The one in force first, as in spoil_records().
     for (const std::uint64_t each : {operation, operation + 1})
         store_release<std::uint64_t>(slots.record_at(slot, each) + 8 * block_record::sum, 1);
+}
+
+/// The journal begins again with nothing and says so. Requires: it is spoilt, and the slot's claims are dropped;
+/// `number` is the last that the slot gave out.
+[[nodiscard]] inline block_counts begin_again(const block_slots<std::byte>& slots, std::uint64_t slot,
+                                              std::uint64_t number) noexcept {
     block_counts counts;
-    counts.operation = operation_to_go_on_from(operation);
-    // Words are asked only where nothing else is left: who frees a value puts a number of its own in the place of the
-    // value's, and words that stand since long ago may name numbers of another round.
-    counts.serial = slots.serial(slot, left != 0 ? left : highest);
+    counts.operation = operation_to_go_on_from(slots.selector(slot) / 2);
+    counts.serial = slots.serial(slot, number);
     counts.flags = block_record::rebuilt_flag;
     begin_anew(slots, slot, counts);
     return counts;
 }
 
-/// Finishes what the last holder of a writer slot was killed in. Requires: the caller holds the lock of the slot.
-/// Idempotent. Returns: what a writer of that slot goes on from.
-inline block_counts recover_slot(const block_slots<std::byte>& slots, std::uint64_t slot,
-                                 block_store_recovery& done) noexcept {
+/// Finishes what the last holder of a slot with a sound journal was killed in: `s`, as it was found.
+inline block_counts finish_operation(const block_slots<std::byte>& slots, std::uint64_t slot, block_state s,
+                                     block_store_recovery& done) noexcept {
     const auto& view = slots.view();
-    block_state s = slots.look(slot);
-    if (!s.sound) {
-        done.counts_rebuilt = true;
-        return reject_journal(slots, slot, s.operation());
-    }
     if (s.replacing()) {
         const std::uint64_t add = s.record.word[block_record::add], take = s.record.word[block_record::take];
         if (!swap_word(view.word_at(view.index_of(take)), take, slots.claim_of(slots.taker(s.record))))  // F3
@@ -134,20 +146,69 @@ inline block_counts recover_slot(const block_slots<std::byte>& slots, std::uint6
     return counts;
 }
 
-/// The same for each other slot that left something and that nobody living holds. Returns: how many.
-/// Locks::take(slot) takes the slot's lock if no living process has it, give_back(slot) gives it back, pid() is the
-/// caller's.
+/// Finishes what the last holders of some writer slots were killed in. Requires: the caller holds the locks of all of
+/// them. Idempotent. told(slot, const block_counts&) learns what a writer of that slot goes on from.
+template <class Told>
+void recover_slots(const block_slots<std::byte>& slots, const slot_set& which, block_store_recovery& done,
+                   Told&& told) noexcept {
+    slot_set damaged, unnumbered;
+    slot_numbers numbers;
+    for (std::uint64_t slot = 0; slot < slots.slots(); ++slot) {
+        if (!which[slot]) continue;
+        const block_state s = slots.look(slot);
+        if (s.sound) {
+            told(slot, finish_operation(slots, slot, s, done));
+            continue;
+        }
+        damaged.set(slot);
+        numbers[slot] = last_number_left(slots, slot, s.operation());
+        unnumbered.set(slot, numbers[slot] == 0);
+        spoil_journal(slots, slot, s.operation());
+    }
+    if (damaged.none()) return;
+    done.counts_rebuilt = true;
+    drop_claims_of(slots, damaged, unnumbered, numbers);
+    for (std::uint64_t slot = 0; slot < slots.slots(); ++slot)
+        if (damaged[slot]) told(slot, begin_again(slots, slot, numbers[slot]));
+}
+
+/// The same for one slot. Returns: what a writer of it goes on from.
+inline block_counts recover_slot(const block_slots<std::byte>& slots, std::uint64_t slot,
+                                 block_store_recovery& done) noexcept {
+    block_counts counts;
+    recover_slots(slots, slot_set().set(slot), done, [&](std::uint64_t, const block_counts& c) { counts = c; });
+    return counts;
+}
+
+/// Gives back the locks that were taken one by one.
+template <class Locks>
+void give_back_all(const slot_set& taken, Locks& locks) noexcept {
+    for (std::size_t slot = 0; slot < taken.size(); ++slot)
+        if (taken[slot]) locks.give_back(static_cast<std::uint32_t>(slot));
+}
+
+/// Finishes for each other slot that left something and that nobody living holds. Returns: how many. The slots of sound
+/// journals are held one at a time, those of damaged ones together. Locks::take(slot) takes the slot's lock if no
+/// living process has it, give_back(slot) gives it back, pid() is the caller's.
 template <class Locks>
 std::uint64_t recover_others(const block_slots<std::byte>& slots, std::uint64_t own, Locks& locks,
                              block_store_recovery& done) noexcept {
     std::uint64_t found = 0;
+    slot_set damaged;
     for (std::uint64_t other = 0; other < slots.slots(); ++other) {
         if (other == own || !slots.left_something(other) || !locks.take(static_cast<std::uint32_t>(other))) continue;
         name_holder(slots, other, locks.pid());
+        ++found;
+        if (!slots.look(other).sound) {
+            damaged.set(other);
+            continue;
+        }
         (void)recover_slot(slots, other, done);
         locks.give_back(static_cast<std::uint32_t>(other));
-        ++found;
     }
+    if (damaged.none()) return found;
+    recover_slots(slots, damaged, done, [](std::uint64_t, const block_counts&) {});
+    give_back_all(damaged, locks);
     return found;
 }
 

@@ -6,8 +6,11 @@
 // The synchronisation is that of view.hpp: W1 selector -> R1.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "holdfast/block_store/many_view.hpp"
 #include "holdfast/hash_map/read.hpp"
@@ -89,33 +92,72 @@ class map_slots {
         return !s.sound || s.is_open();
     }
 
-    /// Whether an entry is lost to all, beside writers at work. An entry stands for its whole life under the record of
-    /// who brings it, or under the table's word, or under the record of who takes it, in this order and without a gap
-    /// (write.hpp, I2). So it may be missed by one look at the table and all records behind it, as it goes from the
-    /// first to the second meanwhile; but not by two.
-    [[nodiscard]] map_stray is_stray(const map_reader_core& reader, std::uint64_t handle) const {
+    /// Leaves of `handles` those of entries that are lost to all, beside writers at work. An entry stands for its whole
+    /// life under the record of who brings it, or under the table's word, or under the record of who takes it, in this
+    /// order and without a gap (write.hpp, I2). So it may be missed by one look at the table and all records behind it,
+    /// as it goes from the first to the second meanwhile; but not by two.
+    /// Returns: no where none is left; yes; busy or hidden, with those that it cannot tell of. Cost: two lookups for
+    /// each entry; where one is led to by no key, two looks at each slot for all of them together.
+    [[nodiscard]] map_stray keep_strays(const map_reader_core& reader, std::span<std::uint64_t>& handles) const {
+        named_set named;
         for (unsigned round = 0; round < 2; ++round) {
-            map_digest digest;
-            const outcome got = reader.digest_under(handle, digest);
-            if (got == outcome::stale) return map_stray::no;
-            if (got == outcome::ok && reader.handle_under(digest) == handle) return map_stray::no;
-            map_stray seen = map_stray::yes;
-            for (std::uint64_t slot = 0; slot < slots(); ++slot) {
-                const map_state s = state(slot);
-                if (s.sound && s.undisturbed && s.is_open() && s.record.names(handle)) return map_stray::no;
-                if (!s.undisturbed)
-                    seen = map_stray::busy;
-                else if (!s.sound && seen == map_stray::yes)
-                    seen = map_stray::hidden;
-            }
-            if (!reader.blocks().contains(handle)) return map_stray::no;
-            if (seen != map_stray::yes) return seen;
+            leave_out(handles, [&](std::uint64_t handle) { return is_led_to(reader, handle); });
+            if (handles.empty()) return map_stray::no;
+            const map_stray told = gather_named(named);
+            leave_out(handles, [&](std::uint64_t h) { return named.has(h) || !reader.blocks().contains(h); });
+            if (handles.empty()) return map_stray::no;
+            if (told != map_stray::yes) return told;
         }
         return map_stray::yes;
+    }
+    /// The same for one.
+    [[nodiscard]] map_stray is_stray(const map_reader_core& reader, std::uint64_t handle) const {
+        std::span<std::uint64_t> one(&handle, 1);
+        return keep_strays(reader, one);
     }
 
  private:
     static constexpr unsigned looks_max = 64;
+
+    /// What the records of open operations name.
+    struct named_set {
+        void add(std::uint64_t handle) noexcept { handles[size++] = handle; }
+        void sort() noexcept { std::ranges::sort(std::span(handles).first(size)); }
+        [[nodiscard]] bool has(std::uint64_t handle) const noexcept {
+            return std::ranges::binary_search(std::span(handles).first(size), handle);
+        }
+        std::array<std::uint64_t, 2 * layout::writer_slots_max> handles;
+        std::size_t size = 0;
+    };
+
+    template <class Test>
+    static void leave_out(std::span<std::uint64_t>& handles, Test&& test) {
+        const auto end = std::remove_if(handles.begin(), handles.end(), test);
+        handles = handles.first(static_cast<std::size_t>(end - handles.begin()));
+    }
+    /// Whether a key leads to the entry, or it is gone.
+    [[nodiscard]] static bool is_led_to(const map_reader_core& reader, std::uint64_t handle) {
+        map_digest digest;
+        const outcome got = reader.digest_under(handle, digest);
+        return got == outcome::stale || (got == outcome::ok && reader.handle_under(digest) == handle);
+    }
+    /// Returns: yes; busy or hidden where not all records told.
+    [[nodiscard]] map_stray gather_named(named_set& named) const noexcept {
+        map_stray told = map_stray::yes;
+        named.size = 0;
+        for (std::uint64_t slot = 0; slot < slots(); ++slot) {
+            const map_state s = state(slot);
+            if (!s.undisturbed)
+                told = map_stray::busy;
+            else if (!s.sound && told == map_stray::yes)
+                told = map_stray::hidden;
+            if (!s.undisturbed || !s.sound || !s.is_open()) continue;
+            for (const map_record::field each : {map_record::add, map_record::take})
+                if (s.record.word[each] != 0) named.add(s.record.word[each]);
+        }
+        named.sort();
+        return told;
+    }
 
     [[nodiscard]] bool is_sound(const map_record& r, std::uint64_t slot, std::uint64_t operation) const noexcept {
         const std::uint64_t add = r.word[map_record::add];

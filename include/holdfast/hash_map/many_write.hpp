@@ -65,7 +65,8 @@ class map_many_core {
         recovery_.store = store_.recovery();
         recovery_.table = recover_as(v.table, slot, locks);
         table_ = mutator(v.table, slot, locks);
-        operation_ = recover_map_slot(slots_, slot_, reader_, store_, recovery_);
+        recover_map_slots(slots_, slot_set().set(slot_), reader_, store_, recovery_);
+        operation_ = slots_.selector(slot_) / 2;
         (void)recover_others(recovery_);
     }
 
@@ -247,21 +248,35 @@ class map_many_core {
         return done;
     }
 
-    /// Finishes what other dead writers left. Returns: for how many. Requires: no operation of ours is open.
+    /// Finishes what other dead writers left. Returns: for how many. The slots of sound journals are held one at a
+    /// time, those of damaged ones together. Requires: no operation of ours is open.
     std::uint64_t recover_others(hash_map_recovery& done) noexcept {
         std::uint64_t found = 0;
+        slot_set damaged;
         for (std::uint32_t other = 0; other < slots_.slots(); ++other) {
             if (other == slot_ || !slots_.left_something(other) || !locks_.take(other)) continue;
             name_holder(slots_.view().table, other, locks_.pid());
-            // The store's before the map's, whose frees wait for the operation that brought the value.
-            (void)recover_writer(slots_.view().table, other);
-            (void)recover_slot(store_.slots(), other, done.store);
-            (void)recover_map_slot(slots_, other, reader_, store_, done);
-            locks_.give_back(other);
             ++found;
+            (void)recover_writer(slots_.view().table, other);
+            // The store's before the map's, whose frees wait for the operation that brought the value.
+            const bool store_damaged = !store_.slots().look(other).sound;
+            if (!store_damaged) (void)recover_slot(store_.slots(), other, done.store);
+            if (store_damaged || takes_a_pass(slots_.look(other))) {
+                damaged.set(other);
+                continue;
+            }
+            recover_map_slots(slots_, slot_set().set(other), reader_, store_, done);
+            locks_.give_back(other);
         }
+        if (damaged.any()) recover_damaged(damaged, done);
         takeovers_ += &done == &recovery_ ? 0 : found;
         return found;
+    }
+    /// By one pass over store and map each for all of them. Requires: their locks are held, and are given back.
+    void recover_damaged(const slot_set& damaged, hash_map_recovery& done) noexcept {
+        recover_slots(store_.slots(), damaged, done.store, [](std::uint64_t, const block_counts&) {});
+        recover_map_slots(slots_, damaged, reader_, store_, done);
+        give_back_all(damaged, locks_);
     }
 
     map_slots<std::byte> slots_;
