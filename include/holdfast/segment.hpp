@@ -59,7 +59,9 @@ class segment {
     /// Makes a segment and attaches to it read-write, holding the lease.
     /// `initialise(std::span<std::byte> body)` runs on the zeroed body before anybody else can see it.
     /// Throws: already_exists, writer_alive, no_space, no_permission, no_huge_pages, unsafe_file, invalid_name,
-    /// invalid_argument, ... After a crash: a creator killed at any instant leaves nothing, or the whole segment.
+    /// invalid_argument, ... No segment is left then, unless another writer has come to it meanwhile, or
+    /// somebody else planted its lease.
+    /// After a crash: a creator killed at any instant leaves nothing, or the whole segment.
     template <class Initialise>
     [[nodiscard]] static segment create(std::string_view uri, const segment_spec& spec, const create_options& options,
                                         Initialise&& initialise);

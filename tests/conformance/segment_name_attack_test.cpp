@@ -15,6 +15,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -169,6 +170,27 @@ TEST_P(StrangersTrap, InAFolderOfAllIsRefusedByEveryVerbAndLeftAlone) {
             EXPECT_TRUE(is_strangers("s.lease"));
             ::remove(place_.file("s.lease").c_str());
         }
+    }
+    EXPECT_FALSE(entries_containing(elsewhere_.path(), ".none").size()) << "a dangling link was followed";
+}
+
+// Not even from the user to whom the segment shall be given.
+TEST_P(StrangersTrap, AtACompanionIsRefusedToWhoeverGivesTheSegmentAway) {
+    segment_spec spec = pattern_spec(1);
+    spec.peer_slots = 2;
+    for (const char* const name : {"s.lease", "s.peers"}) {
+        ASSERT_EQ(plant_as_stranger(name), "");
+        for (const uid_t owner : {stranger, third_user}) {
+            create_options given;
+            given.owner = owner;
+            EXPECT_EQ(expect_refusal(errc::unsafe_file,
+                                     [&] { (void)segment::create(uri_, spec, given, [](std::span<std::byte>) {}); }),
+                      "")
+                << name << " for user " << owner;
+            EXPECT_EQ(place_.entries(), std::vector<std::string>{name});
+            EXPECT_TRUE(is_strangers(name));
+        }
+        ::remove(place_.file(name).c_str());
     }
     EXPECT_FALSE(entries_containing(elsewhere_.path(), ".none").size()) << "a dangling link was followed";
 }
@@ -491,6 +513,29 @@ TEST_F(ForeignFile, NamesThatAreUnlinkedAndMadeAnewUnderAnAttachGiveOneSegmentOr
                 static_cast<unsigned long long>(refused));
     for (const char* suffix : {"", ".lease", ".peers"}) ::unlink((name.path() + suffix).c_str());
     EXPECT_EQ(pattern_fault(create(1)), "");
+}
+
+// A creator that fails behind the link of the data takes it back, unless another of many writers shares the lease.
+TEST_F(ForeignFile, ATrapAtThePeersTakesASegmentOfManyBackOnlyWhileNobodySharesItsLease) {
+    segment_spec spec = pattern_spec(1);
+    spec.policy = writers::many;
+    spec.peer_slots = 2;
+    const auto create = [&] {
+        (void)segment::create(uri_, spec, {}, [](std::span<std::byte> body) { fill_pattern(body, 1); });
+    };
+    ASSERT_EQ(::mkdir(place_.file("s.peers").c_str(), 0700), 0);
+    EXPECT_EQ(expect_refusal(errc::unsafe_file, create), "");
+    EXPECT_EQ(place_.entries(), std::vector<std::string>{"s.peers"});
+    {
+        const rig::descriptor other(::open(place_.file("s.lease").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+        ASSERT_TRUE(memory::try_lock(other.get(), memory::lock_mode::shared, holdfast::detail::lease_byte));
+        EXPECT_EQ(expect_refusal(errc::unsafe_file, create), "");
+        EXPECT_EQ(pattern_fault(segment::attach(uri_, access::read_only)), "");
+        EXPECT_EQ(::access(place_.file("s.lease").c_str(), F_OK), 0);
+    }
+    ASSERT_EQ(::unlink(path_.c_str()), 0);
+    EXPECT_EQ(expect_refusal(errc::unsafe_file, create), "");
+    EXPECT_NE(::access(path_.c_str(), F_OK), 0);
 }
 
 // Another program's System V memory may have our key by chance, zeroed or not.

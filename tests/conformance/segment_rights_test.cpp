@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who may do what: another user, a read-only file system, a missing directory. Reading needs read permission and
 // nothing else; what is refused is refused with its own code and changes nothing.
+#include <fcntl.h>
 #include <grp.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/ptrace.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +15,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "holdfast/broadcast.hpp"
@@ -22,6 +26,7 @@
 #include "support/capability.hpp"
 #include "support/process.hpp"
 #include "support/segment_tools.hpp"
+#include "support/single_step.hpp"
 
 namespace {
 
@@ -36,6 +41,42 @@ class SegmentRightsOf : public segment_test {
         create_options options;
         options.mode = mode;
         return options;
+    }
+    static create_options given_to(uid_t user) {
+        create_options options = with_mode(0600);
+        options.owner = options.group = user;
+        return options;
+    }
+    // With places for readers, so that it has both companions.
+    static segment create_with_peers(const std::string& uri, const create_options& options,
+                                     writers policy = writers::one) {
+        segment_spec spec = pattern_spec(1);
+        spec.policy = policy;
+        spec.peer_slots = 2;
+        return segment::create(uri, spec, options, [](std::span<std::byte> body) { fill_pattern(body, 1); });
+    }
+    // "" where each other owner's creator is refused and leaves the file alone, which is the stranger's.
+    static std::string is_refused_to_others(const std::string& uri, const std::string& left) {
+        for (const create_options& others : {given_to(stranger - 1), with_mode(0600)}) {
+            std::string fault = expect_refusal(errc::unsafe_file, [&] { (void)create_with_peers(uri, others); });
+            if (!fault.empty()) return fault;
+            struct stat status{};
+            if (::lstat(left.c_str(), &status) != 0 || status.st_uid != stranger) return left + " was touched";
+        }
+        return {};
+    }
+    // "" where the stranger gets the lease, and companions that are his.
+    static std::string is_the_strangers(const std::string& uri) {
+        const auto where = holdfast::detail::places_of(memory::uri::parse(uri));
+        for (const std::string& companion : {where.lease(), where.peers()}) {
+            struct stat status{};
+            if (::lstat(companion.c_str(), &status) != 0 || status.st_uid != stranger) return companion;
+        }
+        const ended end = as_stranger([&]() -> std::string {
+            const segment writer = segment::attach(uri, access::read_write);
+            return pattern_fault(writer);
+        });
+        return end.success() ? "" : end.text();
     }
     // Runs `body` as another user who shares no group with us.
     template <class Body>
@@ -170,6 +211,85 @@ TEST_F(SegmentRightsOf, WhatRootMakesAnewOfSystemVMemoryBelongsToItsOwner) {
         return segment::attach(name.uri(), access::read_write).writable() ? "" : "not writable";
     });
     EXPECT_TRUE(end.success()) << end.text();
+}
+
+// Lease or peers of a creator that was killed, or of a removal, when they were given away already.
+TEST_F(SegmentRightsOf, WhatWasLeftOfASegmentIsTakenOverByACreatorForTheSameOwnerAlone) {
+    if (!can_change_user()) GTEST_SKIP() << "needs: root, to play another user";
+    for (const char* const kept : {".lease", ".peers"}) {
+        (void)create_with_peers(name_.uri(), given_to(stranger));
+        for (const char* const suffix : {"", ".lease", ".peers"}) {
+            if (std::string_view(suffix) == kept) continue;
+            ASSERT_EQ(::unlink((name_.path() + suffix).c_str()), 0) << suffix;
+        }
+        EXPECT_EQ(is_refused_to_others(name_.uri(), name_.path() + kept), "") << kept;
+        EXPECT_EQ(name_.entries(), std::vector<std::string>{name_.token() + kept});
+        EXPECT_EQ(refusal_of([&] { (void)create_with_peers(name_.uri(), given_to(stranger)); }), std::nullopt) << kept;
+        EXPECT_EQ(is_the_strangers(name_.uri()), "") << kept;
+        name_.remove();
+    }
+}
+
+TEST_F(SegmentRightsOf, WhatWasLeftOfSystemVMemoryIsTakenOverByACreatorForTheSameOwnerAlone) {
+    if (!can_change_user()) GTEST_SKIP() << "needs: root, to play another user";
+    for (const bool lease_is_left : {true, false}) {
+        const unique_system_v_name name;
+        const auto where = holdfast::detail::places_of(memory::uri::parse(name.uri()));
+        (void)create_with_peers(name.uri(), given_to(stranger));
+        ASSERT_EQ(::shmctl(::shmget(name.key(), 0, 0), IPC_RMID, nullptr), 0);
+        ASSERT_EQ(::unlink((lease_is_left ? where.peers() : where.lease()).c_str()), 0);
+        if (lease_is_left) {  // and memory that was never published: the creator was killed amid its work
+            ASSERT_GE(::shmget(name.key(), 3 * header_bytes, IPC_CREAT | IPC_EXCL | 0600), 0);
+        }
+        EXPECT_EQ(is_refused_to_others(name.uri(), lease_is_left ? where.lease() : where.peers()), "") << lease_is_left;
+        EXPECT_EQ(refusal_of([&] { (void)create_with_peers(name.uri(), given_to(stranger)); }), std::nullopt)
+            << lease_is_left;
+        EXPECT_EQ(is_the_strangers(name.uri()), "") << lease_is_left;
+    }
+}
+
+// A writer of the owner's that finds the data without a lease makes one, while the creator is about to.
+TEST_F(SegmentRightsOf, ALeaseThatAppearsUnderACreatorIsTakenFromTheOwnerThatItWorksForAlone) {
+    if (!can_change_user()) GTEST_SKIP() << "needs: root, to play another user";
+    const std::string lease = name_.path() + ".lease";
+    const auto create = [&](const create_options& options) {
+        (void)segment::create(name_.uri(), pattern_spec(1), options, [&](std::span<std::byte> body) {
+            fill_pattern(body, 1);
+            ::close(::open(lease.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+            EXPECT_EQ(::chown(lease.c_str(), stranger, stranger), 0);
+        });
+    };
+    EXPECT_EQ(refusal_of([&] { create(given_to(stranger)); }), std::nullopt);
+    name_.remove();
+    EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { create(with_mode(0600)); }), "");
+    EXPECT_EQ(pattern_fault(segment::attach(name_.uri(), access::read_only)), "");
+}
+
+// Between the link of the data and the creator's look for the peers a writer of another user comes and makes them. The
+// creator does not believe these and fails; the segment is the writer's then.
+TEST_F(SegmentRightsOf, ASegmentOfManyStaysWhereItsCreatorFailsBehindAnotherWriter) {
+    if (!can_change_user()) GTEST_SKIP() << "needs: root, to play another user";
+    if (sanitized || !can_trace()) GTEST_SKIP() << "needs: ptrace and a build without sanitizers";
+    const auto create = [&] { (void)create_with_peers(name_.uri(), with_mode(0666), writers::many); };
+    create();
+    for (const char* const suffix : {"", ".peers"}) ASSERT_EQ(::unlink((name_.path() + suffix).c_str()), 0);
+    shared_image control(4096);
+    rig::traced_child creator(control, [&] { return refusal_of(create) == errc::unsafe_file ? 1 : 0; });
+    while (::access(name_.path().c_str(), F_OK) != 0 && creator.resume(PTRACE_SYSCALL)) continue;
+    child_process writer([&](channel& parent) -> std::string {
+        if (::setgroups(0, nullptr) != 0 || ::setresgid(stranger, stranger, stranger) != 0 ||
+            ::setresuid(stranger, stranger, stranger) != 0)
+            return "cannot become another user";
+        const segment held = segment::attach(name_.uri(), access::read_write);
+        parent.signal();
+        parent.wait();
+        return held.replaced() ? "the segment was removed under its writer" : pattern_fault(held);
+    });
+    ASSERT_TRUE(writer.talk().wait()) << writer.wait().text();
+    while (creator.alive() && creator.resume(PTRACE_CONT)) continue;
+    EXPECT_EQ(creator.result(), 1) << creator.what();
+    writer.talk().signal();
+    EXPECT_TRUE(writer.wait().success()) << writer.wait().text();
 }
 
 // Each container with companions, made by root for another: it is made, and its maker reads it by them.

@@ -468,17 +468,21 @@ TEST_F(Inbox, BothSegmentsHaveTheRightsOfTheTable) {
 
 class InboxOpening : public ::testing::Test {
  protected:
-    /// What `act` says as a user to whom nothing belongs.
+    /// What `act` says as that user.
     template <class Act>
-    [[nodiscard]] static std::string as_stranger(Act&& act) {
-        constexpr uid_t stranger = 65534;
+    [[nodiscard]] static std::string as_another(uid_t user, Act&& act) {
         child_process child([&]() -> std::string {
-            if (::setresgid(stranger, stranger, stranger) != 0 || ::setresuid(stranger, stranger, stranger) != 0)
+            if (::setresgid(user, user, user) != 0 || ::setresuid(user, user, user) != 0)
                 return "cannot become another user";
             return act();
         });
         const auto end = child.wait();
         return end.success() ? "" : end.text();
+    }
+    /// What `act` says as a user to whom nothing belongs.
+    template <class Act>
+    [[nodiscard]] static std::string as_stranger(Act&& act) {
+        return as_another(65534, act);
     }
     unique_posix_name name_{"inbox"};
 };
@@ -602,6 +606,39 @@ TEST_F(InboxOpening, OfAnotherUsersTableIsOpenedByRoot) {
         ASSERT_EQ(::stat((name_.path() + suffix).c_str(), &status), 0) << suffix;
         EXPECT_EQ(status.st_uid, user) << suffix;
     }
+}
+
+TEST_F(InboxOpening, RootTrustsTheOwnerOfTheTableAndNobodyElse) {
+    if (!holdfast::test::is_root() || !can_change_user()) GTEST_SKIP() << "needs: root, to play two users";
+    constexpr uid_t user = 1000;
+    holdfast::hash_table_options options{.capacity = 8};
+    options.segment.owner = options.segment.group = user;
+    (void)visits::create(name_.uri(), options);
+    const std::string left = as_another(user, [&]() -> std::string {
+        auto table = visits::attach(name_.uri());
+        table_inbox inbox(table);
+        _exit(0);  // as a kill: nothing is closed
+    });
+    ASSERT_EQ(left, "");
+    ASSERT_EQ(::access((name_.path() + ".inbox").c_str(), F_OK), 0);
+    holdfast::attach_options how;
+    how.trust.owner = user;
+    how.lease_timeout = 10s;
+    visits table = visits::attach(name_.uri(), how);
+    {
+        const table_inbox inbox(table);
+        EXPECT_TRUE(inbox_client::attach(name_.uri(), how));
+    }
+    for (const char* const suffix : {".inbox", ".answers"})
+        EXPECT_NE(::access((name_.path() + suffix).c_str(), F_OK), 0) << suffix << " stays behind the end";
+    const std::string made = as_stranger([&]() -> std::string {
+        const holdfast::broadcast_options ring{.schema = holdfast::detail::inbox_answer_schema(sizeof(visit)).text()};
+        (void)holdfast::broadcast_writer::create(name_.uri() + ".answers", ring);
+        return {};
+    });
+    ASSERT_EQ(made, "");
+    EXPECT_EQ(expect_refusal(errc::unsafe_file, [&] { table_inbox inbox(table); }), "");
+    EXPECT_EQ(::access((name_.path() + ".answers").c_str(), F_OK), 0);
 }
 
 TEST_F(InboxOpening, TakesValuesAsLargeAsATableHas) {

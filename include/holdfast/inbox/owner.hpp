@@ -52,7 +52,8 @@ struct inbox_options {
     std::uint64_t capacity_bytes = 256 * 1024;
     /// How long opening and closing wait for who is amid an enqueue.
     std::chrono::nanoseconds patience = std::chrono::seconds(1);
-    memory::trust trust{};  ///< whose leftovers are removed beside one's own and root's
+    /// Whose leftovers are removed beside one's own and root's. Where it names no owner, root trusts the table's.
+    memory::trust trust{};
 };
 
 /// What an inbox did since it was opened.
@@ -78,14 +79,13 @@ class table_inbox {
     /// or a requester is stopped amid an enqueue); what segment::create throws.
     explicit table_inbox(Table& table, const inbox_options& options = {})
         : target_(table), options_(options), places_(detail::inbox_places::of(table.segment().name())) {
-        if (table.segment().replaced())
-            throw error(errc::not_found, table.segment().uri(),
-                        "the name leads to this table no more, so nobody would find its inbox; make the table anew");
+        const create_options rights = rights_of(table.segment());
+        // Root gives both to the table's owner, whom it believed when it attached. An earlier inbox was his, too.
+        if (!options_.trust.owner) options_.trust.owner = rights.owner;
         remove_leftovers();
         const std::size_t command_bytes = detail::inbox_command_bytes_max(target_.key_bytes(), target_.value_bytes());
         answer_.resize(detail::inbox_answer_bytes(target_.value_bytes()));
         command_.resize(command_bytes);
-        const create_options rights = rights_of(table.segment());
         make_answers(rights);
         try {
             make_commands(rights);
@@ -271,11 +271,16 @@ class table_inbox {
             return false;
         }
     }
-    /// Whoever may write the table may command, whoever may read it may see answers.
+    /// Whoever may write the table may command, whoever may read it may see answers. Throws: not_found and others.
     [[nodiscard]] static create_options rights_of(const segment& table) {
         struct stat status{};
         const std::string path = detail::places_of(table.name()).data();
-        if (::lstat(path.c_str(), &status) != 0) memory::throw_errno(errno, table.uri(), "examining " + path);
+        const int reason = ::lstat(path.c_str(), &status) == 0 ? 0 : errno;
+        // Behind that look, which was at the table's own file then: of another one nobody trusts the owner.
+        if (table.replaced())
+            throw error(errc::not_found, table.uri(),
+                        "the name leads to this table no more, so nobody would find its inbox; make the table anew");
+        if (reason != 0) memory::throw_errno(reason, table.uri(), "examining " + path);
         const memory::ownership rights = detail::rights_of(status);
         create_options result;
         result.mode = rights.mode;

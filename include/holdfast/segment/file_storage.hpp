@@ -48,7 +48,7 @@ namespace holdfast::detail {
     for (;;) {
         if (name_taken(where.data(), job.subject)) throw_already_exists(job.subject);
         try {
-            return take_existing_lease(where, job.spec.policy, {}, 1'000'000, job.subject);
+            return take_existing_lease(where, job.spec.policy, trust_of_creator(job.options), 1'000'000, job.subject);
         } catch (const error& failure) {
             if (failure.reason() != errc::writer_alive || monotonic_ns() - begin > creation_ns) throw;
         }
@@ -90,7 +90,7 @@ inline void refuse_huge_file_system(int fd, const std::string& subject) {
     constexpr std::uint64_t patience_ns = 200'000'000;
     if (held) return std::move(*held);
     if (fresh->publish(where.lease_name, job.subject)) return fresh->release();
-    return take_lease(where, job.spec.policy, {}, patience_ns, job.rights(), job.subject);
+    return take_lease(where, job.spec.policy, trust_of_creator(job.options), patience_ns, job.rights(), job.subject);
 }
 
 [[nodiscard]] inline storage create_file(const making& job) {
@@ -114,11 +114,15 @@ inline void refuse_huge_file_system(int fd, const std::string& subject) {
     result.lease = settle_lease(job, where, std::move(held), std::move(fresh));
     try {
         ensure_peers(where, result.lease.get(), job.spec.policy, job.info.identity, job.info.peer_slots,
-                     job.peers_rights(), {}, job.subject);
+                     job.peers_rights(), trust_of_creator(job.options), job.subject);
     } catch (...) {  // no room, or a name planted: what creates nothing leaves nothing
-        if (memory::still_named(where.data(), data.fd())) ::unlink(where.data().c_str());
+        // Of many writers another may be in it by now, who shares the lease: then the segment is his, and stays whole.
+        const bool alone = job.spec.policy == writers::one ||
+                           memory::try_lock(result.lease.get(), memory::lock_mode::exclusive, lease_byte);
+        if (alone && memory::still_named(where.data(), data.fd())) ::unlink(where.data().c_str());
         // Last, as in removal: until here the lock keeps other writers out.
-        if (!lease_was_there && memory::still_named(where.lease(), result.lease.get())) ::unlink(where.lease().c_str());
+        if (alone && !lease_was_there && memory::still_named(where.lease(), result.lease.get()))
+            ::unlink(where.lease().c_str());
         throw;
     }
     return result;

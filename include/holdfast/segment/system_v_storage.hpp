@@ -111,7 +111,8 @@ inline void require_ours_system_v(int id, const places& where, const std::string
     const std::uint64_t begin = monotonic_ns();
     for (;;) {
         try {
-            return find_or_make_lease(where, writers::one, {}, 1'000'000, job.rights(), job.subject);
+            return find_or_make_lease(where, writers::one, trust_of_creator(job.options), 1'000'000, job.rights(),
+                                      job.subject);
         } catch (const error& failure) {
             if (failure.reason() != errc::writer_alive) throw;
             if (find_system_v(job.name) >= 0) throw_already_exists(job.subject);
@@ -153,7 +154,7 @@ inline void require_ours_system_v(int id, const places& where, const std::string
                             " bytes; make the segment smaller");
         // The lease is exclusive still.
         ensure_peers(where, result.lease.get(), writers::one, job.info.identity, job.info.peer_slots,
-                     job.peers_rights(), {}, job.subject);
+                     job.peers_rights(), trust_of_creator(job.options), job.subject);
         peers_are_ours = job.info.peer_slots != 0;
         // Before the magic is stored: whoever finds the segment ready finds its lease open to the writers it admits.
         if (!memory::try_lock(result.lease.get(), lease_mode(job.spec.policy), lease_byte))

@@ -40,7 +40,7 @@ struct create_options {
     memory::page_policy pages;
 };
 
-/// Whose companions a creator believes: those that it has just given away, too.
+/// Whose companions a creator believes: those that it, or one before it, gave to the owner that it works for, too.
 [[nodiscard]] inline memory::trust trust_of_creator(const create_options& options) noexcept {
     return {.any_owner = false, .owner = options.owner};
 }
