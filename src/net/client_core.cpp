@@ -37,10 +37,10 @@ void check_client_options(const client_options& options) {
     const client_limits& l = options.limits;
     const client_timeouts& t = options.timeouts;
     const bool whole = l.connections_max != 0 && l.connections_per_origin_max != 0 && l.waiting_max != 0 &&
-                       options.address_delay.count() > 0 && l.idle.count() > 0 && l.name_kept.count() > 0 &&
-                       l.answer.header_bytes_max != 0 && l.answer.headers_max != 0 && l.answer.body_bytes_max != 0 &&
-                       t.connect.count() > 0 && t.first_byte.count() > 0 && t.silence.count() > 0 &&
-                       t.whole.count() > 0;
+                       l.look_ups_max != 0 && options.address_delay.count() > 0 && l.idle.count() > 0 &&
+                       l.name_kept.count() > 0 && l.answer.header_bytes_max != 0 && l.answer.headers_max != 0 &&
+                       l.answer.body_bytes_max != 0 && t.connect.count() > 0 && t.first_byte.count() > 0 &&
+                       t.silence.count() > 0 && t.whole.count() > 0;
     if (!whole)
         throw error(errc::invalid_argument, "client_options",
                     "a limit or time-out is 0 or less; give each a value or keep its default");

@@ -213,6 +213,7 @@ class client_core {
     [[nodiscard]] bool have_room(client_origin& o);
     void look_up(client_origin& o);
     void take_addresses(std::uint64_t ticket, const std::string& key, const resolved_name& found);
+    void end_look_up(client_origin& o) noexcept;
     void fail_waiting(client_origin& o, client_error error, const std::string& detail);
     void connect(client_exchange& x);
     void connect_next(client_connection& c);
@@ -266,6 +267,7 @@ class client_core {
     std::list<client_origin*> crowded_;  // with somebody waiting; each once
     std::size_t sweep_at_ = 64;          // so many origins are looked through for those nobody needs
     std::uint64_t tickets_ = 0;
+    std::size_t looking_up_ = 0;  // origins with a ticket
     std::unique_ptr<client_resolver> resolver_;
     std::optional<tls_trust> system_trust_;  // made with the first request that needs it
 

@@ -112,9 +112,11 @@ void client_core::queue(client_exchange& x, bool in_front) {
 
 void client_core::leave_queue(client_exchange& x) {
     if (!std::exchange(x.queued, false)) return;
-    auto& waiting = x.origin->waiting;
-    waiting.erase(std::find(waiting.begin(), waiting.end(), &x));
+    client_origin& o = *x.origin;
+    o.waiting.erase(std::find(o.waiting.begin(), o.waiting.end(), &x));
     --waiting_;
+    // Behind names that hang there may be many that everybody has given up by the time it is their turn.
+    if (o.ticket != 0 && o.waiting.empty() && resolver_->drop(o.ticket)) end_look_up(o);
 }
 
 void client_core::dispatch() {
@@ -192,6 +194,10 @@ bool client_core::have_room(client_origin& o) {
 }
 
 void client_core::look_up(client_origin& o) {
+    if (o.ticket == 0 && looking_up_ >= options_.limits.look_ups_max) {
+        if (o.connections != 0) return;  // one of these will be free
+        return fail_waiting(o, client_error::overloaded, o.host + ": too many names are being looked up");
+    }
     o.looked_up = true;
     for (client_exchange* const w : o.waiting)
         if (std::exchange(w->stage, client_stage::resolving) == client_stage::waiting)
@@ -209,6 +215,7 @@ void client_core::look_up(client_origin& o) {
                 });
         resolver_->ask(ticket, o.key, o.host);
         o.ticket = ticket;
+        ++looking_up_;
     } catch (const std::exception& lack) {
         fail_waiting(o, client_error::overloaded, std::string("no thread to look a name up: ") + lack.what());
     }
@@ -218,11 +225,16 @@ void client_core::take_addresses(std::uint64_t ticket, const std::string& key, c
     const auto at = origins_.find(key);
     if (at == origins_.end() || at->second->ticket != ticket) return;
     client_origin& o = *at->second;
-    o.ticket = 0;
+    end_look_up(o);
     if (found.addresses.empty()) return fail_waiting(o, client_error::not_resolved, o.host + ": " + found.why);
     o.addresses = families_in_turn(found.addresses);
     o.addresses_ms = now_ms_ + static_cast<std::uint64_t>(options_.limits.name_kept.count());
     dispatch_due_ = true;
+}
+
+void client_core::end_look_up(client_origin& o) noexcept {
+    o.ticket = 0;
+    --looking_up_;
 }
 
 void client_core::fail_waiting(client_origin& o, client_error error, const std::string& detail) {

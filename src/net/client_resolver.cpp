@@ -144,6 +144,11 @@ void client_resolver::ask(std::uint64_t ticket, std::string key, std::string nam
     }
 }
 
+bool client_resolver::drop(std::uint64_t ticket) {
+    const std::lock_guard guard(shared_->lock);
+    return std::erase_if(shared_->jobs, [ticket](const auto& each) { return each.ticket == ticket; }) != 0;
+}
+
 std::vector<socket_address> client_resolver::literal(const std::string& host) {
     if (const auto made = numeric_address(host)) return {*made};
     if (host != "localhost" && host != "localhost." && !host.ends_with(".localhost")) return {};

@@ -31,8 +31,8 @@ class client_resolver {
     using look_up = std::function<std::vector<std::string>(const std::string& name)>;
     using deliver = std::function<void(std::uint64_t ticket, const std::string& key, resolved_name found)>;
 
-    /// `done` is called on the helper threads, once for each name that is asked for before this goes, and again after a
-    /// moment where it throws, for lack of memory.
+    /// `done` is called on the helper threads, once for each name that is asked for before this goes and not dropped,
+    /// and again after a moment where it throws, for lack of memory.
     client_resolver(look_up find, deliver done);
     ~client_resolver();
     client_resolver(const client_resolver&) = delete;
@@ -41,6 +41,8 @@ class client_resolver {
     /// `ticket` and `key` come back with what is found.
     /// Throws: std::system_error where there is no thread to be had and none works already.
     void ask(std::uint64_t ticket, std::string key, std::string name);
+    /// Takes a name back that nobody wants any more. Returns: false where its look-up has begun; it comes back then.
+    bool drop(std::uint64_t ticket);
 
     /// Of a literal address, and of localhost, which is loopback whatever a resolver says (RFC 6761); none for a name.
     [[nodiscard]] static std::vector<socket_address> literal(const std::string& host);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a client finds an address that answers, beside ones that refuse or are silent (RFC 8305). Where the next address
-// must not wait for time, the delay is an hour.
+// How a client finds an address that answers, beside ones that refuse or are silent (RFC 8305), and beside names that
+// hang. Where the next address must not wait for time, the delay is an hour.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -8,12 +8,15 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <future>
 #include <iterator>
 #include <memory>
+#include <mutex>
 #include <new>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -156,6 +159,101 @@ TEST_F(ClientConnect, TriesFamiliesInTurn) {
     thread.join();
 }
 
+/// A client for which names that begin with "hangs" are looked up until they are let go of: four keep all threads busy.
+class BesideNamesThatHang : public ::testing::Test {
+ protected:
+    struct state {
+        std::mutex lock;
+        std::condition_variable changed;
+        std::vector<std::string> asked;  // under the lock
+        std::set<std::string> let_go;    // under the lock
+        bool over = false;               // under the lock
+    };
+
+    BesideNamesThatHang() { server_.start(); }
+    ~BesideNamesThatHang() override {
+        const std::lock_guard guard(state_->lock);
+        state_->over = true;
+        state_->changed.notify_all();
+    }
+    [[nodiscard]] net::client_options options() const {
+        net::client_options made = with({}, 1h);
+        made.resolve = [held = state_](const std::string& name) {  // the threads', too
+            std::unique_lock guard(held->lock);
+            held->asked.push_back(name);
+            held->changed.wait(guard,
+                               [&] { return held->over || !name.starts_with("hangs") || held->let_go.contains(name); });
+            return std::vector<std::string>{"127.0.0.1"};
+        };
+        return made;
+    }
+    [[nodiscard]] std::vector<std::string> asked() const {
+        const std::lock_guard guard(state_->lock);
+        return state_->asked;
+    }
+    void let_go(const std::string& name) const {
+        const std::lock_guard guard(state_->lock);
+        state_->let_go.insert(name);
+        state_->changed.notify_all();
+    }
+    [[nodiscard]] std::string url_of(const std::string& name) const {
+        return "http://" + name + ":" + std::to_string(server_.port()) + "/";
+    }
+    /// A request whose name has been given to the resolver.
+    net::request_id begin(driven_client& client, const std::string& name,
+                          std::chrono::milliseconds connect = 0ms) const {
+        const net::request_id made = client.start({.url = url_of(name), .timeouts = {.connect = connect}});
+        client.get().turn();
+        return made;
+    }
+    void hang_all_threads(driven_client& client) const {
+        for (const char* const name : {"hangs-0.test", "hangs-1.test", "hangs-2.test", "hangs-3.test"})
+            (void)begin(client, name);
+        client.turn_until([&] { return asked().size() == 4; });
+    }
+
+ private:
+    std::shared_ptr<state> state_ = std::make_shared<state>();
+    test::running_server server_{test::echo};
+};
+
+// The thread that comes free takes what waits in its order: it would ask for those that were given up first.
+TEST_F(BesideNamesThatHang, ANameThatNobodyWaitsForAnyMoreIsNotAskedFor) {
+    driven_client client(options());
+    hang_all_threads(client);
+    const auto cancelled = begin(client, "cancelled.test"), beside = begin(client, "cancelled.test");
+    const auto late = client.end_of(begin(client, "late.test", 20ms));
+    EXPECT_EQ(late.error, client_error::connect_timeout);
+    EXPECT_EQ(late.stage, net::client_stage::resolving);
+    for (const auto& id : {cancelled, beside}) EXPECT_TRUE(client.get().cancel(id));
+    for (const auto& id : {cancelled, beside}) EXPECT_EQ(client.end_of(id).error, client_error::cancelled);
+    const auto wanted = begin(client, "wanted.test");
+    let_go("hangs-0.test");
+    EXPECT_TRUE(client.end_of(wanted).ok());
+    EXPECT_EQ(asked().size(), 5U);
+    EXPECT_EQ(asked().back(), "wanted.test");
+    EXPECT_TRUE(client.get(url_of("late.test")).ok()) << "it can be asked for again";
+}
+
+TEST_F(BesideNamesThatHang, AreLookedUpWithinABound) {
+    net::client_options bounded = options();
+    bounded.limits.look_ups_max = 5;
+    driven_client client(std::move(bounded));
+    hang_all_threads(client);
+    const auto fifth = begin(client, "fifth.test"), beside = begin(client, "fifth.test");
+    const auto sixth = client.end_of(begin(client, "sixth.test"));
+    EXPECT_EQ(sixth.error, client_error::overloaded) << sixth.detail;
+    EXPECT_EQ(sixth.stage, net::client_stage::resolving);
+    EXPECT_FALSE(sixth.sent);
+    EXPECT_FALSE(client.has_ended(beside)) << "of a name that is asked for already";
+    for (const auto& id : {fifth, beside}) EXPECT_TRUE(client.get().cancel(id));
+    for (const auto& id : {fifth, beside}) EXPECT_EQ(client.end_of(id).error, client_error::cancelled);
+    const auto again = begin(client, "sixth.test");
+    EXPECT_FALSE(client.has_ended(again)) << "who was given up leaves room";
+    let_go("hangs-0.test");
+    EXPECT_TRUE(client.end_of(again).ok());
+}
+
 // While a name is looked up nobody asks for it anew: one that was given up would never be known again.
 TEST(ClientResolver, ANameIsToldAgainWhereMemoryLacked) {
     struct notes {
@@ -196,6 +294,10 @@ TEST(ClientResolver, GoesBesideANameThatIsNeverTold) {
 
 TEST(ClientOptions, ADelayOfNothingIsRefused) {
     EXPECT_THROW(net::client(net::client_options{.address_delay = 0ms}), error);
+}
+
+TEST(ClientOptions, NoNamesAtAllAreRefused) {
+    EXPECT_THROW(net::client(net::client_options{.limits = {.look_ups_max = 0}}), error);
 }
 
 }  // namespace

@@ -40,6 +40,7 @@ struct client_limits {
     std::size_t connections_per_origin_max =
         16;                                     ///< to one scheme, host and port, or unix socket; with https: and trust
     std::size_t waiting_max = 10000;            ///< requests that have no connection yet
+    std::size_t look_ups_max = 1000;            ///< names being looked up, or waiting for it; others: overloaded
     std::chrono::milliseconds idle{20000};      ///< how long a connection is kept unused; less than servers keep it
     std::chrono::milliseconds name_kept{5000};  ///< how long the addresses of a name are
     /// Of an answer: all but target_bytes_max holds. A body beyond its limit ends the request, streamed or not.

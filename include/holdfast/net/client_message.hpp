@@ -29,7 +29,8 @@ struct request_id {
 enum class client_error : std::uint8_t {
     none,                ///< a whole answer came, whatever its status
     invalid_request,     ///< URL, method, field or option that may not be sent; nothing left this process
-    overloaded,          ///< waiting_max requests wait already, or there are no descriptors; nothing was sent
+    overloaded,          ///< waiting_max requests wait already, look_ups_max names are being looked up, or there are no
+                         ///< descriptors; nothing was sent
     not_resolved,        ///< the name has no address
     not_connected,       ///< every address refused, or cannot be reached
     connect_timeout,     ///< no address by its name, no connection, or no handshake of TLS, in time
