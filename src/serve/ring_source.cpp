@@ -53,10 +53,11 @@ std::size_t ring_batch::index_of(std::uint64_t number) const noexcept {
 ring_source::ring_source(const std::string& uri)
     : segment_(std::make_shared<const segment>(segment::attach(uri, access::read_only))),
       identity_(identity_text(segment_->info().identity)) {
-    (void)detail::broadcast_geometry_of(*segment_);
+    const auto geometry = detail::broadcast_geometry_of(*segment_);
     if (!segment_->info().schema.empty()) {
         schema_ = container_schema::parse(segment_->info().schema);
         if (!schema_.key && schema_.value) {
+            require_room(geometry.message_max());
             records_.emplace(*schema_.value);
             record_bytes_ = schema_.value->bytes();
         }
@@ -170,7 +171,7 @@ std::vector<std::byte> ring_source::message_of(const net::request& from) const {
         throw failure{415,
                       "messages of this ring are records: send one as application/json, or its bytes as "
                       "application/octet-stream"};
-    std::vector<std::byte> record(record_bytes_);
+    std::vector<std::byte> record = room_for_record();
     inspect::record_json_reader reader(*schema_.value);
     if (const auto reason = reader.read(from.body(), record)) throw failure{400, "the body: " + reason->message()};
     return record;

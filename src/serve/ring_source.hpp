@@ -76,7 +76,8 @@ struct ring_page {
 class ring_source final : public source, public std::enable_shared_from_this<ring_source> {
  public:
     explicit ring_source(const std::string& uri);
-    /// Throws: what attaching throws; kind_mismatch where the segment is no broadcast ring.
+    /// Throws: what attaching throws; kind_mismatch where the segment is no broadcast ring; geometry_mismatch where it
+    /// takes no record of its schema. Messages of any other length than a record's it may well hold.
     [[nodiscard]] static std::shared_ptr<ring_source> attach(const std::string& uri) {
         return std::make_shared<ring_source>(uri);
     }
@@ -113,7 +114,7 @@ class ring_source final : public source, public std::enable_shared_from_this<rin
     [[nodiscard]] ring_page page(const broadcast_start& start, std::size_t limit);
 
     /// The message that a request publishes: a record as JSON where the schema says so, else the body itself; that also
-    /// where it is said to be application/octet-stream. Throws: failure 400, 415.
+    /// where it is said to be application/octet-stream. Throws: failure 400, 415, 501.
     [[nodiscard]] std::vector<std::byte> message_of(const net::request& from) const;
 
     static void append_lost(std::string& out, std::uint64_t count, std::uint64_t next);

@@ -23,7 +23,10 @@ class object_source final : public snapshot_source {
             throw error(errc::kind_mismatch, uri, "holds an index; ask /v1/indexes/{segment}/{key} for its entries");
         if (!memory().info().schema.empty()) schema_ = container_schema::parse(memory().info().schema);
         if (schema_.key) throw error(errc::kind_mismatch, uri, "holds a container that this server does not know");
-        if (schema_.value) records_.emplace(*schema_.value);
+        if (schema_.value) {
+            require_room(reader_.slot_bytes());
+            records_.emplace(*schema_.value);
+        }
         watch_size();
     }
 
@@ -68,7 +71,7 @@ class object_source final : public snapshot_source {
     [[nodiscard]] std::vector<std::byte> object_of(std::string_view body) override {
         const auto bytes = std::as_bytes(std::span(body));
         if (!records_) return {bytes.begin(), bytes.end()};
-        std::vector<std::byte> record(schema_.value->bytes());
+        std::vector<std::byte> record = room_for_record();
         if (const auto wrong = records_->read(body, record)) throw failure{400, "the body: " + wrong->message()};
         return record;
     }

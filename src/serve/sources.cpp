@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "serve/failure.hpp"
+
 namespace holdfast::serve {
 
 std::string identity_text(const identity_array& identity) {
@@ -45,6 +47,24 @@ bool source::was_there(std::uint64_t end) const noexcept {
     const auto last = static_cast<unsigned char>(mapped.bytes().back());
     asm volatile("" : : "r"(last) : "memory");  // and is made
     return !mapped.fault();
+}
+
+// A schema of 1 GiB in a segment of a page would have each request that describes a record allocate so much, in vain.
+void source::require_room(std::uint64_t bytes_max) const {
+    const std::uint64_t bytes = schema_.value->bytes();
+    if (bytes <= bytes_max) return;
+    throw error(errc::geometry_mismatch, memory().uri(),
+                "a record of its schema has " + std::to_string(bytes) + " bytes, and it takes " +
+                    std::to_string(bytes_max) + " at most; make it anew, larger or with the schema of what it holds");
+}
+
+std::vector<std::byte> source::room_for_record() const {
+    const std::uint64_t bytes = schema_.value->bytes();
+    if (bytes > object_bytes_max)
+        throw failure{501, memory().uri() + ": a record of its schema is longer than the " +
+                               std::to_string(object_bytes_max >> 20U) +
+                               " MiB that are served; publish it on the machine"};
+    return std::vector<std::byte>(static_cast<std::size_t>(bytes));
 }
 
 bool source::cut_off() const noexcept {

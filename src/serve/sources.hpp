@@ -70,12 +70,20 @@ class source {
     /// in the page that a file now ends in, the kernel shows zeros and no guard is called.
     [[nodiscard]] bool cut_off() const noexcept;
 
+    /// Of a snapshot's object, or of a record that a request describes: while it is copied or made, everybody waits.
+    static constexpr std::uint64_t object_bytes_max = 16U << 20U;
+
  protected:
     /// Opens the file behind memory(), for cut_off(). Throws: not_found, io, ...
     void watch_size();
     /// Whether the first `end` bytes of the body still were the file's, as far as a load can tell: true is certain, for
     /// false ask cut_off(). Ask as that one.
     [[nodiscard]] bool was_there(std::uint64_t end) const noexcept;
+    /// Requires: schema().value. Throws: geometry_mismatch where its records are longer than what the segment takes.
+    void require_room(std::uint64_t bytes_max) const;
+    /// Zeros for a record that a request describes. Requires: schema().value. Throws: failure 501 for one longer than
+    /// object_bytes_max.
+    [[nodiscard]] std::vector<std::byte> room_for_record() const;
 
     container_schema schema_;
 
@@ -123,16 +131,14 @@ class snapshot_source : public source {
     /// Returns: found with `version`; empty, contended, damaged, cut_off. Throws: failure 501 for one that is longer
     /// than object_bytes_max.
     [[nodiscard]] virtual lookup read(std::string& out, std::uint64_t& version) = 0;
-    /// The bytes of the object that a body means. Throws: failure 400 for a record that is none.
+    /// The bytes of the object that a body means. Throws: failure 400 for a record that is none, 501 as read().
     [[nodiscard]] virtual std::vector<std::byte> object_of(std::string_view body) = 0;
     [[nodiscard]] virtual bool of_records() const noexcept = 0;
     /// The tag of a version of this segment.
     [[nodiscard]] virtual std::string tag_of_version(std::uint64_t version) const = 0;
 
-    /// A copy is made of it, while which everybody waits.
-    static constexpr std::uint64_t object_bytes_max = 16U << 20U;
-
-    /// Throws: what attaching throws; kind_mismatch where the segment is no snapshot, or holds an index.
+    /// Throws: what attaching throws; kind_mismatch where the segment is no snapshot, or holds an index;
+    /// geometry_mismatch where it takes no record of its schema.
     [[nodiscard]] static std::unique_ptr<snapshot_source> attach(const std::string& uri);
 };
 

@@ -253,7 +253,8 @@ void supervisor::kill_workers() const {
         if (each.pid > 0) ::kill(each.pid, SIGKILL);
 }
 
-void supervisor::begin_stop(int exit_code, bool others_accept) {
+/// `others_accept` is what the workers are told (worker_arguments.hpp); nothing: they are the last to accept.
+void supervisor::begin_stop(int exit_code, std::optional<char> others_accept) {
     stopping_ = true;
     exit_code_ = exit_code;
     // A worker that is stopped, or hangs, never notices: it gets what a drain may take and a second more.
@@ -272,7 +273,7 @@ void supervisor::begin_stop(int exit_code, bool others_accept) {
     predecessor_.close();  // it serves on
     if (others_accept) {
         // Each worker reads one byte. There is room for as many, in a pipe that nothing else is written to.
-        const std::string marks(workers_.size(), lifeline_others_accept);
+        const std::string marks(workers_.size(), *others_accept);
         while (::write(lifeline_write_.get(), marks.data(), marks.size()) < 0 && errno == EINTR) {
         }
     }

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -102,7 +103,7 @@ class supervisor {
     void on_ready();
     void reap();
     void on_death(std::size_t index, int status);
-    void begin_stop(int exit_code, bool others_accept = false);
+    void begin_stop(int exit_code, std::optional<char> others_accept = {});
     void kill_workers() const;
     void start_those_waiting();
     void wait_for_events();

@@ -16,6 +16,7 @@
 #include "holdfast/net/hand_over.hpp"
 #include "serve/processes.hpp"
 #include "serve/supervisor.hpp"
+#include "serve/worker_arguments.hpp"
 
 namespace holdfast::serve {
 
@@ -205,7 +206,7 @@ void supervisor::hand_over(bool unix_too) {
     // Who waits for the unix socket that it did not take is answered before that is closed; the others may be left.
     const bool all_taken = unix_too || !unix_listener_;
     if (unix_too) unix_inode_ = 0;
-    begin_stop(0, all_taken);
+    begin_stop(0, all_taken ? lifeline_others_accept : lifeline_others_accept_tcp);
     (void)successor_.link.say(take_over_word::yours);
     successor_.link.close();
 }

@@ -2,9 +2,10 @@
 // worker.cpp - one worker process: a loop that answers requests on the listener it was given.
 //
 // SIGHUP has it read its certificate again. It ends when told by SIGTERM, or when the supervisor's end of the lifeline
-// closes: when that stops or dies. Both drain. A byte from there before the end says that a successor accepts by now.
-// SIGINT is left to the supervisor, since a terminal sends it to all of us.
+// closes: when that stops or dies. Both drain. A byte from there before the end says that a successor accepts by now;
+// from the unix socket, too, or not. SIGINT is left to the supervisor, since a terminal sends it to all of us.
 #include <malloc.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -12,10 +13,12 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -122,6 +125,48 @@ void reload_certificate(const net::tls_credentials& credentials) {
     }
 }
 
+/// How a worker ends: as it is told first.
+class worker_end {
+ public:
+    worker_end(net::server& server, api& routes) noexcept : server_(server), routes_(routes) {}
+
+    /// Nobody else accepts.
+    void drain() { end(false); }
+    /// Others accept; but for `unix_listener`, where that is one. It has no name any more, so nobody comes to it once
+    /// nobody waits there, and it may be left like the others.
+    void hand_over(int unix_listener) {
+        if (ended_) return;
+        if (unix_listener < 0 || !anybody_waits(unix_listener)) return end(true);
+        const auto now = std::chrono::steady_clock::now();
+        if (!until_) until_ = now + wait_max;
+        if (now >= *until_) return end(false);  // no descriptors, say: they are refused, as by any drain
+        server_.after(look_interval, [this, unix_listener] { hand_over(unix_listener); });
+    }
+
+ private:
+    static constexpr std::chrono::milliseconds look_interval{2};
+    static constexpr std::chrono::milliseconds wait_max{
+        200};  // of the second that a supervisor adds to a drain's limit
+
+    [[nodiscard]] static bool anybody_waits(int listener) noexcept {
+        struct pollfd asked{listener, POLLIN, 0};
+        return ::poll(&asked, 1, 0) > 0;
+    }
+    void end(bool others_accept) {
+        if (std::exchange(ended_, true)) return;
+        routes_.drain(others_accept);
+        if (others_accept)
+            server_.hand_over();
+        else
+            server_.drain();
+    }
+
+    net::server& server_;
+    api& routes_;
+    std::optional<std::chrono::steady_clock::time_point> until_;
+    bool ended_ = false;
+};
+
 int serve_requests(const worker_arguments& arguments) {
     std::vector<int> listeners = arguments.listeners;
     if (arguments.unix_listener >= 0) listeners.push_back(arguments.unix_listener);
@@ -175,17 +220,17 @@ int serve_requests(const worker_arguments& arguments) {
                        [&](const net::request& from, net::response& to) { routes.answer(from, to); });
     running = &server;
     routes.run_on(server);
+    worker_end ending(server, routes);
     server.watch(lifeline.get(), [&] {
         char byte = 0;
         const ssize_t n = ::read(lifeline.get(), &byte, 1);
         if (n < 0) return;  // another worker was faster: ours comes, or the end does
         server.unwatch(lifeline.get());
         keeps_gauges = n == 0;
-        routes.drain(n != 0);
-        if (n != 0)
-            server.hand_over();
+        if (n == 0)
+            ending.drain();
         else
-            server.drain();
+            ending.hand_over(byte == lifeline_others_accept_tcp ? arguments.unix_listener : -1);
     });
     server.watch(signals.get(), [&] {
         struct signalfd_siginfo info{};
@@ -195,9 +240,7 @@ int serve_requests(const worker_arguments& arguments) {
                 continue;
             }
             server.unwatch(signals.get());
-            routes.drain(false);
-            server.drain();
-            return;
+            return ending.drain();
         }
     });
     engine_now.publish(server.engine());

@@ -11,8 +11,10 @@
 
 namespace holdfast::serve {
 
-/// A byte for each worker in the lifeline, before its end: others have the listeners and accept.
+/// A byte for each worker in the lifeline, before its end: others have the listeners and accept; or they have those of
+/// the address alone, and the unix socket has lost its name.
 inline constexpr char lifeline_others_accept = 'h';
+inline constexpr char lifeline_others_accept_tcp = 't';
 
 struct worker_arguments {
     unsigned index = 0;

@@ -488,6 +488,39 @@ class Followers(RestartCase):
         waiting.close()
         server.wait_for_the_old()
 
+    def test_a_successor_without_the_unix_socket_takes_all_else_as_ever(self):
+        ring, target = self.ring()
+        ring("put", "x")
+        path = self.segments.directory / "s"
+        server = self.serve("--unix", path, *PATIENT, "--limit=drain-idle-ms=1", workers=1)
+        idle = server.connect()
+        idle.request("GET", self.path)
+        self.assertEqual(idle.getresponse().read()[:1], b"{")
+        half = socket.socket(socket.AF_UNIX)
+        self.addCleanup(half.close)
+        half.settimeout(20)
+        half.connect(str(path))
+        half.sendall(f"GET {self.path} HTTP/1.1\r\nHo".encode())
+        with socket.create_connection((server.host, server.port), timeout=20) as link, link.makefile("rb") as lines:
+            link.sendall(f"GET {target}?from=1 HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n".encode())
+            while not lines.readline().startswith(b"id: "):
+                pass
+            server.take_over(workers=1)
+            text = b""
+            while not text.endswith(b"\r\n0\r\n\r\n"):
+                text += lines.readline() or self.fail(text)
+            self.assertRegex(text, rb"\nretry: \d+\n", "a subscriber by TCP is not told to come back")
+            idle.request("GET", self.path)  # a drain would have closed it by now
+            answer = idle.getresponse()
+            self.assertEqual((answer.status, answer.will_close), (200, True))
+            answer.read()
+        half.sendall(b"st: localhost\r\n\r\n")
+        self.assertIn(b"Connection: close", half.recv(4096))
+        half.close()
+        idle.close()
+        self.assertFalse(path.exists())
+        server.wait_for_the_old()
+
 
 class WhoFails(RestartCase):
     def test_a_program_that_cannot_be_run_or_ends_leaves_the_old_one_serving(self):

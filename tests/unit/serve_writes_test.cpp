@@ -19,6 +19,7 @@
 #include "holdfast/net/http_parser.hpp"
 #include "holdfast/net/response.hpp"
 #include "holdfast/segment.hpp"
+#include "holdfast/snapshot.hpp"
 #include "serve/api.hpp"
 #include "serve/shared_counts.hpp"
 #include "support/unique_name.hpp"
@@ -54,6 +55,16 @@ class ServedWrites : public ::testing::Test {
     dynamic_hash_table make_table(std::string_view fields) const {
         const container_schema schema{record_schema::parse_list("id:u64"), record_schema::parse_list(fields)};
         return dynamic_hash_table::create(name_.uri(), schema, {.capacity = 8});
+    }
+    void make_ring(std::string_view fields) const {
+        const container_schema schema{std::nullopt, record_schema::parse_list(fields)};
+        (void)broadcast_writer::create(name_.uri(), {.capacity_bytes = 4096, .schema = schema.text()});
+    }
+    void make_snapshot(std::string_view fields, std::uint64_t slot_bytes) const {
+        const container_schema schema{std::nullopt, record_schema::parse_list(fields)};
+        snapshot_payload payload;
+        payload.schema = schema.text();
+        (void)snapshot_writer::create(name_.uri(), {.slot_bytes = slot_bytes, .slots = 2}, payload);
     }
     [[nodiscard]] std::string logged() const {
         std::ifstream in(folder_.file("log"));
@@ -134,10 +145,6 @@ TEST_F(ServedWrites, AnEmptyIfNoneMatchIsNoPermissionToReplace) {
 
 TEST_F(ServedWrites, AMessageMadeForAnotherRingIsNotPublished) {
     const std::string target = "/v1/rings/" + name_.token();
-    const auto make_ring = [&](std::string_view fields) {
-        const container_schema schema{std::nullopt, record_schema::parse_list(fields)};
-        (void)broadcast_writer::create(name_.uri(), {.capacity_bytes = 4096, .schema = schema.text()});
-    };
     make_ring("a:u32,b:u32");
     EXPECT_EQ(ask("GET", target).status, 200) << "the worker knows the first ring now";
     segment::remove(name_.uri());
@@ -150,6 +157,52 @@ TEST_F(ServedWrites, AMessageMadeForAnotherRingIsNotPublished) {
     EXPECT_EQ(ask("POST", target, message).status, 201);
     const std::string page = ask("GET", target).body;
     EXPECT_NE(page.find(R"({"sequence":1,"type":0,"record":{"b":2,"a":1}})"), std::string::npos) << page;
+}
+
+// Else each request that describes a record would allocate as much as the schema says, in a segment of a few pages.
+TEST_F(ServedWrites, ARingThatTakesNoRecordOfItsSchemaIsRefused) {
+    const std::string target = "/v1/rings/" + name_.token();
+    for (const char* const bytes : {"1000000000", "1017"}) {
+        make_ring("t:char[" + std::string(bytes) + "]");
+        for (const char* const method : {"GET", "POST"}) {
+            const answer refused = ask(method, target, method[0] == 'P' ? R"({"t":"x"})" : "");
+            EXPECT_EQ(refused.status, 500) << method << ' ' << refused.body;
+            EXPECT_NE(refused.body.find(std::string(bytes) + " bytes"), std::string::npos) << refused.body;
+            EXPECT_NE(refused.body.find("1016 at most"), std::string::npos) << refused.body;
+            if (refused.status != 500) break;  // a POST would ask for all that memory
+        }
+        segment::remove(name_.uri());
+        routes_.refresh();
+    }
+    make_ring("t:char[1016]");
+    EXPECT_EQ(ask("POST", target, R"({"t":"x"})").status, 201) << "the longest message there can be";
+}
+
+TEST_F(ServedWrites, ASnapshotThatTakesNoRecordOfItsSchemaIsRefused) {
+    const std::string target = "/v1/snapshots/" + name_.token();
+    for (const char* const bytes : {"1000000000", "65"}) {
+        make_snapshot("t:char[" + std::string(bytes) + "]", 64);
+        for (const char* const method : {"GET", "PUT"}) {
+            const answer refused = ask(method, target, method[0] == 'P' ? R"({"t":"x"})" : "");
+            EXPECT_EQ(refused.status, 500) << method << ' ' << refused.body;
+            EXPECT_NE(refused.body.find(std::string(bytes) + " bytes"), std::string::npos) << refused.body;
+            EXPECT_NE(refused.body.find("64 at most"), std::string::npos) << refused.body;
+            if (refused.status != 500) break;
+        }
+        segment::remove(name_.uri());
+        routes_.refresh();
+    }
+    make_snapshot("t:char[64]", 64);
+    EXPECT_EQ(ask("PUT", target, R"({"t":"x"})").status, 201) << "the longest object there can be";
+}
+
+TEST_F(ServedWrites, ARecordLongerThanWhatIsServedIsNotMade) {
+    constexpr std::uint64_t bytes = (std::uint64_t{16} << 20U) + 1;
+    make_snapshot("t:char[" + std::to_string(bytes) + "]", bytes);
+    const answer refused = ask("PUT", "/v1/snapshots/" + name_.token(), R"({"t":"x"})");
+    EXPECT_EQ(refused.status, 501) << refused.body;
+    EXPECT_NE(refused.body.find("16 MiB"), std::string::npos) << refused.body;
+    EXPECT_EQ(logged(), "") << "nothing was to be changed";
 }
 
 }  // namespace
