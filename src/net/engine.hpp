@@ -12,7 +12,7 @@
 //      nothing is lost, and it is reported by a later wait(), never inside resume().
 // (I5) Bytes leave in the order of the sends. While some have not left, on_sent follows, or I1 applies. They wait when
 //      the kernel had no room for them; before that they are on their way to it, for a turn at most.
-// (I6) An idle connection costs no buffer; unsent output at most twice its size.
+// (I6) An idle connection costs no buffer; unsent output a few times its size at most.
 // (I7) No connection and no listener can keep a turn to itself.
 // Threads: all from the thread of the first wait(), before which another may call listen() and watch(); wake() from
 //          any.
@@ -51,7 +51,8 @@ enum class tls_event : std::uint8_t {
     truncated,  ///< the peer has closed without saying so by TLS: somebody else may have; on_end follows
     plain,      ///< what came first is a request without TLS: nothing of it is read; to be shut
     refused,    ///< the handshake failed, and the peer has been told; to be shut
-    broken,     ///< what came later is not what the peer encrypted, and nothing can be sent; to be shut
+    broken,     ///< what came later is not what the peer encrypted, or says nothing without end, and nothing can be
+                ///< sent; to be shut
 };
 
 class engine_sink {

@@ -286,7 +286,7 @@ void server_core::leave_half_closed(connection& c) {
                                        waiting[kept].channel->kind != channel_kind::websocket)))
         ++kept;
     if (kept == waiting.size()) return;
-    ++counters_.lost;
+    count_lost(c);
     while (waiting.size() > kept) drop_last(c, channel_end::client_away);
     if (waiting.empty()) c.pending.reset();
 }

@@ -181,7 +181,8 @@ void server_core::begin_drain() {
     for (index_type i = 0; i < connections_.size(); ++i)
         if (connections_[i].phase != phase::free) {
             drain_streams(i);
-            if (connections_[i].timer == timer_class::handshake) connections_[i].timer = timer_class::none;
+            timer_class& timer = connections_[i].timer;  // of these two the time is shorter from now on
+            if (timer == timer_class::handshake || timer == timer_class::idle) timer = timer_class::none;
             rearm(i);
         }
 }
@@ -247,7 +248,7 @@ std::uint64_t server_core::due_of(connection& c, timer_class timer, bool renewed
     if (timer != timer_class::header && timer != timer_class::body) return anew;
     begun_time& time = c.body ? c.body->time : c.socket ? c.socket->time : c.inbound->time;
     if (time.of != timer || renewed) {
-        time = {timer, anew};
+        time = {.of = timer, .due_ms = anew};
         if (c.body) c.body->since_timer = 0;
     }
     return std::max(time.due_ms, now_ms_ + 1);  // it may have ended while output waited
@@ -263,15 +264,15 @@ bool server_core::waits_for_continue(const connection& c) noexcept {
 }
 
 // Chooses the timer class that applies (C1). Handshake, header, body and linger run from when they began, whatever
-// trickles in, and header and body anew behind a pause of ours; idle and write start anew with each sign of life.
+// trickles in; header and body stand still in a pause of ours. Idle and write start anew with each sign of life, and an
+// empty line in front of a request, all that `inbound` can hold of one that is idle, is none.
 void server_core::rearm(index_type index) {
     connection& c = connections_[index];
     const bool unread = c.paused && !c.yields;  // not for a turn alone
-    if (unread) {
-        if (c.body) c.body->time = {};
-        if (c.socket) c.socket->time = {};
-        if (c.inbound) c.inbound->time = {};
-    }
+    const auto keep = [&](begun_time& time) { unread ? time.stand_still(now_ms_) : time.go_on(now_ms_); };
+    if (c.body) keep(c.body->time);
+    if (c.socket) keep(c.socket->time);
+    if (c.inbound) keep(c.inbound->time);
     timer_class wanted = timer_class::idle;
     if (c.phase == phase::lingering)
         wanted = timer_class::linger;
@@ -297,14 +298,23 @@ void server_core::rearm(index_type index) {
         c.timer = wanted;
         return wheel_.disarm(index);
     }
-    const bool renewed = wanted == timer_class::idle || (wanted == timer_class::write && c.progressed) ||
-                         (wanted == timer_class::ping && std::exchange(c.socket->heard, false)) ||
-                         (wanted == timer_class::body && (c.body ? c.body->since_timer >= body_bytes_of_timeout
-                                                                 : c.socket && std::exchange(c.socket->whole, false)));
+    const bool renewed =
+        (wanted == timer_class::idle && !c.inbound) || (wanted == timer_class::write && c.progressed) ||
+        (wanted == timer_class::ping && std::exchange(c.socket->heard, false)) ||
+        (wanted == timer_class::body &&
+         (c.body ? c.body->since_timer >= body_bytes_of_timeout : c.socket && std::exchange(c.socket->whole, false)));
     c.progressed = false;
     if (wanted == c.timer && !renewed) return;
     c.timer = wanted;
     wheel_.arm(index, due_of(c, wanted, renewed));
+}
+
+// The reader of a body was paused while nothing came of it: since when, nobody knows, so its client's time begins anew.
+void server_core::stand_still(index_type index) {
+    connections_[index].body->time = {};
+    ++counters_.read_pauses;
+    pause(index);
+    settle(index);
 }
 
 void server_core::expire(index_type index) {
@@ -314,6 +324,7 @@ void server_core::expire(index_type index) {
     switch (timer) {
         case timer_class::header:
         case timer_class::body: {
+            if (c.body && c.body->is_paused()) return stand_still(index);
             auto& count = timer == timer_class::header ? counters_.header_timeouts : counters_.body_timeouts;
             ++count;
             if (c.body) {

@@ -80,6 +80,9 @@ struct inbound_request {
 
 enum class phase : std::uint8_t { free, open, last, lingering };
 
+/// `lost`: it has gone in the middle of an exchange, and is counted in server_counters::lost.
+enum class peer_side : std::uint8_t { open, shut, lost };
+
 /// What few connections have.
 struct connection_aside {
     std::optional<net::peer> peer;              // where server_options::identify_peers asks for it
@@ -90,9 +93,9 @@ struct connection {
     std::uint32_t generation = 0;
     net::phase phase = net::phase::free;
     timer_class timer = timer_class::none;
+    net::peer_side peer_side = net::peer_side::open;
     bool paused = false;         // input is paused until output has left
     bool yields = false;         // it is for others' sake alone, and goes on once these have been served
-    bool peer_done = false;      // the peer has shut its side
     bool discarding = false;     // input may still come in the phase `last`: linger instead of closing
     bool continue_sent = false;  // 100 Continue went out for the request being read
     bool broken = false;         // a send failed: settle() closes it
@@ -166,6 +169,7 @@ class server_core final : public engine_sink {
     void begin_drain();
     [[nodiscard]] int next_timeout_ms() const;
     void run_timers();
+    void stand_still(index_type index);
     void expire(index_type index);
     void tick();
     [[nodiscard]] index_type take_place();
@@ -243,7 +247,6 @@ class server_core final : public engine_sink {
     // server_websocket.cpp
     void enter_websocket(index_type index, exchange& entered, channel_state& state);
     void make_room(std::string& buffer, std::size_t needed, std::size_t whole);
-    [[nodiscard]] static bool has_room_to_spare(const std::string& buffer, std::size_t bytes) noexcept;
     void keep_in_place(std::string& buffer, std::span<const char> kept);
     void read_socket(index_type index, std::span<char> bytes);
     [[nodiscard]] bool socket_is_full(index_type index);
@@ -270,6 +273,7 @@ class server_core final : public engine_sink {
     [[nodiscard]] bool output_is_full(index_type index, bool has_had_its_time = false);
     void pause(index_type index, bool for_others = false);
     [[nodiscard]] bool can_go_on(const connection& c);
+    void count_lost(connection& c) noexcept;
     void answer_request(index_type index, const inbound_request& in, bool more_follows);
     void refuse(index_type index, const inbound_request& in, int status, std::string_view reason, std::size_t bytes);
     void send_continue(index_type index, const inbound_request& in);

@@ -5,6 +5,7 @@
 #include <exception>
 #include <utility>
 
+#include "buffer_room.hpp"
 #include "connection_strand.hpp"
 #include "holdfast/net/http_date.hpp"
 #include "piece_writer.hpp"
@@ -127,7 +128,7 @@ server_core::served server_core::serve_requests(index_type index, inbound_reques
         in.parser.reset();
         in.time = {};
         c.continue_sent = false;
-        if (c.timer == timer_class::header || c.timer == timer_class::body) c.timer = timer_class::none;  // (C1)
+        if (c.timer != timer_class::write) c.timer = timer_class::none;  // (C1)
         if (c.socket) return read_socket(index, bytes.subspan(used)), served{};
     }
     return {used, 0};
@@ -179,23 +180,28 @@ bool server_core::can_go_on(const connection& c) {
     return !waits_for_strand(c);
 }
 
+// Once, however often it is noticed.
+void server_core::count_lost(connection& c) noexcept {
+    if (std::exchange(c.peer_side, peer_side::lost) != peer_side::lost) ++counters_.lost;
+}
+
 void server_core::on_end(connection_token token, int error) {
     connection& c = connections_[token.index];
     if (error != 0) {
         if (c.unsent != 0 || c.pending || c.body || (c.inbound && c.inbound->parser.started()))
-            ++counters_.lost;  // not idle
+            count_lost(c);  // not idle
         return close(token.index, true, channel_end::client_away);
     }
-    c.peer_done = true;
+    c.peer_side = peer_side::shut;
     if (c.phase == phase::lingering) return close(token.index);
     if (c.unsent != 0 || c.pending || c.body || (c.inbound && c.inbound->parser.started())) ++counters_.half_closed;
     if (c.phase == phase::open) {
         if (c.body) {
-            ++counters_.lost;
+            count_lost(c);
             break_body(token.index, 400, "the request was cut short", body_end::client_away);
         }
         if (c.inbound && c.inbound->parser.started()) {
-            ++counters_.lost;
+            count_lost(c);
             refuse(token.index, *c.inbound, 400, "the request was cut short", c.inbound->unread().size());
         }
         c.phase = phase::last;  // what is stuck may still be read by the peer
@@ -391,7 +397,7 @@ void server_core::settle(index_type index) {
             return close(index, true);
         }
         if (!flush(index)) {
-            ++counters_.lost;
+            count_lost(c);
             return close(index, true, channel_end::client_away);
         }
         if (c.phase == phase::last && c.unsent == 0 && !c.pending) return finish(index);
@@ -413,7 +419,7 @@ void server_core::settle(index_type index) {
 
 void server_core::finish(index_type index) {
     connection& c = connections_[index];
-    if (!c.discarding || c.peer_done) return close(index);
+    if (!c.discarding || c.peer_side != peer_side::open) return close(index);
     engine_->shutdown_send(token_of(index));
     c.phase = phase::lingering;
     if (std::exchange(c.paused, false)) engine_->resume(token_of(index));  // lingering is reading on

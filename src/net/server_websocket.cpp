@@ -7,17 +7,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "buffer_room.hpp"
 #include "holdfast/net/websocket_handshake.hpp"
 #include "server_core.hpp"
 
 namespace holdfast::net {
-
-namespace {
-
-constexpr std::size_t idle_bytes_max = 4U << 10U;  // a buffer that much has left is not kept for little
-constexpr std::size_t room_factor = 4;             // a buffer may be so many times as large as what is in it
-
-}  // namespace
 
 // Room for `needed` bytes, and at once for the `whole` frame that they belong to, as far as the factor goes: who only
 // announces much gets no memory.
@@ -30,11 +24,6 @@ void server_core::make_room(std::string& buffer, std::size_t needed, std::size_t
     larger.append(buffer);
     buffer.swap(larger);
     spare_.give_back(larger);
-}
-
-// (I3 of server.hpp) What is counted of a buffer is its bytes, so it has not many times their room.
-bool server_core::has_room_to_spare(const std::string& buffer, std::size_t bytes) noexcept {
-    return buffer.capacity() > room_factor * std::max(bytes, idle_bytes_max);
 }
 
 // What is left of `buffer` is `kept`, a part of it.

@@ -7,7 +7,8 @@
 // (S2) A session is made when the first record of a handshake has come whole, and freed when our side is shut: who only
 //      connects, or sends a part of a hello, costs a place and what it sent.
 // (S3) In the handshake a client may send handshake_bytes_max. Later it may make us say own_bytes_max (answers to key
-//      updates and to attempts to renegotiate) without taking any of it.
+//      updates and to attempts to renegotiate) without taking any of it, and send tls_silent_records_max records in a
+//      row that say nothing (tls_session.hpp).
 // (S4) Sends from within a report leave together, behind the last record of what was received.
 #pragma once
 

@@ -225,6 +225,7 @@ tls_status openssl_session::shake(std::span<const char>& input, std::string& out
     const int result = SSL_do_handshake(ssl_.get());
     if (result != 1) return why(result);
     shaken_ = true;
+    silent_records_ = 0;
     return tls_status::done;
 }
 
@@ -234,7 +235,9 @@ tls_session::got openssl_session::read(std::span<const char>& input, std::span<c
     if (failed_) return {tls_status::failed, 0};
     std::size_t bytes = 0;
     const int result = SSL_read_ex(ssl_.get(), into.data(), into.size(), &bytes);
-    return result == 1 ? got{tls_status::done, bytes} : got{why(result), 0};
+    if (result != 1) return {why(result), 0};
+    silent_records_ = 0;
+    return {tls_status::done, bytes};
 }
 
 bool openssl_session::write(std::string_view plain, std::string& output) noexcept {
@@ -259,6 +262,7 @@ bool openssl_session::give(char* into, std::size_t size, std::size_t& given) noe
     const std::span<const char> bytes = input_->first(given);
     // OpenSSL asks for a record when it is through with those before: by then it knows the version.
     if (gated_ && !shaken_ && !gate_.pass(bytes, SSL_version(ssl_.get()) == TLS1_3_VERSION)) return false;
+    if (gated_ && shaken_ && silent_records_ > tls_silent_records_max) return false;
     std::memcpy(into, bytes.data(), given);
     follow(bytes);
     *input_ = input_->subspan(given);
@@ -272,6 +276,7 @@ void openssl_session::follow(std::span<const char> bytes) noexcept {
             const std::size_t here = std::min<std::size_t>(payload_left_, bytes.size());
             payload_left_ -= static_cast<std::uint32_t>(here);
             bytes = bytes.subspan(here);
+            if (payload_left_ == 0) ++silent_records_;
             continue;
         }
         const auto byte = static_cast<unsigned char>(bytes.front());

@@ -131,7 +131,8 @@ class openssl_session : public tls_session {
     std::uint32_t header_bytes_ = 0;
     std::uint32_t length_ = 0;
     std::uint32_t payload_left_ = 0;
-    bool gated_;  // looks at what comes in the handshake
+    std::uint32_t silent_records_ = 0;  // given since the last one that brought something (T5)
+    bool gated_;  // a server's: looks at what comes in the handshake, and whether it brings anything later
     bool shaken_ = false;
     bool failed_ = false;
     bool closed_ = false;

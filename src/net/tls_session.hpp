@@ -8,6 +8,9 @@
 // (T3) After `failed` no call does anything; after `ended` writing goes on.
 // (T4) Between calls a session that has shaken hands keeps a record that is not whole (17 KiB at most) and no other
 //      buffer; a server's that has not, a handshake message of client_message_bytes_max at most.
+// (T5) A server's session that has shaken hands fails where more than tls_silent_records_max records in a row bring
+//      nothing to read: key updates, each of which costs new keys and perhaps an answer, and which OpenSSL does not
+//      bound. As many are what BoringSSL bears.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +24,8 @@
 #include "holdfast/net/tls_trust.hpp"
 
 namespace holdfast::net {
+
+inline constexpr std::uint32_t tls_silent_records_max = 32;
 
 enum class tls_status : std::uint8_t {
     more,    ///< all input is consumed, and more is needed

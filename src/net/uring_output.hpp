@@ -2,7 +2,7 @@
 // uring_output.hpp - the output of one connection: what a send that is under way reads, and what has gathered behind.
 //
 // (O1) The bytes of to_send() stay where they are until took(): whatever is appended goes behind them.
-// (O2) At most twice what has not left is kept.
+// (O2) What is kept for output has not many times the room of what has not left (buffer_room.hpp).
 // (O3) The output waits from the first send on for which the kernel had no room, until nothing is unsent.
 #pragma once
 
@@ -13,15 +13,29 @@
 #include <utility>
 #include <vector>
 
+#include "buffer_room.hpp"
+
 namespace holdfast::net {
 
 class uring_output {
  public:
-    /// Takes the bytes; the string is empty afterwards. Requires: nothing unsent.
-    void begin(std::string& bytes) noexcept { leaving_.swap(bytes); }
+    /// Takes the bytes, with their memory where that is not far too large for them (O2); the string is empty
+    /// afterwards. Requires: nothing unsent.
+    void begin(std::string& bytes) {
+        if (has_room_to_spare(bytes, bytes.size())) {
+            give_up_room(leaving_, bytes.size());
+            leaving_ = bytes;
+        } else {
+            leaving_.swap(bytes);
+        }
+        bytes.clear();
+        give_up_room(behind_, leaving_.size());
+    }
     void append(std::string_view bytes) { behind_.append(bytes); }
 
     [[nodiscard]] std::size_t unsent() const noexcept { return leaving_.size() - left_ + behind_.size(); }
+    /// What is kept for it, in bytes (O2).
+    [[nodiscard]] std::size_t capacity() const noexcept { return leaving_.capacity() + behind_.capacity(); }
     /// What the next send reads, or the one under way.
     [[nodiscard]] std::string_view to_send() const noexcept { return std::string_view(leaving_).substr(left_); }
 
@@ -33,11 +47,13 @@ class uring_output {
             left_ = 0;
             leaving_.swap(behind_);
             if (behind_.capacity() > spare_bytes_max) std::string().swap(behind_);
-            return;
+            if (leaving_.empty()) return;
+            give_up_room(behind_, leaving_.size());
+        } else {
+            waits_ = true;
         }
-        waits_ = true;
         // What has gone is dropped once it is the larger part: each byte is moved at most once on average.
-        if (left_ > leaving_.size() / 2) {
+        if (left_ > leaving_.size() / 2 || has_room_to_spare(leaving_, leaving_.size() - left_)) {
             leaving_ = std::string(leaving_, left_);
             left_ = 0;
         }
@@ -61,6 +77,10 @@ class uring_output {
 
  private:
     static constexpr std::size_t spare_bytes_max = 64U << 10U;
+
+    static void give_up_room(std::string& buffer, std::size_t bytes) noexcept {
+        if (has_room_to_spare(buffer, bytes)) std::string().swap(buffer);
+    }
 
     std::string leaving_;   // the kernel reads it from `left_` on
     std::size_t left_ = 0;  // of it

@@ -256,9 +256,12 @@ TEST(HttpParser, EndlessLineIsRefusedAtTheLimit) {
 
 TEST(HttpParser, StartedOnlyOnceARequestHasBegun) {
     net::request_parser parser;
-    std::string bytes = "\r\n";
-    EXPECT_EQ(parser.parse(bytes), net::parse_status::need_more);
-    EXPECT_FALSE(parser.started());
+    std::string bytes;
+    for (const char c : {'\r', '\n'}) {
+        bytes += c;
+        EXPECT_EQ(parser.parse(bytes), net::parse_status::need_more);
+        EXPECT_FALSE(parser.started());
+    }
     bytes += "G";
     EXPECT_EQ(parser.parse(bytes), net::parse_status::need_more);
     EXPECT_TRUE(parser.started());

@@ -659,6 +659,77 @@ TEST(ServerBody, ATrickleIs408AllTheSame) {
     EXPECT_EQ(client.reply().status, 408);
 }
 
+// Each piece pauses its reader for a moment: what is left of the client's time goes on behind that, and no new one.
+TEST(ServerBody, APauseWinsATrickleNoTime) {
+    net::channel answer;
+    running_server* serving = nullptr;
+    auto options = uploads::options();
+    options.limits.body_timeout_ms = 300;
+    running_server server(
+        [&](const net::request&, net::response& to) {
+            answer = to.defer();
+            (void)to.receive_body({.on_piece = [&](const net::body_reader& from, std::string_view) {
+                from.pause();
+                (void)serving->get().post([from] { from.resume(); });
+            }});
+        },
+        std::move(options));
+    serving = &server;
+    server.start();
+    http_client client(server.port());
+    client.send(head("/up", of_length(1U << 20U)));
+    int trickled = 0;
+    while (!client.readable(5ms)) {
+        (void)client.send_while_possible("x");
+        ASSERT_LT(++trickled, 4000);
+    }
+    EXPECT_EQ(client.reply().status, 408);
+    server.stop();
+    EXPECT_GT(server.counters().read_pauses, 3U);
+    EXPECT_EQ(server.counters().body_timeouts, 1U);
+}
+
+// Nor does it take any: the time of a pause is the handler's, whether that is made by on_piece or behind it.
+class ServerBodyPaused : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(, ServerBodyPaused, ::testing::Bool(),
+                         [](const auto& param) { return param.param ? "AtOnce" : "Later"; });
+TEST_P(ServerBodyPaused, ItsTimeStandsStill) {
+    net::channel answer;
+    net::body_reader reader;
+    running_server* serving = nullptr;
+    auto options = uploads::options();
+    options.limits.body_timeout_ms = 500;
+    running_server server(
+        [&](const net::request&, net::response& to) {
+            answer = to.defer();
+            reader = to.receive_body({.on_piece =
+                                          [&](const net::body_reader& from, std::string_view piece) {
+                                              if (!piece.ends_with("half")) return;
+                                              if (GetParam())
+                                                  from.pause();
+                                              else
+                                                  (void)serving->get().post([from] { from.pause(); });
+                                          },
+                                      .on_end =
+                                          [&](const net::body_result& result) {
+                                              net::response late;
+                                              late.body(std::to_string(result.bytes));
+                                              (void)answer.answer(std::move(late));
+                                          }});
+        },
+        std::move(options));
+    serving = &server;
+    server.start();
+    http_client client(server.port());
+    client.send(head("/up", of_length(8)) + "half");
+    EXPECT_FALSE(client.readable(700ms)) << "nobody waits for it";
+    client.send("done");
+    server.get().post([&] { reader.resume(); });
+    EXPECT_EQ(client.reply().body, "8");
+    server.stop();
+    EXPECT_EQ(server.counters().body_timeouts, 0U);
+}
+
 // Which of the two is told must not hang on which of two equal times, as the defaults are, is looked at first.
 TEST(ServerBody, ABodyThatStallsIs408HoweverLittleTimeItsAnswerHas) {
     for (const unsigned answer_timeout_ms : {50U, 10U}) {
@@ -723,6 +794,26 @@ TEST(ServerBody, AClientThatLeavesEndsIt) {
     ASSERT_TRUE(again.said.await("client_away"));
     other.stop();
     EXPECT_EQ(other.counters().lost, 1U);
+}
+
+// It is noticed by the body, by the stream, and by what can be sent no more.
+TEST(ServerBody, AClientThatLeavesIsLostOnce) {
+    journal said;
+    running_server server(
+        [&](const net::request&, net::response& to) {
+            (void)to.stream({.on_close = [&](net::channel_end) { said.note("closed"); }});
+            (void)to.receive_body({.on_piece = [&](const net::body_reader&, std::string_view) { said.note("piece"); }});
+        },
+        uploads::options());
+    server.start();
+    http_client client(server.port());
+    client.send(head("/up", of_length(10)) + "half");
+    ASSERT_TRUE(said.await("piece"));
+    client.shutdown_send();
+    EXPECT_TRUE(client.gone());
+    ASSERT_TRUE(said.await("closed"));
+    server.stop();
+    EXPECT_EQ(server.counters().lost, 1U);
 }
 
 TEST(ServerBody, AHandlerOrCallbackThatThrowsEndsIt) {

@@ -464,6 +464,21 @@ TEST(LateAnswer, AClientThatLeavesEndsAllItsChannelsOnce) {
     }
 }
 
+TEST(LateAnswer, AClientThatLeavesOneForLaterAndOneInTheMiddleIsLostOnce) {
+    waiting_room room;
+    running_server server(leaves_for_later(room));
+    server.start();
+    http_client client(server.port());
+    client.send(get("/late") + get("/now").substr(0, 10));
+    const net::channel answer = room.take("/late");
+    pass_a_turn(server.get());
+    client.shutdown_send();
+    EXPECT_EQ(room.end_of("/late"), channel_end::client_away);
+    EXPECT_TRUE(client.gone());
+    server.stop();
+    EXPECT_EQ(server.counters().lost, 1U);
+}
+
 // Of the network that the calling thread is in.
 bool switch_loopback(bool on) {
     const int any = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

@@ -86,6 +86,20 @@ void handshakes_for_nothing(const flooded& at) {
     }
 }
 
+// Updates of keys, each of which asks for an answer, as fast as they can be sent, until each client has been given up.
+void key_updates_without_end(const flooded& at) {
+    for (int i = 0; i < 20; ++i) {
+        tls_client client(at.tls_port);
+        if (!client.shake()) throw std::runtime_error("no handshake: " + client.end().reason());
+        for (int k = 0; k < 500; ++k) {
+            if (SSL_key_update(client.end().get(), SSL_KEY_UPDATE_REQUESTED) != 1) break;
+            (void)client.end().shake();
+        }
+        client.push();
+        (void)client.gone();
+    }
+}
+
 TEST(ServerFloodTls, HandshakesThatStandStill) {
     EXPECT_GE(withstand_by_tls(handshakes_that_stand_still).tls_timeouts, 100U);
 }
@@ -99,6 +113,7 @@ TEST(ServerFloodTls, HandshakesForNothing) {
     EXPECT_GE(counters.tls_handshakes, 60U);
     EXPECT_GE(counters.tls_failures, 1U);
 }
+TEST(ServerFloodTls, KeyUpdatesWithoutEnd) { EXPECT_GE(withstand_by_tls(key_updates_without_end).tls_failures, 20U); }
 
 }  // namespace
 

@@ -109,11 +109,31 @@ TEST(ServerTimeout, IdleConnectionIsClosedInSilence) {
 TEST(ServerTimeout, RequestsKeepAConnectionFromBeingIdle) {
     running_server server(echo, with(&net::limits::idle_timeout_ms, 400));
     server.start();
-    http_client client(server.port());
+    http_client client(server.port()), other(server.port());
     const auto begin = std::chrono::steady_clock::now();
-    while (std::chrono::steady_clock::now() - begin < 900ms) ASSERT_EQ(client.ask(get("/")).status, 200);
+    while (std::chrono::steady_clock::now() - begin < 900ms) {
+        ASSERT_EQ(client.ask(get("/")).status, 200);
+        ASSERT_EQ(other.ask(get("/") + "\r\n").status, 200) << "an empty line behind it changes nothing";
+    }
     server.stop();
     EXPECT_EQ(server.counters().idle_timeouts, 0U);
+}
+
+// One that stands before a request is allowed, and begins none.
+TEST(ServerTimeout, AnEmptyLineKeepsNoConnectionFromBeingIdle) {
+    running_server server(echo, with(&net::limits::idle_timeout_ms, 2000));
+    server.start();
+    http_client client(server.port());
+    EXPECT_EQ(client.ask(get("/")).status, 200);
+    EXPECT_FALSE(client.readable(500ms));
+    client.send("\r");
+    EXPECT_FALSE(client.readable(500ms));
+    client.send("\n");
+    const auto sent = std::chrono::steady_clock::now();
+    EXPECT_TRUE(client.ended());
+    EXPECT_LT(std::chrono::steady_clock::now() - sent, 1900ms) << "half of its time was over";
+    server.stop();
+    EXPECT_EQ(server.counters().idle_timeouts, 1U);
 }
 
 // A client that takes nothing of its reply is cut; one that takes it slowly is not.
@@ -449,6 +469,18 @@ TEST(ServerDrain, FinishesWhatIsUnderWayAndEnds) {
     server.join();
     EXPECT_EQ(served, 3);
     EXPECT_THROW(http_client(server.port()), std::system_error) << "nobody listens any more";
+}
+
+TEST(ServerDrain, AConnectionWithAnEmptyLineIsIdle) {
+    net::server_options options;
+    options.limits.drain_idle_ms = 50;
+    running_server server(echo, std::move(options));
+    server.start();
+    http_client client(server.port());
+    EXPECT_EQ(client.ask(get("/") + "\r\n").status, 200);
+    server.get().drain();
+    EXPECT_TRUE(client.ended());
+    server.join();
 }
 
 TEST(ServerDrain, AnswersWhatWaitsInTheKernelsQueue) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "net/tls_engine.hpp"
+#include "net/tls_session.hpp"
 #include "support/scale.hpp"
 #include "support/scripted_engine.hpp"
 #include "support/seed.hpp"
@@ -456,6 +457,7 @@ TEST_F(TlsEngine, WhatTlsSaysByItselfIsBounded) {
     for (; updates < 2000 && server.count(here, tls_event::broken) == 0; ++updates) {
         ASSERT_EQ(SSL_key_update(client.get(), SSL_KEY_UPDATE_REQUESTED), 1);
         (void)client.shake();
+        if (updates % 16 == 0) client.write("x");  // else there would be too many in a row
         server.below->find(here)->arrived = client.take();
         server.below->script([&] { server.below->let_arrive(here, 65536); });
         server.turn();
@@ -464,6 +466,39 @@ TEST_F(TlsEngine, WhatTlsSaysByItselfIsBounded) {
     EXPECT_GT(updates, 500U);
     EXPECT_LT(updates, 1000U);
     EXPECT_LT(server.below->find(here)->sent.size(), net::tls_own_bytes_max + 100);
+}
+
+/// Has the client take new keys, and not ask for ours.
+void update_keys(test::tls_client_end& client) {
+    EXPECT_EQ(SSL_key_update(client.get(), SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+    (void)client.shake();
+}
+
+// (T5) Each costs us new keys, whether we answer or not.
+TEST_F(TlsEngine, KeyUpdatesInARowAreBounded) {
+    shake();
+    for (int round = 0; round < 4; ++round) {  // as many as there may be, and then something
+        for (std::uint32_t i = 0; i < net::tls_silent_records_max; ++i) update_keys(client);
+        client.write("x");
+        exchange();
+    }
+    EXPECT_EQ(server.of(here).received, "xxxx");
+    EXPECT_EQ(server.count(here, tls_event::broken), 0U);
+    std::uint32_t updates = 0;
+    for (; updates < 1000 && server.count(here, tls_event::broken) == 0; ++updates) {
+        update_keys(client);
+        exchange();
+    }
+    EXPECT_EQ(updates, net::tls_silent_records_max + 2);  // it is noticed when one more comes
+}
+
+TEST_F(TlsEngine, KeyUpdatesAreBoundedWithinOneReceive) {
+    shake();
+    for (int i = 0; i < 1000; ++i) update_keys(client);
+    client.write("never read");
+    exchange();
+    EXPECT_EQ(server.count(here, tls_event::broken), 1U);
+    EXPECT_EQ(server.of(here).received, "");
 }
 
 TEST_F(TlsEngine, WhatWasAnsweredBeforeAWrongRecordLeavesAndIsToldSo) {

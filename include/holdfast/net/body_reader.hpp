@@ -4,8 +4,8 @@
 // A server is told by server_options::body_in_pieces which requests are answered before their body is there. Their
 // handler asks for the body by response::receive_body(), and leaves the answer for later (defer) or begins a stream.
 // (I1) Pieces come in order, each byte once, and on_end once behind them; nothing comes after it. None are empty.
-// (I2) While it is paused no piece comes, the client is not read from, and its time does not run. Between two calls of
-//      on_piece no more is held than what one receive brought.
+// (I2) While it is paused no piece comes, the client is not read from, and its time stands still: what is left of it
+//      goes on with resume(). Between two calls of on_piece no more is held than what one receive brought.
 // (I3) A client that waits for "100 Continue" is told so when the body is first wanted: by receive_body(), or by
 //      resume() where it began paused.
 // (I4) An answer that goes out ends the body: what has not come by then is not handed over. It is read over where it is

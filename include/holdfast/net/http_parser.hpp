@@ -59,7 +59,9 @@ class request_parser {
     [[nodiscard]] std::size_t kept() const noexcept { return kept_; }
 
     /// Whether a byte of a request has been seen (a leading empty line is not one).
-    [[nodiscard]] bool started() const noexcept { return state_ > state::method || position_ > mark_; }
+    [[nodiscard]] bool started() const noexcept {
+        return state_ > state::method || (state_ == state::method && position_ > mark_);
+    }
     /// Whether the head is complete and only body bytes are missing. message() has its head fields then, until the
     /// bytes move.
     [[nodiscard]] bool head_complete() const noexcept { return state_ >= state::fixed_body; }

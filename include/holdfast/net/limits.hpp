@@ -31,11 +31,13 @@ struct limits {
                                                ///< connections together; a message to many counts in each queue.
                                                ///< Beyond it those that hold most get 503 or, stuck, a reset, until
                                                ///< there is room for the one that came
-    std::uint32_t header_timeout_ms = 10000;   ///< from a request's first byte to the end of its head; then 408. Not
-                                               ///< while the server does not read; behind that it begins anew
+    std::uint32_t header_timeout_ms = 10000;   ///< from a request's first byte to the end of its head; then 408. It
+                                               ///< stands still while the server does not read, and what is left of it
+                                               ///< goes on behind that
     std::uint32_t body_timeout_ms = 60000;     ///< from the end of the head to the end of the body, likewise; then 408.
-                                               ///< Of one in pieces: for each 64 KiB, while it is not paused. A
-                                               ///< WebSocket's message from its first byte to its last; then 1008
+                                               ///< Of one in pieces: for each 64 KiB, and it stands still while its
+                                               ///< reader is paused. A WebSocket's message from its first byte to its
+                                               ///< last; then 1008
     std::uint32_t idle_timeout_ms = 60000;     ///< without a request on an open connection; then it is closed
     std::uint32_t write_timeout_ms = 30000;    ///< without the client taking a single byte of a reply; then reset
     std::uint32_t linger_timeout_ms = 2000;    ///< reading on after a last reply, so that a reset cannot destroy it

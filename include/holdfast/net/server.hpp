@@ -73,7 +73,8 @@ struct server_counters {
     std::uint64_t over_held_bytes = 0;       ///< answered 503, or reset, for limits::held_bytes_max
     std::uint64_t accept_pauses = 0;         ///< times accepting stopped for a moment because nothing else helped
     std::uint64_t read_pauses = 0;           ///< times a connection's input was paused for its output or its exchanges
-    std::uint64_t lost = 0;                  ///< connections the client reset or left in the middle of an exchange
+    std::uint64_t lost = 0;                  ///< connections the client reset or left in the middle of an exchange;
+                                             ///< each once
     std::uint64_t partial_requests = 0;      ///< requests that came in more than one piece
     std::uint64_t half_closed = 0;           ///< clients that ended their sending in the middle of an exchange
     std::uint64_t channel_overflows = 0;     ///< channels cut for when_full::close
@@ -84,7 +85,8 @@ struct server_counters {
     std::uint64_t out_of_completions = 0;    ///< io_uring: turns that brought more than the ring holds
     std::uint64_t tls_handshakes = 0;        ///< made
     std::uint64_t tls_resumed = 0;           ///< of these, by a ticket
-    std::uint64_t tls_failures = 0;          ///< handshakes refused or broken off, records that were tampered with
+    std::uint64_t tls_failures = 0;          ///< handshakes refused or broken off, records that were tampered with,
+                                             ///< key updates without end
     std::uint64_t tls_timeouts = 0;          ///< handshakes not made within header_timeout_ms
     std::uint64_t tls_plain = 0;             ///< connections that began with a request without TLS
     std::uint64_t tls_truncated = 0;         ///< connections that ended without a word of TLS about it
