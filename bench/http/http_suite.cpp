@@ -132,7 +132,7 @@ class suite_run {
             const bool throughput = wants_throughput(line), latency = wants_own_rate(to_, latency_of(line));
             return !wants_client(line) && !throughput && !latency;
         });
-        const bool wants_two = wants(two_workers(": requests"), two_workers(": server time a request"));
+        const bool wants_two = wants_two_workers();
         const bool wants_tools = options_.validate && wants(std::string(beside_tools));
         if (lines.empty() && !wants_two && !wants_tools) return;
         const pinned here(client_cores_);
@@ -156,6 +156,10 @@ class suite_run {
     }
     [[nodiscard]] bool wants_client(const workload_line& line) {
         return line.tells_of_client() && wants(line.client_time());
+    }
+    [[nodiscard]] bool wants_two_workers() {
+        const bool throughput = wants(two_workers(": requests"), two_workers(": server time a request"));
+        return wants_own_rate(to_, {.name = two_workers()}) || throughput;
     }
     [[nodiscard]] bool wants(const std::string& name) { return to_.wants(name); }
     [[nodiscard]] bool wants(const std::string& one, const std::string& other) {
@@ -267,12 +271,10 @@ class suite_run {
         note_client_targets(line.name, both, to_);
     }
 
-    /// Each server of ours with one worker and with two.
-    void compare_workers() {
-        const two_worker_cores cores = cores_for_two(usable_, options_.server_cores, options_.client_cores);
-        if (cores.servers.empty()) return to_.skip("two workers", "this process may use one core only");
+    /// Each server of ours with two workers, and behind it with one.
+    [[nodiscard]] std::vector<contestant> start_workers(const two_worker_cores& cores,
+                                                        std::vector<std::string>& subjects) {
         std::vector<contestant> running;
-        std::vector<std::string> subjects, names;
         site where = site_;
         for (const subject& each : subjects_) {
             if (!each.ours || each.only_kept) continue;
@@ -282,25 +284,40 @@ class suite_run {
                     where.server_cores.assign(cores.servers.begin(), cores.servers.begin() + workers);
                     running.push_back({.name = with_workers(each.name, workers),
                                        .server = start_and_check(each, where, answer_kind::computed)});
-                    names.push_back(running.back().name);
                 }
                 subjects.push_back(each.name);
             } catch (const unavailable& e) {
                 to_.skip(each.name, e.what());
             }
         }
+        return running;
+    }
+
+    void compare_workers() {
+        const two_worker_cores cores = cores_for_two(usable_, options_.server_cores, options_.client_cores);
+        if (cores.servers.empty()) return to_.skip("two workers", "this process may use one core only");
+        std::vector<std::string> subjects, names;
+        const std::vector<contestant> running = start_workers(cores, subjects);
         if (running.empty()) return;
         contestants all;
-        for (const contestant& each : running) all.push_back(&each);
-        const throughput_samples found = measure_by_two_clients(
-            all, {.connections = two_workers_connections},
-            make_exchanges(site_.table, std::vector{site_.records.front()}, false), round_, cores);
+        for (const contestant& each : running) {
+            all.push_back(&each);
+            names.push_back(each.name);
+        }
+        const workload_shape shape{.connections = two_workers_connections};
+        const auto exchanges = make_exchanges(site_.table, std::vector{site_.records.front()}, false);
+        round_options with = round_;
+        with.spin = !cores.shared();
+        const throughput_samples found = measure_by_two_clients(all, shape, exchanges, with, cores);
         if (const std::string name = two_workers(": requests"); wants(name))
             to_.add(name, "requests/s", names, found.requests_per_second, true);
         if (const std::string name = two_workers(": server time a request"); wants(name)) {
             to_.add(name, "us", names, found.cpu_us, false);
             note_worker_targets(two_workers(), subjects, {.names = names, .us = found.cpu_us}, to_);
         }
+        measure_at_own_rate(to_, {.name = two_workers()}, all, with, found, [&](const std::vector<double>& rates_hz) {
+            return measure_latency_by_two_clients(all, shape, exchanges, with, cores, rates_hz);
+        });
         to_.note(two_workers(": two clients on cores ") + text_of(cores.clients) + ", workers on " +
                  text_of(cores.servers) + " or the first of them" +
                  (cores.shared() ? "; they share these, with one worker and with two" : ""));

@@ -55,6 +55,12 @@ load_plan plan_of(const contestant& who, const workload_shape& shape, const roun
             .seed = round + 1};
 }
 
+void ask_at(load_plan& plan, double rate_hz, std::uint64_t requests) {
+    plan.rate_hz = rate_hz;
+    const double seconds = std::min(latency_seconds_max, static_cast<double>(requests) / rate_hz);
+    plan.duration = std::max(plan.duration, std::chrono::nanoseconds(static_cast<std::int64_t>(1e9 * seconds)));
+}
+
 double percentile_of(const histogram_counts& values, double level) {
     const std::optional<quantile_estimate> found = values.quantile(level);
     if (!found) throw server_failed("no answer in the time measured");
@@ -133,10 +139,7 @@ latency_samples measure_latency(const contestants& all, const workload_shape& sh
     samples held_up(all.size());
     in_turn(all, options.rounds, [&](std::size_t who, std::size_t round) {
         load_plan plan = plan_of(*all[who], shape, options, round);
-        plan.rate_hz = rates_hz[who];
-        const double seconds =
-            std::min(latency_seconds_max, static_cast<double>(options.latency_requests) / plan.rate_hz);
-        plan.duration = std::max(plan.duration, std::chrono::nanoseconds(static_cast<std::int64_t>(1e9 * seconds)));
+        ask_at(plan, rates_hz[who], options.latency_requests);
         hold_up waited(*all[who]);
         const load_outcome outcome = run_load(plan, exchanges, [&](bool) { waited.mark(); });
         held_up[who].push_back(waited.share(outcome.seconds));

@@ -70,6 +70,9 @@ void in_turn(const contestants& all, std::size_t rounds, const std::function<voi
 [[nodiscard]] load_plan plan_of(const contestant& who, const workload_shape& shape, const round_options& options,
                                 std::size_t round);
 
+/// By a schedule, for as long as so many requests take, three seconds at most, and no shorter than before.
+void ask_at(load_plan& plan, double rate_hz, std::uint64_t requests);
+
 /// How long client and server were ready to run in a window and something else ran.
 class hold_up {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// two_workers.hpp - what a second worker costs: processor time a request with two beside one, asked by the same
-// clients.
+// two_workers.hpp - what a second worker costs, and brings: processor time a request, and latency, with two beside one,
+// asked by the same clients.
 //
 // Two clients, each a thread on a core of its own, keep half of the connections each; both are always there, whether
 // they ask one worker or two (I1). Windows of both begin together (I2). With fewer than four cores clients and workers
@@ -30,9 +30,16 @@ struct two_worker_cores {
 
 [[nodiscard]] std::string with_workers(const std::string& subject, unsigned workers);
 
-/// Closed loop, `shape.connections` in all. Throws: what measure_throughput throws.
+/// Closed loop, `shape.connections` in all. Requires: clients that share cores with workers do not spin. Throws: what
+/// measure_throughput throws.
 [[nodiscard]] throughput_samples measure_by_two_clients(const contestants& all, const workload_shape& shape,
                                                         const std::vector<exchange>& exchanges,
                                                         const round_options& options, const two_worker_cores& cores);
+/// By a schedule, at rates_hz[contestant] by both clients together.
+[[nodiscard]] latency_samples measure_latency_by_two_clients(const contestants& all, const workload_shape& shape,
+                                                             const std::vector<exchange>& exchanges,
+                                                             const round_options& options,
+                                                             const two_worker_cores& cores,
+                                                             const std::vector<double>& rates_hz);
 
 }  // namespace holdfast::bench::http
