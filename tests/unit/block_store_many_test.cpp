@@ -459,8 +459,9 @@ TEST_F(ManyBlocksDamaged, AllJournalsAreMendedEachByWhatIsItsOwn) {
             roll_.alive[slot] = true;
             many_block_writer own = attach(slot);
             EXPECT_FALSE(own.recovery().counts_rebuilt) << "that is done";
-            const u64 number = number_of(put(own, {slot, 1}).handle);
-            EXPECT_EQ(number, highest[slot] + 1) << "slot " << slot;
+            // The last of slot 2 is that of a free, which no value ever had, and its damaged record told of it alone.
+            const u64 last = highest[slot] - (slot == 2 && !whole ? 1 : 0);
+            EXPECT_EQ(number_of(put(own, {slot, 1}).handle), last + 1) << "slot " << slot;
             roll_.die(slot);
         }
         roll_.die(3);

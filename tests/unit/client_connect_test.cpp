@@ -243,7 +243,7 @@ TEST_F(BesideNamesThatHang, AreLookedUpWithinABound) {
     const auto fifth = begin(client, "fifth.test"), beside = begin(client, "fifth.test");
     const auto sixth = client.end_of(begin(client, "sixth.test"));
     EXPECT_EQ(sixth.error, client_error::overloaded) << sixth.detail;
-    EXPECT_EQ(sixth.stage, net::client_stage::resolving);
+    EXPECT_EQ(sixth.stage, net::client_stage::waiting);
     EXPECT_FALSE(sixth.sent);
     EXPECT_FALSE(client.has_ended(beside)) << "of a name that is asked for already";
     for (const auto& id : {fifth, beside}) EXPECT_TRUE(client.get().cancel(id));

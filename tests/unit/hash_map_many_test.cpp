@@ -368,7 +368,7 @@ struct locks_of_the_dead {
 };
 
 // As many slots as there may be, all of whose journals are damaged, in map and store; many entries, to half of which no
-// key leads. Passes for each slot, and a look at each slot for every entry, took half a minute here.
+// key leads. Passes for each slot, and a look at each slot for every entry, took 45 s here.
 TEST(ManyMapsLies, JournalsAreMendedInTimeByTheSizeOfTheMap) {
     constexpr u64 half = sanitized ? 20'000 : 100'000, slots = layout::writer_slots_max;
     const layout::hash_map_geometry geometry = small_map_of_many(3 * half, 2 * half, slots);

@@ -66,6 +66,7 @@ TEST(ServerRequestTable, WhatIsUnderstoodIsAnsweredAndNothingOfItIsLeft) {
 TEST(ServerRequestTable, WhatIsNotWholeIsWaitedFor) {
     net::server_options options;
     options.limits.header_timeout_ms = options.limits.body_timeout_ms = 100;
+    options.limits.idle_timeout_ms = 2000;
     running_server server(test::echo, options);
     server.start();
     struct waiting {
@@ -79,9 +80,13 @@ TEST(ServerRequestTable, WhatIsNotWholeIsWaitedFor) {
     EXPECT_GE(all.size(), 15U);
     for (auto& [row, client] : all) {
         SCOPED_TRACE(std::string(row.name));
-        EXPECT_EQ(client.reply().status, 408);
+        if (row.bytes != "\r") {  // which begins none
+            EXPECT_EQ(client.reply().status, 408);
+        }
         EXPECT_TRUE(client.ended());
     }
+    server.stop();
+    EXPECT_EQ(server.counters().idle_timeouts, 1U);
 }
 
 }  // namespace
