@@ -22,6 +22,7 @@ OURS = ["holdfast::net, epoll", "holdfast serve, epoll"]
 IO_URING = ["holdfast::net, io_uring", "holdfast serve, io_uring"]
 FLOOR = "bare epoll loop"
 CLIENT = "client's and server's time a request"
+LATENCIES = [f"{level} at {load} % load" for level in ("p50", "p99", "p99.9") for load in (50, 90)]
 # A server as the suite starts its peers, that answers all but every fifth request as it should.
 PEER = """#!{python}
 import socket, sys, threading
@@ -94,7 +95,7 @@ class BenchHttp(unittest.TestCase):
         found = json.loads(file.read_text())
         self.assertIn("machine", found)
         names = {f"http: JSON reply, 64 clients: {what}" for what in
-                 ("requests", "server time a request", CLIENT, *(f"{level} at {load} % load" for level in ("p50", "p99", "p99.9") for load in (50, 90)))}
+                 ("requests", "server time a request", CLIENT, *LATENCIES)}
         self.assertEqual({result["name"] for result in found["results"]}, names)
         for result in found["results"]:
             self.assertLessEqual({"name", "subject", "unit", "median", "p05", "p95", "runs"}, set(result))
@@ -135,7 +136,9 @@ class BenchHttp(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         found = json.loads(file.read_text())
         line = "two workers, JSON reply, 128 clients"
-        self.assertEqual({result["name"] for result in found["results"]}, {f"http: {line}: {what}" for what in ("requests", "server time a request")})
+        self.assertEqual({result["name"] for result in found["results"]}, {f"http: {line}: {what}" for what in ("requests", "server time a request", *LATENCIES)})
+        for name in {result["name"] for result in found["results"]}:
+            self.assertEqual({result["subject"] for result in found["results"] if result["name"] == name}, {result["subject"] for result in found["results"]}, name)
         measured = {result["subject"] for result in found["results"]}
         self.assertLessEqual({f"{name}, {workers} worker{many}" for name in OURS for workers, many in (("one", ""), ("two", "s"))}, measured)
         notes = [entry["text"] for entry in found["notes"]]
