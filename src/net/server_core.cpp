@@ -310,7 +310,7 @@ void server_core::rearm(index_type index) {
 }
 
 // The reader of a body was paused while nothing came of it: since when, nobody knows, so its client's time begins anew.
-void server_core::stand_still(index_type index) {
+void server_core::notice_pause(index_type index) {
     connections_[index].body->time = {};
     ++counters_.read_pauses;
     pause(index);
@@ -324,7 +324,7 @@ void server_core::expire(index_type index) {
     switch (timer) {
         case timer_class::header:
         case timer_class::body: {
-            if (c.body && c.body->is_paused()) return stand_still(index);
+            if (c.body && c.body->is_paused()) return notice_pause(index);
             auto& count = timer == timer_class::header ? counters_.header_timeouts : counters_.body_timeouts;
             ++count;
             if (c.body) {

@@ -169,7 +169,7 @@ class server_core final : public engine_sink {
     void begin_drain();
     [[nodiscard]] int next_timeout_ms() const;
     void run_timers();
-    void stand_still(index_type index);
+    void notice_pause(index_type index);
     void expire(index_type index);
     void tick();
     [[nodiscard]] index_type take_place();

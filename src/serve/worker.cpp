@@ -145,8 +145,8 @@ class worker_end {
 
  private:
     static constexpr std::chrono::milliseconds look_interval{2};
-    static constexpr std::chrono::milliseconds wait_max{
-        200};  // of the second that a supervisor adds to a drain's limit
+    // Of the second that a supervisor adds to a drain's limit.
+    static constexpr std::chrono::milliseconds wait_max{200};
 
     [[nodiscard]] static bool anybody_waits(int listener) noexcept {
         struct pollfd asked{listener, POLLIN, 0};
