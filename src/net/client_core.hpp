@@ -231,7 +231,6 @@ class client_core {
     void watch(client_connection& c, std::uint32_t events);
     void tell_epoll(const client_connection& c, int fd, int operation, std::uint32_t events);
     void leave_queue(client_exchange& x);
-    void drop_if_empty(client_origin& o);
     void give_up(client_connection& c);
 
     // client_exchange.cpp
