@@ -67,12 +67,13 @@ class rounds {
         one.lost_core = seen.involuntary_switches != 0 || s.far->involuntary_switches() != switches;
         one.stolen = stolen_between || seen.steal_seconds > 0;
         s.far->rest();
-        if (!one.lost_core && !one.stolen) fit_the_next(subject, one.ns);
+        fit_the_next(subject, one.ns);
         return one;
     }
 
     /// Some locks fall into step with the other side in some samples, and an operation takes a thousand times as long
-    /// as in the one that was calibrated with: then the next is shorter, lest the experiment take an hour.
+    /// as in the one that was calibrated with: then the next is shorter, lest the experiment take an hour. A disturbed
+    /// sample counts as well: where all are, the experiment has an end too, and an undisturbed one sets it right again.
     void fit_the_next(std::size_t subject, double operation_ns) {
         const std::uint64_t least = options_.operations_min;
         const double most = sample_seconds_max(options_) * 1e9 / operation_ns;
