@@ -69,8 +69,8 @@ void add_serve(command_line& line) {
         .flag("--private", chosen->serve.private_too,
               "serve also what is registered and not everybody may read: whoever reaches the address sees it")
         .flag("--write", chosen->serve.write,
-              "let clients change entries of hash tables: by the unix socket who may write the segment, by TCP who has "
-              "the token")
+              "let clients change entries of hash tables, and publish to rings and snapshots: by the unix socket who "
+              "may write the segment, by TCP who has the token")
         .option("--token-file", chosen->serve.token_file, "FILE",
                 "the token of TCP clients that write; readable by you alone")
         .option("--audit-log", chosen->serve.audit_log, "FILE",
