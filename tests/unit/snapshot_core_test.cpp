@@ -86,8 +86,21 @@ TEST(Snapshot, TooLargeIsRefusedAndChangesNothing) {
     EXPECT_EQ(publish_object(writer, 2, 101).status, outcome::too_large);
     EXPECT_EQ(writer.version(), 1U);
     EXPECT_TRUE(is_whole(read_all(bench.reader()), 1));
-    EXPECT_TRUE(writer.prepare(100, nobody));
-    EXPECT_EQ(writer.commit(101, 0).status, outcome::too_large);
+}
+
+// What lies behind the prepared bytes is a former object's.
+TEST(Snapshot, ACommitOfMoreThanWasPreparedIsRefusedAndChangesNothing) {
+    snapshot_bench bench(2, 100);
+    auto writer = bench.writer();
+    ASSERT_TRUE(publish_object(writer, 1, 100));
+    ASSERT_TRUE(publish_object(writer, 2, 100));
+    for (const std::uint64_t more : {11U, 100U, 101U}) {
+        ASSERT_TRUE(writer.prepare(10, nobody));
+        EXPECT_EQ(writer.commit(more, 0).status, outcome::not_claimed) << more;
+        EXPECT_TRUE(is_whole(read_all(bench.reader()), 2)) << more;
+    }
+    EXPECT_EQ(writer.commit(10, 0).version, 3U) << "what is prepared stays so";
+    EXPECT_EQ(read_all(bench.reader()).size(), 10U);
 }
 
 TEST(Snapshot, TooSmallBufferIsToldTheSizeItNeeds) {

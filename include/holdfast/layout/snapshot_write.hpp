@@ -112,13 +112,14 @@ class snapshot_write_core {
         // Weaker: a reader could mix in new bytes and still find the old version.
         std::atomic_thread_fence(std::memory_order_release);
         prepared_ = *free;
+        prepared_bytes_ = bytes;
         return {outcome::ok, std::span(base_ + geometry_.payload_offset(*free), static_cast<std::size_t>(bytes))};
     }
 
-    /// Publishes the first `bytes` of the prepared slot.
+    /// Publishes the first `bytes` of the prepared slot: more than was prepared is not_claimed, since what lies behind
+    /// is a former object's.
     [[nodiscard]] publish_result commit(std::uint64_t bytes, std::uint64_t now_ns) noexcept {
-        if (!prepared_) return {outcome::not_claimed, 0};
-        if (bytes > geometry_.slot_bytes) return {outcome::too_large, 0};
+        if (!prepared_ || bytes > prepared_bytes_) return {outcome::not_claimed, 0};
         const std::uint32_t index = *prepared_;
         const std::uint64_t next = version() + 1;
         const std::byte* payload = base_ + geometry_.payload_offset(index);
@@ -274,6 +275,7 @@ class snapshot_write_core {
     std::uint64_t current_ = 0;
     std::vector<std::uint64_t> versions_;  // what each slot holds
     std::optional<std::uint32_t> prepared_;
+    std::uint64_t prepared_bytes_ = 0;
 };
 
 static_assert(snapshot_hazards<no_hazards>);

@@ -79,6 +79,7 @@ class snapshot_writer {
     }
 
     /// Opens a free slot to be filled in place with up to `bytes` bytes; drops an earlier prepare.
+    /// Returns: ok with the room; full, too_large, read_only, corrupt. Nothing is visible before commit().
     ///
     /// Plain stores into it are fine: a reader without a pin may still be looking at the slot's former object and will
     /// find out by itself.
@@ -87,7 +88,8 @@ class snapshot_writer {
         auto hazards = table();
         return core_.prepare(bytes, hazards);
     }
-    /// Makes the first `bytes` bytes of the prepared slot current.
+    /// Makes the first `bytes` bytes of the prepared slot current. Returns: ok with the version; not_claimed when
+    /// nothing is prepared, or less than that, which then stays prepared; read_only.
     publish_result commit(std::uint64_t bytes) noexcept {
         if (!writable()) return {outcome::read_only, 0};
         return core_.commit(bytes, now_ns());
