@@ -62,6 +62,14 @@ void require_index(const saved_reader& file, std::span<const std::byte> bytes, c
     if (found.count() != 0) refuse_contents(file, detail::concat("its index is damaged: ", found.list()[0].what));
 }
 
+/// What no file of save brings about.
+[[noreturn]] void refuse_to_go_on(std::string_view uri, outcome why) {
+    throw error(why == outcome::no_memory ? errc::no_space : errc::corrupt, std::string(uri),
+                detail::concat("an entry was refused (", outcome_name(why),
+                               why == outcome::no_memory ? "): give this process more memory"
+                                                         : "): the new segment's bytes are not what was written"));
+}
+
 [[nodiscard]] segment restore_table(saved_reader& file, std::string_view uri, const restore_options& options) {
     using mutator = detail::hash_table_mutator<detail::runtime_node>;
     hash_table_options wanted;
@@ -80,10 +88,12 @@ void require_index(const saved_reader& file, std::span<const std::byte> bytes, c
                 for (std::size_t at = 0; at < section->size(); at += record) {
                     const std::byte* const key = section->data() + at;
                     // An entry that was taken out and put back while it was saved may stand there twice.
-                    if (table.insert_or_assign(key, key + g.key_bytes).status == outcome::full)
+                    const outcome status = table.insert_or_assign(key, key + g.key_bytes).status;
+                    if (status == outcome::full)
                         throw error(errc::no_space, std::string(uri),
                                     detail::concat("the table is full after ", table.size(),
                                                    " entries; give a greater --capacity"));
+                    if (status != outcome::ok) refuse_to_go_on(uri, status);
                 }
                 if (options.progress) options.progress(file.items());
             }
@@ -108,9 +118,12 @@ void fill_map(saved_reader& file, std::string_view uri, const restore_options& o
                                 ? detail::concat("the map is full after ", map.table().size(),
                                                  " entries; give a greater --capacity")
                                 : detail::concat("the store is full after ", map.table().size(),
-                                                 " entries: an entry that changed while the map was saved ",
-                                                 "needs room twice; save it at rest"));
-            if (status != outcome::ok) refuse_contents(file, at, "an entry is larger than the map");
+                                                 " entries: what came and went while the map was saved is all there; ",
+                                                 "give a greater --capacity, which makes a larger store, too"));
+            if (status == outcome::too_large) refuse_contents(file, at, "an entry is larger than the map");
+            if (status == outcome::collision)
+                refuse_contents(file, at, "another entry has this key's hash, which no map holds side by side");
+            if (status != outcome::ok) refuse_to_go_on(uri, status);
         }
         if (items.too_long(g.store.value_bytes_max()))
             refuse_contents(file, at, "an entry is longer than the map allows");
@@ -141,6 +154,15 @@ void fill_map_of_many(saved_reader& file, std::string_view uri, const restore_op
     });
 }
 
+/// Units of the store: as many to an entry as there were, should there be room for more entries.
+[[nodiscard]] std::uint64_t units_wanted(const saved_header& header, std::uint64_t capacity) {
+    const std::uint64_t units = header.parameters[1], entries = std::max<std::uint64_t>(header.parameters[0], 1);
+    if (capacity <= entries) return units;
+    const double wanted = static_cast<double>(units) / static_cast<double>(entries) * static_cast<double>(capacity);
+    return wanted < static_cast<double>(layout::block_units_max) ? static_cast<std::uint64_t>(wanted) + 1
+                                                                 : layout::block_units_max;
+}
+
 [[nodiscard]] segment restore_map(saved_reader& file, std::string_view uri, const restore_options& options) {
     const saved_header& header = file.header();
     const std::uint64_t slots = header.parameters[4];
@@ -152,7 +174,7 @@ void fill_map_of_many(saved_reader& file, std::string_view uri, const restore_op
     if (slots > layout::writer_slots_max || (slots != 0 && (header.parameters[3] != 0 || header.peer_slots != 0)))
         refuse_contents(file, "its number of writer slots is out of range, or does not go with eviction");
     if (!file.schema().empty()) (void)schema_of(file);
-    wanted.bytes = header.parameters[1] * header.parameters[2];
+    wanted.bytes = units_wanted(header, wanted.capacity) * header.parameters[2];
     wanted.unit_bytes = header.parameters[2];
     wanted.evict = header.parameters[3] != 0;
     wanted.registered_readers = header.peer_slots;
@@ -240,7 +262,13 @@ void fill_map_of_many(saved_reader& file, std::string_view uri, const restore_op
 }  // namespace
 
 segment restore_segment(saved_reader& file, std::string_view uri, const restore_options& options) {
-    switch (static_cast<container_kind>(file.header().kind)) {
+    const auto kind = static_cast<container_kind>(file.header().kind);
+    if (options.capacity != 0 && kind != container_kind::hash_table && kind != container_kind::hash_map &&
+        kind != container_kind::counter_set)
+        throw error(errc::invalid_argument, std::string(uri),
+                    detail::concat("a capacity is for a hash table, a hash map or a counter set; the file holds a ",
+                                   kind_name(kind), ", which gets the size it had: leave it out"));
+    switch (kind) {
         case container_kind::raw: return restore_raw(file, uri, options);
         case container_kind::array: return restore_array(file, uri, options);
         case container_kind::hash_table: return restore_table(file, uri, options);

@@ -11,6 +11,7 @@
 #include "inspect/saver.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -79,6 +80,15 @@ saved_writer save_map(const std::shared_ptr<const segment>& s, const saved_write
     return file;
 }
 
+/// Asks again for a second, beside a writer that never rests or that the system stopped in the middle.
+template <class Read>
+[[nodiscard]] outcome ask_until_calm(Read&& read) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    outcome got = read();
+    while (got == outcome::contended && std::chrono::steady_clock::now() < end) got = read();
+    return got;
+}
+
 /// As many elements at a time as a store replaces at once.
 saved_writer save_array(const std::shared_ptr<const segment>& s, const saved_writer::sink& out,
                         const save_progress& progress) {
@@ -91,7 +101,8 @@ saved_writer save_array(const std::shared_ptr<const segment>& s, const saved_wri
     for (std::uint64_t first = 0; first < array.size(); first += array.range_max()) {
         const std::uint64_t count = std::min(array.range_max(), array.size() - first);
         const std::span<std::byte> elements = std::span(room).first(count * array.element_bytes());
-        if (array.load_range(first, count, elements) != outcome::ok) require_no_fault(*s, errc::contended);
+        if (ask_until_calm([&] { return array.load_range(first, count, elements); }) != outcome::ok)
+            require_no_fault(*s, errc::contended);
         file.add(elements, count);
         if (!progress || file.items() - reported < items_between_reports) continue;
         reported = file.items();
@@ -104,7 +115,8 @@ saved_writer save_snapshot(const std::shared_ptr<const segment>& s, const saved_
     const layout::snapshot_geometry g = detail::snapshot_geometry_of(*s);
     snapshot_reader reader(s);
     std::vector<std::byte> object;
-    const snapshot_read_result result = reader.read(object);
+    snapshot_read_result result;
+    (void)ask_until_calm([&] { return (result = reader.read(object)).status; });
     if (result.status != outcome::ok && result.status != outcome::empty)
         require_no_fault(*s, result.status == outcome::contended ? errc::contended : errc::corrupt);
     saved_header header = header_of(*s);

@@ -45,13 +45,15 @@ save_report save(const std::shared_ptr<const segment>& s, const saved_writer::si
                  const save_progress& progress = {});
 
 struct restore_options {
-    create_options create{};     ///< of the new segment
-    std::uint64_t capacity = 0;  ///< hash table, counter set: what to make room for; 0: as before
+    create_options create{};  ///< of the new segment
+    /// Hash table, hash map (its store grows with it), counter set: what to make room for; 0: as before.
+    std::uint64_t capacity = 0;
     save_progress progress{};
 };
 
 /// Makes a segment of what a file of save holds. Throws: as saved_reader and segment::create (already_exists);
-/// no_space for a table with less room than entries; invalid_argument for a capacity that its kind cannot have;
+/// no_space for a table with less room than entries; invalid_argument for a capacity that its kind cannot have, or
+/// where its kind has none;
 /// unsupported for a kind that cannot be restored.
 save_report restore(const std::string& file, std::string_view uri, const restore_options& options);
 

@@ -238,6 +238,30 @@ TEST_F(InspectHashMap, ACacheIsNotRestoredInPart) {
     EXPECT_EQ(restored.usage().evicted, 0U);
 }
 
+// Twice the entries have twice the room; what was a full map is none any more.
+TEST_F(InspectHashMap, AGreaterCapacityHasTheRoomForItsEntries) {
+    for (const bool evicts : {false, true}) {
+        const test::unique_posix_name full("full"), other("restored");
+        auto map = hash_map<std::string_view>::create(
+            full.uri(), {.capacity = 300, .bytes = 300 * 192, .unit_bytes = 64, .evict = evicts});
+        const std::vector<std::byte> value(100, std::byte{5});  // three units with its key
+        std::uint64_t before = 0;
+        while (map.set("k" + std::to_string(before), value) && map.usage().evicted == 0) ++before;
+        ASSERT_GT(before, 250U);
+        std::string text;
+        (void)save(full.uri(), [&](std::string_view part) { text.append(part); });
+        restore_options larger;
+        larger.capacity = 3000;
+        (void)restore(written(text), other.uri(), larger);
+        auto restored = hash_map<std::string_view>::attach(other.uri());
+        EXPECT_EQ(restored.size(), map.size());
+        for (std::uint64_t i = 0; i < 2600; ++i) ASSERT_TRUE(restored.set("n" + std::to_string(i), value)) << i;
+        EXPECT_EQ(restored.size(), map.size() + 2600);
+        EXPECT_EQ(restored.usage().evicted, 0U);
+        EXPECT_EQ(restored.geometry().evicting, evicts);
+    }
+}
+
 // The file goes on for longer than the map has room: nothing of that is gathered for an entry that cannot be.
 TEST_F(InspectHashMap, ALengthThatLiesIsToldByItsPlaceAndWaitedForByNobody) {
     saved_reader whole(written(saved()));
