@@ -32,23 +32,11 @@ class peers {
 
     /// Opens a description of its own on the companion file of `of` (a memfd: segment: the descriptor it was given).
     /// Throws: not_found (the segment has no slots, or its companion is missing), no_permission, geometry_mismatch.
-    [[nodiscard]] static peers open(const segment& of, const memory::trust& whom = {}) {
-        const segment_info& info = of.info();
-        if (info.peer_slots == 0)
-            throw error(errc::not_found, info.uri,
-                        "the segment was made without slots for registered readers; make it with some");
-        peers result;
-        result.slots_ = info.peer_slots;
-        if (of.name().kind == memory::kind::heap)
-            throw error(errc::unsupported, info.uri, "heap: memory has no registered readers; use anon:");
-        result.file_ = open_file(of, whom);
-        if (!detail::peers_match(result.file_.get(), info.identity, info.peer_slots, info.uri))
-            throw error(errc::geometry_mismatch, info.uri,
-                        "the peers file belongs to another segment; the writer mends it when it next attaches");
-        result.map_ =
-            memory::mapping::of_file(result.file_.get(), layout::peers_bytes(info.peer_slots), true, info.uri);
-        result.watch_ = memory::truncation_watch::over(result.map_.data(), result.map_.bytes(), true);
-        return result;
+    [[nodiscard]] static peers open(const segment& of, const memory::trust& whom = {}) { return open(of, whom, true); }
+    /// To look at what the slots' holders wrote and whether they live: the right to read the companion will do.
+    /// Requires: nothing is claimed, held or stored to. Throws: as open().
+    [[nodiscard]] static peers open_to_look(const segment& of, const memory::trust& whom = {}) {
+        return open(of, whom, false);
     }
 
     [[nodiscard]] std::uint32_t size() const noexcept { return slots_; }
@@ -98,7 +86,26 @@ class peers {
  private:
     peers() = default;
 
-    [[nodiscard]] static memory::descriptor open_file(const segment& of, const memory::trust& whom) {
+    [[nodiscard]] static peers open(const segment& of, const memory::trust& whom, bool writable) {
+        const segment_info& info = of.info();
+        if (info.peer_slots == 0)
+            throw error(errc::not_found, info.uri,
+                        "the segment was made without slots for registered readers; make it with some");
+        peers result;
+        result.slots_ = info.peer_slots;
+        if (of.name().kind == memory::kind::heap)
+            throw error(errc::unsupported, info.uri, "heap: memory has no registered readers; use anon:");
+        result.file_ = open_file(of, whom, writable ? O_RDWR : O_RDONLY);
+        if (!detail::peers_match(result.file_.get(), info.identity, info.peer_slots, info.uri))
+            throw error(errc::geometry_mismatch, info.uri,
+                        "the peers file belongs to another segment; the writer mends it when it next attaches");
+        result.map_ =
+            memory::mapping::of_file(result.file_.get(), layout::peers_bytes(info.peer_slots), writable, info.uri);
+        result.watch_ = memory::truncation_watch::over(result.map_.data(), result.map_.bytes(), writable);
+        return result;
+    }
+
+    [[nodiscard]] static memory::descriptor open_file(const segment& of, const memory::trust& whom, int flags) {
         const std::string& subject = of.uri();
         if (of.name().is_memfd()) {
             if (of.descriptors().peers < 0)
@@ -107,9 +114,9 @@ class peers {
             if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
                 throw error(errc::unsafe_file, subject,
                             "the peers memory is not sealed against truncation; ask the creator for its own");
-            return detail::reopen(of.descriptors().peers, O_RDWR, subject);
+            return detail::reopen(of.descriptors().peers, flags, subject);
         }
-        memory::descriptor file = memory::open_trusted(detail::places_of(of.name()).peers(), O_RDWR, whom, subject);
+        memory::descriptor file = memory::open_trusted(detail::places_of(of.name()).peers(), flags, whom, subject);
         if (!file)
             throw error(errc::not_found, subject,
                         "the peers file is missing; the writer makes it when it next attaches");

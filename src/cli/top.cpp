@@ -63,6 +63,7 @@ struct options {
 }
 
 [[nodiscard]] std::string lag_text(const inspect::activity& seen) {
+    if (!seen.readers_known) return "?";
     if (seen.readers.empty()) return "-";
     std::string text = count_text(seen.lag_max());
     if (seen.readers.size() > 1) text += format(" ({} readers)", seen.readers.size());
@@ -212,8 +213,10 @@ void add_top(command_line& line) {
         .details(
             "Looks only: takes no lease and registers nowhere. OPS/S: operations on a hash table, hash map or block\n"
             "store, stores of an array, messages, versions, samples, increments. LAG: messages or versions that the\n"
-            "slowest reader has yet to see, of those that say so; with --readers each of them. Ends on Ctrl-C, and\n"
-            "when the reader of its output goes away.")
+            "slowest reader has yet to see, of those that say so, or ? where that cannot be seen: it takes the right "
+            "to\n"
+            "read NAME.peers; with --readers each of them. Ends on Ctrl-C, and when the reader of its output goes "
+            "away.")
         .run(
             [chosen] { return run_until_stopped([&](const stop_signals& stop) { return watch_all(*chosen, stop); }); });
 }

@@ -33,10 +33,13 @@ constexpr std::uint64_t table_count_modulus = std::uint64_t{1} << 24;  // hash_t
     return sum % table_count_modulus;
 }
 
-[[nodiscard]] std::uint64_t newest_message_of(const segment& s) {
+/// Nothing where the writer outran every look.
+[[nodiscard]] std::optional<std::uint64_t> newest_message_of(const segment& s) {
     layout::broadcast_read_core latest(s.bytes(), detail::broadcast_geometry_of(s));
-    if (latest.join(broadcast_start::latest()).status == outcome::corrupt)
+    const result joined = latest.join(broadcast_start::latest());
+    if (joined.status == outcome::corrupt)
         throw error(errc::corrupt, s.uri(), "the ring's index contradicts its records; holdfast verify says more");
+    if (joined.status == outcome::lapped) return std::nullopt;
     return latest.sequence() - 1;
 }
 
@@ -111,7 +114,10 @@ constexpr std::uint64_t table_count_modulus = std::uint64_t{1} << 24;  // hash_t
 }
 
 void add_ring_readers(activity& into, const segment& s) {
-    const std::uint64_t next = newest_message_of(s) + 1;
+    const auto newest = newest_message_of(s);
+    into.readers_known = newest.has_value();
+    if (!newest) return;
+    const std::uint64_t next = *newest + 1;
     for (const broadcast_reader_report& r : registered_readers_of(s, trust_anybody()))
         into.readers.push_back({.slot = r.slot,
                                 .alive = r.alive,
@@ -125,7 +131,7 @@ void add_ring_readers(activity& into, const segment& s) {
 void add_pinned_readers(activity& into, const segment& s) {
     if (s.info().peer_slots == 0) return;
     const std::uint64_t current = version_of(s);
-    const peers table = peers::open(s, trust_anybody());
+    const peers table = peers::open_to_look(s, trust_anybody());
     for (std::uint32_t slot = 0; slot < table.size(); ++slot) {
         if (!table.alive(slot)) continue;
         // Acquire is not needed: a number for people. Relaxed.
@@ -138,6 +144,7 @@ void add_pinned_readers(activity& into, const segment& s) {
 
 void add_consumer(activity& into, const std::shared_ptr<const segment>& s) {
     const queue_observer observer(s, trust_anybody());
+    into.readers_known = !observer.refusal();
     if (const auto waiting = observer.size())
         into.readers.push_back({.slot = 0, .alive = observer.consumer_alive() == true, .lag = *waiting});
 }
@@ -149,6 +156,20 @@ void add_readers(activity& into, const std::shared_ptr<const segment>& s) {
         case container_kind::queue: return add_consumer(into, s);
         default: return;
     }
+}
+
+void append_readers(json_out& out, const std::vector<reader_lag>& readers) {
+    out.begin_array();
+    for (const reader_lag& r : readers) {
+        out.begin_object().member("slot", r.slot).member("alive", r.alive).member("lag", r.lag);
+        if (!r.policy.empty())
+            out.member("bytes", r.bytes)
+                .member("lost", r.lost)
+                .member("blocked_ns", r.blocked_ns)
+                .member("policy", r.policy);
+        out.end_object();
+    }
+    out.end_array();
 }
 
 }  // namespace
@@ -191,7 +212,9 @@ void activity_watch::look_at(activity& into, const std::string& name) {
     }
     try {
         add_readers(into, of.at);
-    } catch (const error&) {  // NAME.peers is not ours to open, or not there
+    } catch (const error&) {
+        into.readers_known = false;
+        into.readers.clear();
     }
     require_whole(*of.at);
 }
@@ -208,7 +231,11 @@ std::vector<activity> activity_watch::look_at_all(const std::vector<std::string>
             look_at(seen, name);
         } catch (const error& failure) {  // what was read so far may be zeros behind a cut
             if (!seen.what.problem) seen.what.problem = problem_of(failure);
-            seen = {.what = std::move(seen.what), .operations = {}, .per_second = {}, .readers = {}};
+            seen = {.what = std::move(seen.what),
+                    .operations = {},
+                    .per_second = {},
+                    .readers = {},
+                    .readers_known = false};
             segments_.erase(name);
         }
     }
@@ -236,17 +263,12 @@ void append_json(json_out& out, const activity& seen) {
     out.member("used_bytes", d.contents.used_bytes).member("room_bytes", d.contents.room_bytes);
     out.member("operations", seen.operations).member("per_second", seen.per_second);
     out.key("lease").begin_object().member("state", lease_name(d.lease)).member("pid", d.owner.pid);
-    out.member("running", d.owner_alive).end_object().key("readers").begin_array();
-    for (const reader_lag& r : seen.readers) {
-        out.begin_object().member("slot", r.slot).member("alive", r.alive).member("lag", r.lag);
-        if (!r.policy.empty())
-            out.member("bytes", r.bytes)
-                .member("lost", r.lost)
-                .member("blocked_ns", r.blocked_ns)
-                .member("policy", r.policy);
-        out.end_object();
-    }
-    out.end_array().key("problem");
+    out.member("running", d.owner_alive).end_object().key("readers");
+    if (seen.readers_known)
+        append_readers(out, seen.readers);
+    else
+        out.null();
+    out.key("problem");
     if (d.problem)
         out.string(code_name(d.problem->code));
     else

@@ -37,6 +37,7 @@ struct activity {
     std::optional<std::uint64_t> operations;
     std::optional<double> per_second;  ///< between this look and the last
     std::vector<reader_lag> readers;
+    bool readers_known = true;  ///< false: NAME.peers is not ours to read, or its ring's writer left no quiet moment
     [[nodiscard]] std::uint64_t lag_max() const noexcept;
 };
 

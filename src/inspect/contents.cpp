@@ -76,14 +76,18 @@ namespace {
 [[nodiscard]] contents contents_of_broadcast(const segment& s) {
     const layout::broadcast_geometry geometry = detail::broadcast_geometry_of(s);
     layout::broadcast_read_core oldest(s.bytes(), geometry), latest(s.bytes(), geometry);
-    if (oldest.join(broadcast_start::oldest()).status == outcome::corrupt ||
-        latest.join(broadcast_start::latest()).status == outcome::corrupt)
-        throw error(errc::corrupt, s.uri(), "the ring's index contradicts its records; holdfast verify says more");
     contents c;
-    // The second was asked later: a writer at work only makes the difference larger.
-    c.size = latest.sequence() - oldest.sequence();
-    c.version = latest.sequence() - 1;
     c.payload = container_kind::raw;
+    constexpr unsigned looks_max = 8;  // beside a writer that goes round the ring meanwhile
+    for (unsigned look = 0; look < looks_max && !c.size; ++look) {
+        const result first = oldest.join(broadcast_start::oldest()), last = latest.join(broadcast_start::latest());
+        if (first.status == outcome::corrupt || last.status == outcome::corrupt)
+            throw error(errc::corrupt, s.uri(), "the ring's index contradicts its records; holdfast verify says more");
+        if (last.status == outcome::lapped) continue;
+        c.version = latest.sequence() - 1;
+        const bool both_there = first.status != outcome::lapped && !oldest.view().overrun(oldest.position());
+        if (both_there) c.size = latest.sequence() - oldest.sequence();
+    }
     return c;
 }
 

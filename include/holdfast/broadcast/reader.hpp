@@ -216,8 +216,9 @@ class broadcast_reader {
     }
 
     /// Goes elsewhere. Returns: ok; lapped where the start is older than what is left, now standing at the oldest
-    /// (count: messages between; 0 where nobody knows: by time); empty where the sequence lies beyond the next to
-    /// come, now standing at the end; corrupt. Cost: a bisection of the index, and a walk of at most a stride.
+    /// (count: messages between; 0 where nobody knows: by time, or, its place unchanged, where a writer outran every
+    /// attempt); empty where the sequence lies beyond the next to come, now standing at the end; corrupt. Cost: a
+    /// bisection of the index, and a walk of at most a stride.
     result join(const broadcast_start& start) noexcept {
         const result joined = core_.join(start);
         if (joined.status == outcome::corrupt) corrupt_ = true;

@@ -81,17 +81,20 @@ namespace detail {
 
 }  // namespace detail
 
-/// The registered readers of a ring, as anybody may ask who may open NAME.peers. Cost: a line and a system call for
-/// each slot. Throws: kind_mismatch, version_mismatch, geometry_mismatch, corrupt; as peers::open, but for a ring
-/// without room for registered readers: none.
+/// The registered readers of a ring, as anybody may ask who may read NAME.peers. Cost: a line and a system call for
+/// each slot. Throws: kind_mismatch, version_mismatch, geometry_mismatch, corrupt; contended where the writer outran
+/// every look at where it is; as peers::open_to_look, but for a ring without room for registered readers: none.
 [[nodiscard]] inline std::vector<broadcast_reader_report> registered_readers_of(const segment& ring,
                                                                                 const memory::trust& whom = {}) {
     const layout::broadcast_geometry geometry = detail::broadcast_geometry_of(ring);
     if (geometry.readers == 0) return {};
     layout::broadcast_read_core latest(ring.bytes(), geometry);
-    if (latest.join(broadcast_start::latest()).status == outcome::corrupt)
+    const result joined = latest.join(broadcast_start::latest());
+    if (joined.status == outcome::corrupt)
         throw error(errc::corrupt, ring.uri(), "the ring's index contradicts its records; holdfast verify says more");
-    return detail::broadcast_reports(latest.view(), peers::open(ring, whom), latest.position());
+    if (joined.status == outcome::lapped)
+        throw error(errc::contended, ring.uri(), "its writer left no quiet moment; try again when it rests");
+    return detail::broadcast_reports(latest.view(), peers::open_to_look(ring, whom), latest.position());
 }
 
 /// What the writers of a ring counted. Throws: kind_mismatch, version_mismatch, geometry_mismatch.

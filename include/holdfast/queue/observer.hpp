@@ -36,7 +36,7 @@ class queue_observer {
         }
         try {
             if (segment_->info().peer_slots != layout::queue_peer_slots) return;
-            table_.emplace(peers::open(*segment_, whom));
+            table_.emplace(peers::open_to_look(*segment_, whom));
             consumer_ = reinterpret_cast<const layout::queue_side*>(table_->slot(layout::queue_consumer_slot).data());
         } catch (const error& refusal) {
             blind_ = refusal;  // not ours to read, or not there: the producer's side is still worth a look
