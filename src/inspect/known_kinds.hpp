@@ -29,6 +29,7 @@ inline constexpr std::array known_kinds{
     known_kind{container_kind::broadcast, broadcast_layout_version, writers::one},
     known_kind{container_kind::snapshot, snapshot_layout_version, writers::one},
     known_kind{container_kind::hash_table, layout::hash_table_version, writers::one},
+    known_kind{container_kind::hash_table, layout::hash_table_version, writers::many},
     known_kind{container_kind::block_store, layout::block_store_version, writers::one},
     known_kind{container_kind::block_store, layout::block_store_many_version, writers::many},
     known_kind{container_kind::hash_map, layout::hash_map_version, writers::one},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // rebuild_header over a header damaged at each of its bytes, and at each two neighbours of what is no schema: it comes
-// back as it was.
+// back as it was, and so does the kind of every container, with its version and who may write.
 #include "inspect/header_rebuild.hpp"
 
 #include <gtest/gtest.h>
@@ -14,6 +14,7 @@
 #include <string>
 
 #include "holdfast/hash_table.hpp"
+#include "holdfast/hash_table/many.hpp"
 #include "support/process.hpp"
 #include "support/seed.hpp"
 #include "support/segment_tools.hpp"
@@ -24,10 +25,14 @@ using namespace holdfast;
 using namespace holdfast::test;
 using layout::segment_header;
 
-class HeaderRebuild : public segment_test {
+class HeaderRebuild : public segment_test, public ::testing::WithParamInterface<writers> {
  protected:
     HeaderRebuild() {
-        static_cast<void>(hash_table<std::uint64_t, std::array<std::uint64_t, 2>>::create(name_, {.capacity = 3000}));
+        using value = std::array<std::uint64_t, 2>;
+        if (GetParam() == writers::one)
+            static_cast<void>(hash_table<std::uint64_t, value>::create(name_, {.capacity = 3000}));
+        else
+            static_cast<void>(hash_table<std::uint64_t, value, writers::many>::create(name_, {.capacity = 3000}));
         std::ifstream(folder_.file("s"), std::ios::binary).read(reinterpret_cast<char*>(&sound_), sizeof sound_);
         total_bytes_ = std::filesystem::file_size(folder_.file("s"));
     }
@@ -52,18 +57,18 @@ class HeaderRebuild : public segment_test {
     std::uint64_t total_bytes_ = 0;
 };
 
-TEST_F(HeaderRebuild, EachByte) {
+TEST_P(HeaderRebuild, EachByte) {
     for (std::size_t at = 0; at < immutable; ++at) damage(at, 1);
 }
 
-TEST_F(HeaderRebuild, TwoNeighbours) {
+TEST_P(HeaderRebuild, TwoNeighbours) {
     for (std::size_t at = 0; at < schema_at; ++at)
         for (int again = 0; again < 3; ++again) damage(at, 2);
     for (std::size_t at = schema_at; at + 1 < immutable; at += 97) damage(at, 2);
 }
 
 // Whatever its length says, what a schema has is not taken for what lies behind it.
-TEST_F(HeaderRebuild, EachLengthOfASchema) {
+TEST_P(HeaderRebuild, EachLengthOfASchema) {
     ASSERT_GT(sound_.schema_bytes, 0U);
     for (std::uint32_t length = 0; length <= schema_bytes_max; length += 5) {
         segment_header header = sound_;
@@ -73,5 +78,17 @@ TEST_F(HeaderRebuild, EachLengthOfASchema) {
         EXPECT_EQ(std::memcmp(&*rebuilt, &sound_, immutable), 0) << length;
     }
 }
+
+// All that says what it is, at once.
+TEST_P(HeaderRebuild, KindVersionAndPolicyAtOnce) {
+    segment_header header = sound_;
+    header.kind = header.container_version = header.policy = 0xEEEEEEEE;
+    const auto rebuilt = inspect::rebuild_header(header, total_bytes_);
+    ASSERT_TRUE(rebuilt);
+    EXPECT_EQ(std::memcmp(&*rebuilt, &sound_, immutable), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Tables, HeaderRebuild, ::testing::Values(writers::one, writers::many),
+                         [](const auto& of) { return std::string(of.param == writers::one ? "one" : "many"); });
 
 }  // namespace
