@@ -126,15 +126,16 @@ class teller {
 /// One segment followed until there is a reason to stop.
 class session {
  public:
-    session(const options& chosen, const inspect::follow_options& how, std::uint64_t shown)
+    session(const options& chosen, std::unique_ptr<inspect::follower> from, const inspect::follow_start& start,
+            std::uint64_t shown)
         : chosen_(chosen),
-          from_(inspect::follower::open(chosen.segment, how)),
+          from_(std::move(from)),
           tell_(chosen, from_->memory().uri()),
           writer_(from_->schema(), style_of(chosen)),
           filter_(from_->schema(), chosen.filter, type_of(chosen)),
           shown_(shown) {
-        tell_.joined(from_->joined(), how.start);
-        if (how.start.where == inspect::follow_start::from::sequence) skip_below_ = how.start.value;
+        tell_.joined(from_->joined(), start);
+        if (start.where == inspect::follow_start::from::sequence) skip_below_ = start.value;
         if (chosen.now) end_behind_ = from_->newest();
         if (chosen.json || shown != 0) return;
         if (const std::string heading = writer_.heading(); !heading.empty())
@@ -275,26 +276,27 @@ session::end session::run(const stop_signals& stop) {
     }
 }
 
-/// Another segment may take the name's place: waits for it. False when told to stop.
-[[nodiscard]] bool wait_for_name(const options& chosen, const stop_signals& stop) {
+/// Another segment may take the name's place: waits for it. Nothing when told to stop.
+[[nodiscard]] std::unique_ptr<inspect::follower> next_of_name(const options& chosen, const inspect::follow_options& how,
+                                                              const stop_signals& stop) {
     say(format("{}: the segment was removed; waiting for the next of its name", inspect::printable(chosen.segment)));
     while (!stop.asked() && !stop.reader_gone()) {
         try {
-            (void)inspect::follower::open(chosen.segment, {});
-            return true;
+            return inspect::follower::open(chosen.segment, how);
         } catch (const error& failure) {
             if (failure.reason() != errc::not_found && failure.reason() != errc::not_ready) throw;
         }
         stop.nap(20'000'000);
     }
-    return false;
+    return nullptr;
 }
 
 int follow(const options& chosen, const stop_signals& stop) {
     inspect::follow_options how = follow_options_of(chosen);
+    std::unique_ptr<inspect::follower> next = inspect::follower::open(chosen.segment, how);
     std::uint64_t shown = 0;
     for (;;) {
-        session now(chosen, how, shown);
+        session now(chosen, std::move(next), how.start, shown);
         const session::end why = now.run(stop);
         shown = now.shown();
         switch (why) {
@@ -310,8 +312,9 @@ int follow(const options& chosen, const stop_signals& stop) {
                     say(format("{}: the segment was removed", inspect::printable(chosen.segment)));
                     return success;
                 }
-                if (!wait_for_name(chosen, stop)) return success;
                 how.start = {inspect::follow_start::from::oldest, 0};  // all of it is new
+                next = next_of_name(chosen, how, stop);
+                if (!next) return success;
         }
     }
 }
