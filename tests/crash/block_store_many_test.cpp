@@ -464,7 +464,7 @@ class BlockStoreManyKill : public segment_test {
     }
 };
 
-TEST_F(BlockStoreManyKill, TwoAtFullSpeedLoseNothingButWhatTheyWereIn) { run(2, scaled(600), 4); }
-TEST_F(BlockStoreManyKill, ThreeAtFullSpeed) { run(3, scaled(400), 3); }
+TEST_F(BlockStoreManyKill, TwoAtFullSpeedLoseNothingButWhatTheyWereIn) { run(2, scaled(3000), 4); }
+TEST_F(BlockStoreManyKill, ThreeAtFullSpeed) { run(3, scaled(1500), 3); }
 
 }  // namespace

@@ -336,7 +336,7 @@ TEST_F(HashMapFeed, KillsLeaveNoChangeUntoldOrToldTwice) {
     std::uint64_t number = 0, told_late = 0;
     broadcast_reader follower = broadcast_reader::attach(ring_name.uri());
     const kill_report report = run_kill_rounds(
-        {.rounds = scaled(400), .delay_ns_max = 60'000, .seed = random.seed()},
+        {.rounds = scaled(10'000), .delay_ns_max = 60'000, .seed = random.seed()},
         [&](kill_progress& progress, std::uint64_t round) {
             hash_map_feed feed(broadcast_writer::attach(ring_name.uri(), patient));
             auto map = hash_map<std::string_view>::attach(map_name.uri(), patient, {.clock = {}, .feed = &feed});

@@ -646,7 +646,7 @@ class HashMapManyKill : public segment_test {
     }
 };
 
-TEST_F(HashMapManyKill, TwoAtFullSpeedLoseNothingButWhatTheyWereIn) { run(2, scaled(500), 4, 200); }
-TEST_F(HashMapManyKill, ThreeAtFullSpeed) { run(3, scaled(300), 3, 2000); }
+TEST_F(HashMapManyKill, TwoAtFullSpeedLoseNothingButWhatTheyWereIn) { run(2, scaled(3000), 4, 200); }
+TEST_F(HashMapManyKill, ThreeAtFullSpeed) { run(3, scaled(1500), 3, 2000); }
 
 }  // namespace

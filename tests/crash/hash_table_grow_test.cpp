@@ -243,6 +243,26 @@ class ManyGrowthDeath : public segment_test, public ::testing::WithParamInterfac
             if (!update(t, i, 2)) ::_exit(4);
         if (t.growth_failure()) throw error(*t.growth_failure());
     }
+    // Steps amid the growth of these tables: the stripes are open, some of it is carried.
+    static constexpr u64 amid[] = {2, 12};
+    void lead_until_stopped(u64 steps) const {
+        many t = many::attach(uri());
+        t.grow(new_capacity);
+        (void)t.advance(steps);
+        if (!t.growing()) throw std::runtime_error("the growth ended before it was stopped");
+        t.stop_growing();
+        for (u64 i = 0; i < entries; ++i)
+            if (!update(t, i, 2)) ::_exit(4);
+    }
+    void lead_until_killed(u64 steps) const {
+        const ended leader = in_child([&] {
+            many t = many::attach(uri());
+            t.grow(new_capacity);
+            (void)t.advance(steps);
+            ::raise(SIGKILL);
+        });
+        if (!leader.signalled || leader.signal != SIGKILL) throw std::runtime_error("the leader: " + leader.text());
+    }
     // `from`: any reader or writer of the table.
     [[nodiscard]] static std::string missing_in(auto& from) {
         for (u64 n = 0; n < entries; ++n) {
@@ -308,6 +328,38 @@ TEST_P(ManyGrowthDeath, AtAnySystemCallLosesNothingAndIsEndedByOthers) {
     EXPECT_GT(report.steps, 50U);
     RecordProperty("kills", std::to_string(report.steps));
     std::printf("%llu stops at system calls, each a kill\n", static_cast<unsigned long long>(report.steps));
+}
+
+// Giving up takes back what was announced.
+TEST_P(ManyGrowthDeath, AtAnySystemCallOfGivingUpLosesNothing) {
+    if (!can_trace()) GTEST_SKIP() << "needs: ptrace";
+    u64 kills = 0;
+    for (const u64 steps : amid) {
+        const step_report report = kill_at_every_system_call([&] { make(); }, [&] { lead_until_stopped(steps); },
+                                                             [&] { return alive(); }, [&] { return after_death(); });
+        EXPECT_EQ(report.failure, "") << "behind step " << steps;
+        EXPECT_GT(report.steps, 30U);
+        kills += report.steps;
+    }
+    RecordProperty("kills", std::to_string(kills));
+}
+
+// Whoever grows a table clears away what a dead leader left of another growth.
+TEST_P(ManyGrowthDeath, AtAnySystemCallOfGrowingOverALeftGrowthLosesNothing) {
+    if (!can_trace()) GTEST_SKIP() << "needs: ptrace";
+    u64 kills = 0;
+    for (const u64 steps : amid) {
+        const step_report report = kill_at_every_system_call(
+            [&] {
+                make();
+                lead_until_killed(steps);
+            },
+            [&] { lead(); }, [&] { return alive(); }, [&] { return after_death(); });
+        EXPECT_EQ(report.failure, "") << "behind step " << steps;
+        EXPECT_GT(report.steps, 50U);
+        kills += report.steps;
+    }
+    RecordProperty("kills", std::to_string(kills));
 }
 
 // Whatever fails, the growth is over or given up by the writer that leads, and the others go on.

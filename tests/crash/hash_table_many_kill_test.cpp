@@ -375,8 +375,8 @@ class HashTableManyKill : public segment_test {
     }
 };
 
-TEST_F(HashTableManyKill, TwoAtFullSpeedLoseNothingButWhatTheyWereIn) { run(2, scaled(700), 4); }
-TEST_F(HashTableManyKill, ThreeAtFullSpeed) { run(3, scaled(400), 3); }
-TEST_F(HashTableManyKill, ThreeThatGrowAndShrinkItAtFullSpeed) { run(3, scaled(250), 4, true); }
+TEST_F(HashTableManyKill, TwoAtFullSpeedLoseNothingButWhatTheyWereIn) { run(2, scaled(2100), 4); }
+TEST_F(HashTableManyKill, ThreeAtFullSpeed) { run(3, scaled(1300), 3); }
+TEST_F(HashTableManyKill, ThreeThatGrowAndShrinkItAtFullSpeed) { run(3, scaled(750), 4, true); }
 
 }  // namespace

@@ -39,21 +39,22 @@ std::vector<u64> keys_of_one_bucket(u64 capacity, std::size_t count) {
     return keys;
 }
 
-inline subject table_subject_when(const char* name, fill how) {
+template <class Table>
+subject table_subject_when(const char* name, fill how) {
     const bool collide = how == fill::colliding;
     const u64 capacity = collide ? 250 : 50;
     // More than a bucket holds: the last ones lie in others, and are counted in those that they went past.
-    const std::vector<u64> crowd = collide ? keys_of_one_bucket<session_table>(capacity, 42) : std::vector<u64>{};
+    const std::vector<u64> crowd = collide ? keys_of_one_bucket<Table>(capacity, 42) : std::vector<u64>{};
     const u64 absent = collide ? crowd[39] : 5, changed = collide ? crowd[38] : 8, erased = collide ? crowd[37] : 9;
     const u64 next = collide ? crowd[0] : 10;
-    const auto change = [](const char* what, std::function<void(session_table&)> operate,
+    const auto change = [](const char* what, std::function<void(Table&)> operate,
                            std::function<void(contents&)> apply) {
-        return operation{what, [operate](const std::string& uri) { return with(session_table::attach(uri), operate); },
+        return operation{what, [operate](const std::string& uri) { return with(Table::attach(uri), operate); },
                          std::move(apply)};
     };
     subject made{name,
                  [=](const std::string& uri) {
-                     auto table = session_table::create(uri, {.capacity = capacity, .seed = 7});
+                     auto table = Table::create(uri, {.capacity = capacity, .seed = 7, .writer_slots = 3});
                      contents filled;
                      const auto add = [&](u64 n) {
                          if (table.try_insert(n, session_of(n))) filled[name_of(n)] = name_of(n);
@@ -69,24 +70,23 @@ inline subject table_subject_when(const char* name, fill how) {
                  read_table,
                  {},
                  afterwards(change(
-                     "insert_or_assign", [next](session_table& t) { (void)t.insert_or_assign(next, session_of(300)); },
+                     "insert_or_assign", [next](Table& t) { (void)t.insert_or_assign(next, session_of(300)); },
                      [next](contents& c) { c[name_of(next)] = "300"; }))};
     if (how != fill::full) {
         const std::vector<u64> many =
             collide ? std::vector<u64>(crowd.end() - 3, crowd.end()) : std::vector<u64>{absent, 1000, 1001};
-        made.operations.push_back(insert_many<session_table>(many, how == fill::nearly_full ? 1 : 3));
+        made.operations.push_back(insert_many<Table>(many, how == fill::nearly_full ? 1 : 3));
         made.operations.push_back(change(
-            "insert", [absent](session_table& t) { (void)t.try_insert(absent, session_of(absent)); },
+            "insert", [absent](Table& t) { (void)t.try_insert(absent, session_of(absent)); },
             [absent](contents& c) { c[name_of(absent)] = name_of(absent); }));
     }
     if (how != fill::empty) {
-        for (operation& more : table_changes<session_table>(changed, erased))
-            made.operations.push_back(std::move(more));
+        for (operation& more : table_changes<Table>(changed, erased)) made.operations.push_back(std::move(more));
         made.operations.push_back(change(
-            "update", [changed](session_table& t) { (void)t.update(changed, session_of(200)); },
+            "update", [changed](Table& t) { (void)t.update(changed, session_of(200)); },
             [changed](contents& c) { c[name_of(changed)] = "200"; }));
         made.operations.push_back(change(
-            "erase", [erased](session_table& t) { (void)t.erase(erased); },
+            "erase", [erased](Table& t) { (void)t.erase(erased); },
             [erased](contents& c) { c.erase(name_of(erased)); }));
     }
     return made;
@@ -232,7 +232,8 @@ subject array_subject_of(const char* name, u64 size) {
 // ---- stores ------------------------------------------------------------------------------------------------------
 
 // Values of several units, then of one to the last of them.
-inline contents fill_all_blocks(block_store& store) {
+template <class Store>
+contents fill_all_blocks(Store& store) {
     contents made;
     const auto add = [&](const std::string& text) {
         const bool kept = static_cast<bool>(store.allocate(bytes_of(text)));
@@ -245,7 +246,8 @@ inline contents fill_all_blocks(block_store& store) {
     require(store.usage().units_free() == 0, "a full store");
     return made;
 }
-inline void empty_blocks(block_store& store) {
+template <class Store>
+void empty_blocks(Store& store) {
     std::vector<u64> all;
     u64 cursor = 0;
     while (const auto handle = store.next_value(cursor)) all.push_back(*handle);
@@ -253,10 +255,11 @@ inline void empty_blocks(block_store& store) {
     require(store.usage().units_used == 0, "a store that is empty again");
 }
 
-inline subject block_subject_when(const char* name, fill how) {
+template <class Store>
+subject block_subject_when(const char* name, fill how) {
     subject made{name,
                  [how](const std::string& uri) {
-                     block_store store = block_store::create(uri, {.bytes = 3000, .unit_bytes = 64});
+                     Store store = Store::create(uri, {.bytes = 3000, .unit_bytes = 64});
                      contents filled = how == fill::empty ? contents{} : fill_all_blocks(store);
                      if (how == fill::nearly_full) {
                          require(store.free(first_of(store)) == outcome::ok, "a free");
@@ -266,25 +269,25 @@ inline subject block_subject_when(const char* name, fill how) {
                  },
                  read_blocks,
                  {},
-                 afterwards(block_operation<block_store>(
+                 afterwards(block_operation<Store>(
                      "empty it, and allocate",
-                     [](block_store& s) {
+                     [](Store& s) {
                          empty_blocks(s);
                          require(static_cast<bool>(s.allocate(bytes_of(block_text(30)))), "a value");
                      },
                      [](contents& c) { c.clear(), c[block_text(30)] = ""; }))};
     // The one that is gone had one unit.
     if (how != fill::full)
-        made.operations.push_back(block_operation<block_store>(
-            "allocate", [](block_store& s) { (void)s.allocate(bytes_of("the last one")); },
+        made.operations.push_back(block_operation<Store>(
+            "allocate", [](Store& s) { (void)s.allocate(bytes_of("the last one")); },
             [](contents& c) { c["the last one"] = ""; }));
     if (how == fill::nearly_full)
-        made.operations.push_back(block_operation<block_store>(
-            "replace", [](block_store& s) { (void)s.replace(first_of(s), bytes_of("the last one")); },
+        made.operations.push_back(block_operation<Store>(
+            "replace", [](Store& s) { (void)s.replace(first_of(s), bytes_of("the last one")); },
             [](contents& c) { c.erase(block_text(2)), c["the last one"] = ""; }, true));
     if (how == fill::full)
-        made.operations.push_back(block_operation<block_store>(
-            "free", [](block_store& s) { (void)s.free(first_of(s)); }, [](contents& c) { c.erase(block_text(1)); }));
+        made.operations.push_back(block_operation<Store>(
+            "free", [](Store& s) { (void)s.free(first_of(s)); }, [](contents& c) { c.erase(block_text(1)); }));
     return made;
 }
 
@@ -296,7 +299,7 @@ inline subject block_subject_round_its_end() {
         const block_result passed = s.allocate(bytes_of("x"));
         require(passed && s.free(passed.handle) == outcome::ok, "the first unit");
     };
-    subject made = block_subject_when("block_store_round_its_end", fill::full);
+    subject made = block_subject_when<block_store>("block_store_round_its_end", fill::full);
     made.make = [](const std::string& uri) {
         block_store store = block_store::create(uri, {.bytes = 3000, .unit_bytes = 64});
         contents filled = fill_all_blocks(store);

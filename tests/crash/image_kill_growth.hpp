@@ -258,6 +258,15 @@ inline subject growing_table_subject() {
 // close and take the name.
 inline std::vector<operation> growth_steps_of_many(const std::shared_ptr<growth_place>& place, growth_way way) {
     const auto step = [&](const char* what, u64 steps) { return growth_step<many_sessions>(what, place, steps, way); };
+    const auto stop = [&](const char* what, u64 steps) {
+        return table_operation<many_sessions>(
+            what,
+            [way](many_sessions& t) {
+                t.stop_growing();
+                require(!t.growing() && t.capacity() == way.from, "a growth given up");
+            },
+            [](contents&) {}, amid_growth<many_sessions>(place, steps, way));
+    };
     return {step("announce", 0),
             step("open", 1),
             step("carry a bucket", 3),
@@ -265,6 +274,9 @@ inline std::vector<operation> growth_steps_of_many(const std::shared_ptr<growth_
             table_operation<many_sessions>(
                 "update while it grows", [](many_sessions& t) { (void)t.update(3, session_of(103)); },
                 [](contents& c) { c["3"] = "103"; }, amid_growth<many_sessions>(place, 4, way)),
+            stop("stop when it is announced", 1),
+            stop("stop when the stripes are open", 2),
+            stop("stop amid carrying", 4),
             growth_end<many_sessions>("close and take the name", place, way.steps_of_many(), way)};
 }
 

@@ -36,6 +36,17 @@ INSTANTIATE_TEST_SUITE_P(ManyWriters, ImageKill,
                                            many_map_subject("hash_map_many_and_a_newcomer", goes_first::newcomer)),
                          ImageKill::name_of);
 
+INSTANTIATE_TEST_SUITE_P(
+    FillsOfMany, ImageKill,
+    ::testing::Values(table_subject_when<many_sessions>("hash_table_many_empty", fill::empty),
+                      table_subject_when<many_sessions>("hash_table_many_nearly_full", fill::nearly_full),
+                      table_subject_when<many_sessions>("hash_table_many_full", fill::full),
+                      table_subject_when<many_sessions>("hash_table_many_of_colliding_keys", fill::colliding),
+                      block_subject_when<many_blocks>("block_store_many_empty", fill::empty),
+                      block_subject_when<many_blocks>("block_store_many_nearly_full", fill::nearly_full),
+                      block_subject_when<many_blocks>("block_store_many_full", fill::full)),
+    ImageKill::name_of);
+
 INSTANTIATE_TEST_SUITE_P(Overflowed, ImageKill,
                          ::testing::Values(overflowed_table_subject<many_sessions>("hash_table_many_overflowed"),
                                            overflowed_table_subject<growing_sessions>("hash_table_growing_overflowed")),
