@@ -17,7 +17,8 @@ enum class outcome : std::uint8_t {
     empty,         ///< nothing to read now
     full,          ///< no room now; a reader may make some
     too_small,     ///< the caller's buffer cannot hold the message; count: bytes it needs. Nothing was taken
-    too_large,     ///< it never fits into this container; count: the largest that does. Nothing was changed
+    too_large,     ///< it never fits into this container; count, of queues and broadcasts: the largest that does.
+                   ///< Nothing was changed
     lapped,        ///< the writer overran this reader; count: messages lost. The reader goes on behind them
     timed_out,     ///< the deadline passed
     writer_gone,   ///< nothing to read, and no living process holds the right to write

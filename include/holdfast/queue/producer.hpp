@@ -144,7 +144,8 @@ class queue_producer {
     }
 
     /// Waits until a claim of `bytes` can succeed and an eighth of the ring is free.
-    /// Returns: ok; timed_out; reader_gone (no room, and nobody reads); too_large; read_only. Spins, then sleeps.
+    /// Returns: ok; timed_out; reader_gone (no room, and nobody reads); too_large; read_only; corrupt. Spins, then
+    /// sleeps.
     result wait_room(std::uint64_t bytes, std::chrono::nanoseconds timeout) noexcept {
         if (!writable()) return {outcome::read_only, 0};
         if (!core_.can_fit(bytes)) return {outcome::too_large, core_.longest()};
