@@ -145,6 +145,16 @@ TEST_P(Shareable, PinnedReadersHoldTheirVersionAndGiveItBack) {
     EXPECT_EQ(first.pin().version(), 29U);
 }
 
+TEST_P(Shareable, APinnedReaderThatWasMovedFromAnswersReadOnlyAndHoldsNothing) {
+    auto writer = snapshot_writer::create(place.uri(), room_for(100, 1));
+    ASSERT_TRUE(writer.publish(whole_object(1, 50)));
+    snapshot_pinned_reader first(again(writer));
+    snapshot_pinned_reader second = std::move(first);
+    EXPECT_EQ(first.pin().status(), outcome::read_only);  // NOLINT: a moved-from handle says so
+    first.release();
+    EXPECT_TRUE(second.pin());
+}
+
 TEST_P(Shareable, WithoutAFreeSlotThePublishIsRefusedUntilAPinEnds) {
     auto options = room_for(100, 1);
     options.slots = 2;

@@ -72,7 +72,7 @@ class snapshot_view {
         if (state_ != nullptr) --state_->views;
     }
 
-    /// ok; empty; contended; corrupt; read_only (inherited by fork, it is the parent's: attach anew).
+    /// ok; empty; contended; corrupt; read_only (moved from, or inherited by fork, the parent's: attach anew).
     [[nodiscard]] outcome status() const noexcept { return found_.status; }
     [[nodiscard]] explicit operator bool() const noexcept { return state_ != nullptr; }
     [[nodiscard]] std::uint64_t version() const noexcept { return state_ != nullptr ? found_.version() : 0; }
@@ -93,7 +93,7 @@ class snapshot_view {
 };
 
 /// Reads objects in place. Holds one version at a time, also between reads; at most one old version is kept alive by
-/// it.
+/// it. One that was moved from answers read_only to pin() and holds nothing; the rest requires one that was not.
 ///
 /// Threads: one at a time. After a crash of the writer: as before, and what is pinned stays whole. After its own: the
 /// next publish that needs the slot takes it back.
@@ -133,14 +133,14 @@ class snapshot_pinned_reader {
     /// The newest version; while any view is alive, the version that view holds (one reader holds one version).
     /// Cost: one load and a compare while nothing new was published, else a store and a fence.
     [[nodiscard]] snapshot_view pin() noexcept {
-        if (!state_->guard.same_process()) return {nullptr, {outcome::read_only, 0, 0}};
+        if (state_ == nullptr || !state_->guard.same_process()) return {nullptr, {outcome::read_only, 0, 0}};
         const layout::snapshot_located found = state_->views > 0 ? state_->core.held() : state_->core.pin();
         if (found.status == outcome::corrupt) state_->corrupt = true;
         return {found.status == outcome::ok ? state_.get() : nullptr, found};
     }
     /// Stops holding the version last pinned, for a reader that will be idle. Does nothing while a view is alive.
     void release() noexcept {
-        if (state_->views == 0 && state_->guard.same_process()) state_->core.release();
+        if (state_ != nullptr && state_->views == 0 && state_->guard.same_process()) state_->core.release();
     }
 
     [[nodiscard]] std::optional<errc> fault() const noexcept {
