@@ -897,6 +897,48 @@ TEST_F(HashTableManyGrow, TheLeadersOwnOperationsDoNotWaitForAWriterThatIsStoppe
     EXPECT_FALSE(a.growth_failure());
 }
 
+// Whoever mirrors has a stripe in hand for which others wait. So it waits for one stopped there once, not with each.
+TEST_F(HashTableManyGrow, AWriterThatIsStoppedInTheNextGenerationIsWaitedForOnce) {
+    counts a = counts::create(uri(), {.capacity = 20'000});
+    for (u64 n = 0; n < 1000; ++n) (void)a.try_insert(n, n);
+    a.grow(40'000);
+    for (int i = 0; i < 30; ++i) ASSERT_TRUE(a.advance());
+    counts b = counts::attach(uri());
+    ASSERT_EQ(b.update(1, 1), status::updated);
+    // One that lives owns all of that generation's stripes.
+    child_process holder([&](channel& talk) -> std::string {
+        const counts mine = counts::attach(uri());
+        talk.signal();
+        for (;;) ::pause();
+        return {};
+    });
+    ASSERT_TRUE(holder.talk().wait());
+    const auto next = segment_successor::announced(a.segment(), {});
+    ASSERT_TRUE(next);
+    const layout::hash_table_geometry g = holdfast::detail::geometry_of(*next);
+    constexpr std::uint32_t holders_slot = 2;  // behind those of a and b
+    for (u64 stripe = 0; stripe < g.stripes; ++stripe)
+        std::atomic_ref(*reinterpret_cast<std::uint32_t*>(const_cast<std::byte*>(next->body().data()) +
+                                                          g.stripes_offset + stripe * layout::stripe_bytes))
+            .store(holders_slot + 1);
+    const auto start = std::chrono::steady_clock::now();
+    std::set<u64> stripes;
+    for (u64 n = 0; n < 1000 && stripes.size() < 20; ++n) {
+        if (!stripes.insert(home_of(b, n)).second) continue;
+        ASSERT_EQ(b.update(n, 2 * n), status::updated) << n;
+    }
+    const auto took = std::chrono::steady_clock::now() - start;
+    EXPECT_EQ(stripes.size(), 20U);
+    EXPECT_GE(took, 400ms) << "nobody was in the way";
+    EXPECT_LT(took, 4s) << "half a second, and not twenty times that";
+    while (a.advance()) {
+    }
+    ASSERT_TRUE(a.growth_failure());
+    EXPECT_EQ(a.capacity(), 20'000U);
+    for (u64 n = 0; n < 1000; ++n) ASSERT_TRUE(b.update(n, n) == status::updated) << n;
+    EXPECT_EQ(damage_of(b), "");
+}
+
 TEST_F(HashTableManyGrow, MemoryWithoutANameStaysWhatItIsAndFalseWordsAreHealed) {
     for (const std::string& name : {uri(), std::string("anon:")}) {
         counts c = counts::create(name, {.capacity = 1000});

@@ -157,7 +157,10 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
 
     /// How long an operation waits for a stopped or slow writer before it answers `contended`. 1 s unless set. The step
     /// of a growth behind it waits 20 ms at most, and 64 operations later again. For one that is stopped in the next
-    /// generation half a second is waited, once: then the growth is given up.
+    /// generation each writer waits half a second, once: then the growth is given up.
+    ///
+    /// A writer that was killed is known by the kernel's lock, which goes when its memory has been unmapped: some
+    /// 20 ms for each 512 MiB of 4 KiB pages, and behind a core dump. Where that takes longer, more patience helps.
     void set_patience(std::chrono::nanoseconds patience) noexcept {
         table_.current().locks().set_patience(detail::ns_of(patience));
     }

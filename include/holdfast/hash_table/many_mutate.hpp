@@ -447,12 +447,16 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
     /// T1 and T2. Requires: the key's home stripe is owned, by this writer or by a dead one whose slot it holds.
     [[gnu::noinline]] void mirror(stripe_growth growth, hash_parts h, const std::byte* key) noexcept {
         if (growth.what() != stripe_growth::mirrors || !is_live(growth)) return;
-        const outcome status = next_ == nullptr ? outcome::no_memory : do_in_next(h, key);
+        const outcome status =
+            next_ == nullptr ? mirror_failure_.value_or(outcome::no_memory) : do_in_next(h, key);
         if (status == outcome::ok) {
             ++mirrored_;
             return;
         }
         mirror_failure_ = status;
+        // That generation will be given up, so nothing more is done in it: whoever is stopped there is waited for once,
+        // and not for each stripe that is owned here meanwhile.
+        next_ = nullptr;
         set_growth_of(view_.stripe(view_.stripe_of(h.home(view_.buckets))),
                       stripe_growth::of(growth.tag(), stripe_growth::spoiled));
     }
