@@ -25,8 +25,11 @@ void answer_json(net::response& to, std::string&& text);
 /// Returns: whether there was none.
 bool answer_or_refuse(net::response& to, const std::function<void()>& work);
 
-/// Whether no page makes a browser ask this, or one of ours does.
-[[nodiscard]] bool is_of_own_page(const net::request& from);
+/// Refuses a part of something, and what would have to be decoded first. Throws: failure 400, 415.
+void require_whole_content(const net::request& from);
+
+/// Whether no page makes a browser ask this, or one of ours does. `tls`: whether TCP connections speak TLS.
+[[nodiscard]] bool is_of_own_page(const net::request& from, bool tls);
 
 /// The status that an error is answered with.
 [[nodiscard]] int status_of(errc code) noexcept;

@@ -39,16 +39,18 @@ bool allows_get(const net::request& from, net::response& to) {
 
 /// Refuses what a page of another site makes a browser send, unless it can change nothing and is not shown to that
 /// page.
-void check_origin(const net::request& from) {
-    if (from.method() == net::method::get || from.method() == net::method::head || is_of_own_page(from)) return;
+void check_origin(const net::request& from, bool tls) {
+    if (from.method() == net::method::get || from.method() == net::method::head || is_of_own_page(from, tls)) return;
     throw failure{403, "a page of another site may not ask this of the server; only its own pages may"};
 }
 
 }  // namespace
 
-bool is_of_own_page(const net::request& from) {
+bool is_of_own_page(const net::request& from, bool tls) {
     const std::size_t count = from.header_count("Origin");
-    return count == 0 || (count == 1 && is_own_origin(*from.header("Origin"), from.host()));
+    // By TCP all requests come by TLS, or none.
+    const bool by_tls = tls && from.peer() != nullptr && from.peer()->way == net::peer_way::tcp;
+    return count == 0 || (count == 1 && is_own_origin(*from.header("Origin"), from.host(), by_tls));
 }
 
 std::string_view media_type_of(const net::request& from) {
@@ -77,9 +79,10 @@ int status_of(errc code) noexcept {
 }
 
 bool answer_or_refuse(net::response& to, const std::function<void()>& work) {
+    bool done = false;
     try {
         work();
-        return true;
+        done = true;
     } catch (const failure& e) {
         to.problem(e.status, e.detail);
         if (e.status == 401) to.header("WWW-Authenticate", "Bearer realm=\"holdfast\"");
@@ -87,7 +90,20 @@ bool answer_or_refuse(net::response& to, const std::function<void()>& work) {
     } catch (const error& e) {
         to.problem(status_of(e.reason()), e.what());
     }
-    return false;
+    // What is not here now may be at any time, by any process: caches would keep a 404 for as long as they like.
+    if (to.status() >= 400) to.header("Cache-Control", "no-store");
+    return done;
+}
+
+void require_whole_content(const net::request& from) {
+    if (from.header_count("Content-Range") != 0)
+        throw failure{400, "what is written is written as a whole; leave Content-Range out"};
+    for (std::size_t i = 0; i < from.headers_size(); ++i) {
+        const net::header_field each = from.header_at(i);
+        if (net::equal_ignoring_case(each.name, "Content-Encoding") && !each.value.empty() &&
+            !net::equal_ignoring_case(each.value, "identity"))
+            throw failure{415, "content is taken as it is; send it without a Content-Encoding"};
+    }
 }
 
 void answer_json(net::response& to, std::string&& text) {
@@ -132,7 +148,8 @@ api::api(const serve_options& options, unsigned worker, const shared_counts& cou
       requests_(counts.counters, worker),
       hosts_(options.allowed_hosts),
       catalog_(options.segments, options.private_too),
-      rings_(catalog_, [this](route which, int status) { requests_.count(which, status); }),
+      tls_(!options.tls_certificate.empty()),
+      rings_(catalog_, tls_, [this](route which, int status) { requests_.count(which, status); }),
       write_(options.write),
       rates_(options.rate_of_one, options.rate_of_all),
       count_by_(options.counts) {
@@ -169,7 +186,7 @@ void api::dispatch(exchange& it) {
     if (!hosts_.accepts(it.from.host()) && !(it.from.host().empty() && it.from.minor_version() == 0))
         throw failure{421,
                       "this server is not known by that name; call it by its address, or start it with --allow-host"};
-    check_origin(it.from);
+    check_origin(it.from, tls_);
     if (it.from.target() == "*") {  // OPTIONS alone may ask this, of the server as a whole: RFC 9110 section 9.3.7
         it.to.status(204);
         it.to.header("Allow", write_ ? "GET, HEAD, POST, PUT, DELETE" : "GET, HEAD, POST");
@@ -188,6 +205,7 @@ void api::dispatch(exchange& it) {
         it.which = route::dashboard;
         if (!allows_get(it.from, it.to)) return;
         it.to.header("Content-Type", "text/html; charset=utf-8");
+        it.to.header("Cache-Control", "no-cache");
         it.to.header("Content-Security-Policy",
                      "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; "
                      "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
@@ -198,12 +216,14 @@ void api::dispatch(exchange& it) {
         it.which = route::health;
         if (!allows_get(it.from, it.to)) return;
         it.to.header("Content-Type", "text/plain; charset=utf-8");
+        it.to.header("Cache-Control", "no-store");
         it.to.body(std::string_view("ok\n"));
     } else if (parts[0] == "metrics") {
         it.which = route::metrics;
         if (!allows_get(it.from, it.to)) return;
         const exposition_format format = choose_exposition(it.from.header("Accept").value_or(""));
         it.to.header("Content-Type", content_type(format));
+        it.to.header("Cache-Control", "no-store");
         it.to.header("Vary", "Accept");
         it.to.body(render_metrics(counts_, catalog_, format, it.who));
     } else {

@@ -142,6 +142,7 @@ class api {
     request_counters requests_;
     host_check hosts_;
     catalog catalog_;
+    bool tls_;
     ring_routes rings_;
     bool write_;
     std::optional<write_token> token_;

@@ -143,7 +143,8 @@ bool api::ask_owner(exchange& it, const std::shared_ptr<owner_desk::table>& owne
         log_refusal(number, 503);
         return false;
     }
-    *to = it.to.defer({.answer_timeout = 30s});
+    // A client that has said all it has to say waits for the answer all the same: the change may be made.
+    *to = it.to.defer({.answer_timeout = 30s, .answers_half_closed = true});
     it.counted = 0;
     return true;
 }

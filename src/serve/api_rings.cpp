@@ -8,6 +8,7 @@
 #include <chrono>
 #include <utility>
 
+#include "holdfast/net/websocket_handshake.hpp"
 #include "holdfast/record/time_text.hpp"
 #include "inspect/json_out.hpp"
 #include "serve/accept.hpp"
@@ -47,15 +48,6 @@ std::optional<std::pair<std::string, std::uint64_t>> cursor_in(std::string_view 
     const auto number = number_in(text.substr(cursor_digits + 1));
     if (!number || ring.find_first_not_of("0123456789abcdef") != std::string_view::npos) return std::nullopt;
     return std::pair{std::string(ring), *number};
-}
-
-bool asks_for_websocket(const net::request& from) {
-    for (std::size_t i = 0; i < from.headers_size(); ++i) {
-        const net::header_field each = from.header_at(i);
-        if (net::equal_ignoring_case(each.name, "Upgrade") && net::equal_ignoring_case(each.value, "websocket"))
-            return true;
-    }
-    return false;
 }
 
 std::string page_body(const ring_source& ring, const ring_page& page, bool replaced) {
@@ -143,8 +135,8 @@ ring_start ring_start::behind(std::string_view event_id) {
     return {broadcast_start::sequence(next), std::move(told->first)};
 }
 
-ring_routes::ring_routes(catalog& segments, std::function<void(route, int)> counted)
-    : segments_(segments), counted_(std::move(counted)) {}
+ring_routes::ring_routes(catalog& segments, bool tls, std::function<void(route, int)> counted)
+    : segments_(segments), tls_(tls), counted_(std::move(counted)) {}
 
 std::uint64_t ring_routes::subscribers() const noexcept {
     std::uint64_t count = 0;
@@ -153,7 +145,7 @@ std::uint64_t ring_routes::subscribers() const noexcept {
 }
 
 int ring_routes::get(const asked& it, const std::string& segment) {
-    if (it.from.method() == net::method::get && asks_for_websocket(it.from)) {
+    if (it.from.method() == net::method::get && net::asks_for_websocket(it.from)) {
         it.which = route::ring_socket;
         return subscribe(it, segment, ring_form::frames);
     }
@@ -245,7 +237,7 @@ int ring_routes::subscribe(const asked& it, const std::string& segment, ring_for
                                 ? ring_start::behind(*came_back)
                                 : ring_start::parse(it.query.get("from").value_or("latest"));
     // Browsers let any page open a WebSocket, and show it what comes; events they show to no foreign page.
-    if (form == ring_form::frames && !is_of_own_page(it.from))
+    if (form == ring_form::frames && !is_of_own_page(it.from, tls_))
         throw failure{403, "a page of another site may not follow this; only the server's own pages may"};
     ring_source& ring = segments_.ring(segment, it.who);
     const auto who = std::make_shared<ring_subscriber>();

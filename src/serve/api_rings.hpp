@@ -52,8 +52,9 @@ struct ring_start {
 
 class ring_routes {
  public:
-    /// `counted` is told of each answer that comes later than its handler. `segments` must outlive this.
-    ring_routes(catalog& segments, std::function<void(route, int)> counted);
+    /// `tls`: whether TCP connections speak TLS. `counted` is told of each answer that comes later than its handler.
+    /// `segments` must outlive this.
+    ring_routes(catalog& segments, bool tls, std::function<void(route, int)> counted);
 
     /// Says whose timers to use. Before the first request, and it must outlive the last.
     void run_on(net::server& loop) noexcept { loop_ = &loop; }
@@ -112,6 +113,7 @@ class ring_routes {
     void check_rights(followed& ring) const;
 
     catalog& segments_;
+    bool tls_;
     std::function<void(route, int)> counted_;
     net::server* loop_ = nullptr;
     ring_counts counts_;

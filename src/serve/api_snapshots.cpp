@@ -32,8 +32,7 @@ void api::put_snapshot(exchange& it, const std::string& name) {
     check_parameters(it.query, {});
     snapshot_source& snapshot = catalog_.snapshot(name, it.who);
     require_may_write(it, snapshot.memory());
-    if (it.from.header_count("Content-Range") != 0)  // RFC 9110 section 14.5: else a part would be taken for the whole
-        throw failure{400, "an object is published as a whole; leave Content-Range out"};
+    require_whole_content(it.from);
     if (const std::string_view type = media_type_of(it.from);
         snapshot.of_records() && !type.empty() && !net::equal_ignoring_case(type, json_type))
         throw failure{415, "the body has to be application/json"};

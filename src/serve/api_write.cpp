@@ -49,6 +49,7 @@ void api::change_entry(exchange& it, const std::string& name, const std::string&
     check_parameters(it.query, {});
     table_source& table = catalog_.table(name, it.who);
     require_may_write(it, table.memory());
+    require_whole_content(it.from);
     if (const std::string_view type = media_type_of(it.from);
         !type.empty() && !it.from.body().empty() && !net::equal_ignoring_case(type, json_type))
         throw failure{415, "the body has to be application/json"};
@@ -103,6 +104,7 @@ void api::publish(exchange& it, const std::string& name) {
     if (type > std::numeric_limits<std::uint16_t>::max()) throw failure{400, "type is a number up to 65535"};
     ring_source& ring = catalog_.ring(name, it.who);
     require_may_write(it, ring.memory());
+    require_whole_content(it.from);
     const std::vector<std::byte> message = ring.message_of(it.from);
     const std::string& uri = ring.memory().uri();
     // The lease is ours until the end of this request.

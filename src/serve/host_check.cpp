@@ -49,7 +49,7 @@ std::string_view host_without_port(std::string_view authority) noexcept {
     return host;
 }
 
-bool is_own_origin(std::string_view origin, std::string_view authority) {
+bool is_own_origin(std::string_view origin, std::string_view authority, bool by_tls) {
     const auto is_page_of = [&](std::string_view scheme, std::string_view port) {
         if (!origin.starts_with(scheme)) return false;
         std::string_view page = origin.substr(scheme.size());
@@ -58,7 +58,7 @@ bool is_own_origin(std::string_view origin, std::string_view authority) {
             if (each->ends_with(port)) each->remove_suffix(port.size());
         return !host_without_port(page).empty() && net::equal_ignoring_case(page, ours);
     };
-    return is_page_of("http://", ":80") || is_page_of("https://", ":443");
+    return is_page_of("https://", ":443") || (!by_tls && is_page_of("http://", ":80"));
 }
 
 host_check::host_check(std::vector<std::string> allowed) : allowed_(std::move(allowed)) {

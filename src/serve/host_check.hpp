@@ -18,8 +18,10 @@ namespace holdfast::serve {
 [[nodiscard]] std::string_view host_without_port(std::string_view authority) noexcept;
 
 /// Whether a request that calls us `authority` may come from a page of `origin`: from one that we sent under that very
-/// name and port. A browser says in Origin which page makes it write. Source: RFC 6454 section 7; the fetch standard.
-[[nodiscard]] bool is_own_origin(std::string_view origin, std::string_view authority);
+/// name and port. A browser says in Origin which page makes it write. `by_tls`: the request came by TLS, so a page that
+/// came without is another's. Without TLS it may have come by a proxy that speaks it, and the page may be either's.
+/// Source: RFC 6454 section 7; the fetch standard.
+[[nodiscard]] bool is_own_origin(std::string_view origin, std::string_view authority, bool by_tls);
 
 class host_check {
  public:

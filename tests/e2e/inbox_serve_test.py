@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import threading
 import time
 import unittest
@@ -142,6 +143,17 @@ class Changes(InboxCase):
         asked = self.begin("POST", self.target + ":increment", ONE_MORE)
         self.assertEqual(owner("apply", 1), "1")
         self.assertEqual(json.loads(self.end(asked)[2])["user"], 3)
+
+    def test_a_client_that_has_shut_its_side_gets_its_answer(self):
+        server = self.serve(workers=1)
+        owner = self.owner(runs=False)
+        asked = self.begin("PUT", self.target, VALUE)
+        asked.sock.shutdown(socket.SHUT_WR)
+        wait_until("it is enqueued", lambda: self.waiting() == 1)
+        self.assertEqual(self.user(server), 2, "the worker has seen the end of that client's side")
+        self.assertEqual(owner("apply", 1), "1")
+        self.assertEqual(self.end(asked)[0], 204)
+        self.assertEqual(self.user(server), 3)
 
     def test_the_end_of_an_owner_is_told_at_once(self):
         server = self.serve(workers=1)

@@ -280,7 +280,8 @@ class Subscriptions(RingCase):
         with self.assertRaises(InvalidStatus) as refused:
             self.websocket(server, "?from=x")
         self.assertEqual(refused.exception.response.status_code, 400)
-        self.assertEqual(server.ask(self.target(), Upgrade="websocket", Connection="Upgrade")[0], 426)
+        for upgrade in ("websocket", "h2c, websocket"):
+            self.assertEqual(server.ask(self.target(), Upgrade=upgrade, Connection="Upgrade")[0], 426, upgrade)
 
     def test_who_does_not_read_is_told_its_exact_loss_and_holds_nobody_up(self):
         ring = self.ring(capacity=1 << 20)

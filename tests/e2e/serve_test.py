@@ -154,6 +154,14 @@ class Routes(ServeCase):
             self.assertEqual((status, body), (200, ""))
             self.assertGreater(int(headers["Content-Length"]), 0)
 
+    def test_no_cache_keeps_what_may_be_otherwise_at_any_time(self):
+        for path, status in (("/v1/tables/none/1", 404), ("/none", 404), ("/v1/segments", 200), ("/healthz", 200), ("/metrics", 200)):
+            answer = self.server.ask(path)
+            self.assertEqual((answer[0], answer[1].get_all("Cache-Control")), (status, ["no-store"]), path)
+        answer = self.server.ask("/v1/segments", method="DELETE")
+        self.assertEqual((answer[0], answer[1].get_all("Cache-Control")), (405, ["no-store"]))
+        self.assertEqual(self.server.ask("/")[1].get_all("Cache-Control"), ["no-cache"])
+
     def test_requests_that_call_us_by_a_foreign_name_are_refused(self):
         for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example", "", "a@127.0.0.1", "[::1", "[::1]x"):
             status = self.server.ask("/healthz", Host=host)[0]
@@ -543,6 +551,16 @@ class Writes(WriteCase):
                     self.problem(ask(server, target, "DELETE"), 404)
                     self.problem(ask(server, target + ":increment", "POST", '{"field":"user","by":1}'), 404)
                     self.problem(server.ask(target), 404)
+
+    def test_parts_and_what_is_encoded_are_refused(self):
+        server = self.start()
+        target = f"/v1/tables/{self.one}/1"
+        before = server.ask(target)[2]
+        self.problem(self.by_path(server, target, "PUT", '{"user":9,"name":"y"}', Content_Range="bytes 0-20/40"), 400)
+        self.problem(self.by_path(server, target, "PUT", '{"user":9,"name":"y"}', Content_Encoding="gzip"), 415)
+        self.problem(self.by_path(server, target + ":increment", "POST", '{"field":"user","by":1}', Content_Encoding="br"), 415)
+        self.assertEqual(server.ask(target)[2], before)
+        self.assertEqual(self.by_path(server, target, "PUT", '{"user":9,"name":"y"}', Content_Encoding="identity")[0], 204)
 
     def test_conditions_compare_and_change_at_once(self):
         server = self.start()

@@ -85,7 +85,7 @@ TEST(OwnOrigin, IsOurNameAndPortUnderEitherScheme) {
                                        {"http://localhost:80", "localhost"},
                                        {"https://state.example", "State.Example:443"},
                                        {"http://[::1]:8080", "[::1]:8080"}})
-        EXPECT_TRUE(serve::is_own_origin(origin, host)) << origin << " at " << host;
+        EXPECT_TRUE(serve::is_own_origin(origin, host, false)) << origin << " at " << host;
     for (const auto& [origin, host] : {std::pair{"null", "127.0.0.1:8080"},
                                        {"", ""},
                                        {"http://", ""},
@@ -96,7 +96,15 @@ TEST(OwnOrigin, IsOurNameAndPortUnderEitherScheme) {
                                        {"127.0.0.1:8080", "127.0.0.1:8080"},
                                        {"file://127.0.0.1", "127.0.0.1"},
                                        {"http://127.0.0.1:8080 http://evil.example", "127.0.0.1:8080"}})
-        EXPECT_FALSE(serve::is_own_origin(origin, host)) << origin << " at " << host;
+        EXPECT_FALSE(serve::is_own_origin(origin, host, false)) << origin << " at " << host;
+}
+
+// A page of the same name that came without TLS is whoever's stands in between.
+TEST(OwnOrigin, ByTlsIsThatOfAPageThatCameByTls) {
+    EXPECT_TRUE(serve::is_own_origin("https://state.example", "state.example", true));
+    EXPECT_TRUE(serve::is_own_origin("https://state.example:8443", "state.example:8443", true));
+    EXPECT_FALSE(serve::is_own_origin("http://state.example", "state.example", true));
+    EXPECT_FALSE(serve::is_own_origin("http://state.example:443", "state.example:443", true));
 }
 
 net::peer user_in(uid_t user, gid_t group, std::vector<gid_t> groups = {}) {

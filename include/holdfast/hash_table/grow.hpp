@@ -90,7 +90,8 @@ template <class Table>
 class table_growth {
  public:
     /// Steps are bounded by these and by region_sum::bytes_a_piece: what one takes is the longest that an operation is
-    /// held up. Only the checksum of a region that was changed while it was summed is summed once more in one step.
+    /// held up, but for the old mapping's last piece (retired_mapping). Only the checksum of a region that was changed
+    /// while it was summed is summed once more in one step.
     static constexpr std::uint64_t reserved_bytes_a_step = std::uint64_t{256} << 10;
     static constexpr std::uint64_t copied_bytes_a_step = std::uint64_t{16} << 10;
 

@@ -15,7 +15,9 @@
 // Threads: one writer object, used by one thread. A reader object is used by one thread, too, since it may go on to
 //          another mapping; copies are cheap and share the mapping.
 // Crash:   the writer may be killed at any instruction: a growth that was not over has not happened.
-// Readers pay one load for a find, of a line that nobody writes. Protocol: grow.hpp, segment/successor.hpp.
+// Readers pay one load for a find, of a line that nobody writes; the find by which one follows to a new generation
+// unmaps the old one, in some 20 ms for each 512 MiB of 4 KiB pages (docs/design/0022-growth.md).
+// Protocol: grow.hpp, segment/successor.hpp.
 #pragma once
 
 #include <algorithm>

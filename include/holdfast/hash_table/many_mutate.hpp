@@ -447,8 +447,7 @@ class hash_table_many_mutator : private hash_table_mutator<Node, Match, sharing:
     /// T1 and T2. Requires: the key's home stripe is owned, by this writer or by a dead one whose slot it holds.
     [[gnu::noinline]] void mirror(stripe_growth growth, hash_parts h, const std::byte* key) noexcept {
         if (growth.what() != stripe_growth::mirrors || !is_live(growth)) return;
-        const outcome status =
-            next_ == nullptr ? mirror_failure_.value_or(outcome::no_memory) : do_in_next(h, key);
+        const outcome status = next_ == nullptr ? mirror_failure_.value_or(outcome::no_memory) : do_in_next(h, key);
         if (status == outcome::ok) {
             ++mirrored_;
             return;
