@@ -213,9 +213,8 @@ void add_top(command_line& line) {
         .details(
             "Looks only: takes no lease and registers nowhere. OPS/S: operations on a hash table, hash map or block\n"
             "store, stores of an array, messages, versions, samples, increments. LAG: messages or versions that the\n"
-            "slowest reader has yet to see, of those that say so, or ? where that cannot be seen: it takes the right "
-            "to\n"
-            "read NAME.peers; with --readers each of them. Ends on Ctrl-C, and when the reader of its output goes "
+            "slowest reader has yet to see, of those that say so, or ? where that cannot be seen: it takes the right\n"
+            "to read NAME.peers; with --readers each of them. Ends on Ctrl-C, and when the reader of its output goes\n"
             "away.")
         .run(
             [chosen] { return run_until_stopped([&](const stop_signals& stop) { return watch_all(*chosen, stop); }); });

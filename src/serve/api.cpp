@@ -48,8 +48,8 @@ void check_origin(const net::request& from, bool tls) {
 
 bool is_of_own_page(const net::request& from, bool tls) {
     const std::size_t count = from.header_count("Origin");
-    // By TCP all requests come by TLS, or none.
-    const bool by_tls = tls && from.peer() != nullptr && from.peer()->way == net::peer_way::tcp;
+    // By TCP all requests come by TLS, or none. Where there is a unix socket, too, each peer is known.
+    const bool by_tls = tls && (from.peer() == nullptr || from.peer()->way != net::peer_way::unix_socket);
     return count == 0 || (count == 1 && is_own_origin(*from.header("Origin"), from.host(), by_tls));
 }
 

@@ -10,7 +10,7 @@ import ssl
 import subprocess
 import unittest
 
-from serve_support import PROGRAM, Segments, Server, main, skip_all, wait_until
+from serve_support import PROGRAM, Segments, Server, UnixConnection, main, skip_all, wait_until
 
 
 class Tls(unittest.TestCase):
@@ -60,6 +60,14 @@ class Tls(unittest.TestCase):
         finally:
             connection.close()
         return sum(int(n) for n in re.findall(rf'^holdfast_tls_connections_total{{event="{event}"[^}}]*}} (\d+)', text, re.M))
+
+    def test_a_page_that_came_without_tls_is_no_page_of_the_server(self):
+        server = self.serve("--unix", self.segments.directory / "s")
+        for way, origin, status in (("tls", "http", 403), ("tls", "https", 405), ("unix", "http", 405), ("unix", "https", 405)):
+            connection = self.connect(server) if way == "tls" else UnixConnection(self.segments.directory / "s")
+            self.addCleanup(connection.close)
+            connection.request("POST", "/v1/segments", headers={"Host": f"{server.host}:{server.port}", "Origin": f"{origin}://{server.host}:{server.port}"})
+            self.assertEqual(connection.getresponse().status, status, (way, origin))
 
     def test_python_speaks_both_versions(self):
         server = self.serve()
