@@ -37,6 +37,12 @@ struct exchange_queue {
     std::size_t bytes = 0;         // of heads, of what is ready, and of late answers that wait for those before them
     std::size_t queued_bytes = 0;  // of the messages of streams and WebSockets, which stop no reading
 
+    /// What they keep beside that: channel, place, and what a handler has bound to it, about. Of more than one: what a
+    /// connection may have at once is bounded by how many connections there may be.
+    [[nodiscard]] std::size_t kept_beside() const noexcept {
+        constexpr std::size_t of_one = 1024;
+        return waiting.size() > 1 ? (waiting.size() - 1) * of_one : 0;
+    }
     /// Where the next answer goes that is ready behind these.
     [[nodiscard]] std::string& behind() {
         if (waiting.empty() || waiting.back().channel || waiting.back().file) waiting.emplace_back();

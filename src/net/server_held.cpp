@@ -24,7 +24,7 @@ bool server_core::keep_accounts(index_type index) {
     connection& c = connections_[index];
     const std::size_t unread = c.paused ? engine_->held(token_of(index)) : 0;
     const std::size_t held = (c.inbound ? c.inbound->buffer.size() : 0) + unread + c.waiting +
-                             (c.pending ? c.pending->bytes + c.pending->queued_bytes : 0) +
+                             (c.pending ? c.pending->bytes + c.pending->queued_bytes + c.pending->kept_beside() : 0) +
                              (c.socket ? c.socket->buffer.size() : 0);
     account(c, held);
     const connection_strand* const strand = strand_of(c);

@@ -656,7 +656,7 @@ TEST(LateAnswer, ARefusalEndsAPauseWithTheConnection) {
     waiting_room room;
     net::server_options options;
     options.limits.pipeline_max = 2;
-    options.limits.held_bytes_max = 1000;
+    options.limits.held_bytes_max = 2048;  // the second that waits is half of it
     options.limits.linger_timeout_ms = 60'000;
     running_server server(leaves_for_later(room), std::move(options));
     server.start();
@@ -674,6 +674,30 @@ TEST(LateAnswer, ARefusalEndsAPauseWithTheConnection) {
     EXPECT_TRUE(client.ended());
     client.close();
     EXPECT_TRUE(all_gone(server.get())) << "long before it has lingered";
+}
+
+// What waits has next to no bytes, and is something all the same.
+TEST(LateAnswer, ManyThatWaitForLongAreHeldToTheBytesOfAll) {
+    waiting_room room;
+    net::server_options options;
+    options.limits.held_bytes_max = 256 << 10;
+    running_server server(leaves_for_later(room), std::move(options));
+    server.start();
+    std::list<http_client> clients;
+    for (int i = 0; i < 20; ++i) {
+        std::string many;
+        for (int j = 0; j < 60; ++j) many += get("/late" + std::to_string(60 * i + j));
+        clients.emplace_back(server.port()).send(many);
+        pass_a_turn(server.get());
+    }
+    const auto given_up = [&] { return counted_by(server.get(), &net::server_counters::over_held_bytes); };
+    for (int i = 0; i < 500 && given_up() < 15; ++i) std::this_thread::sleep_for(10ms);
+    EXPECT_GE(given_up(), 15U) << "of 60 KiB each there is room for four";
+    EXPECT_LE(given_up(), 17U);
+    http_client another(server.port());
+    another.send(get("/late_alone"));
+    EXPECT_EQ(room.take("/late_alone").answer(saying("there is room for one")), ok);
+    EXPECT_EQ(another.reply().body, "there is room for one");
 }
 
 TEST(LateAnswer, AConnectionThatWaitsForOneIsNotIdle) {
