@@ -61,6 +61,13 @@ class findings {
         page_ += element("p", words);
     }
 
+    /// What the study is about, in front of all that it counts.
+    void about(const std::string& published, const std::string& found, const std::string& follows) {
+        text("What was published: " + published);
+        text("What we find: " + found);
+        text("What follows: " + follows);
+    }
+
     /// Where timed numbers were taken, and what makes that place doubtful.
     void where(const holdfast::perf_test::environment& machine) {
         text(holdfast::perf_test::identity_of(machine));

@@ -241,6 +241,13 @@ int main(int argc, char** argv) try {
     const std::vector<u64> sizes =
         chosen->quick ? std::vector<u64>{10'000} : std::vector<u64>{10'000, 100'000, 1'000'000};
     study::findings out(chosen->out, "Flat buckets, and buckets in yards");
+    out.about(
+        "IcebergHT (2023) and funnel hashing (2025) give overflow a space of its own: few probes, nearly full, "
+        "entries that never move. The analysis of funnels is of inserting alone.",
+        "how full a table gets while it is filled says little about the rest: all but the flat tables refuse "
+        "inserts at 95 % once entries come and go.",
+        "holdfast::hash_table stays flat, and is best filled to 90 %. A table that is only filled may be a "
+        "funnel.");
     first_refusal(out, sizes, chosen->quick);
     turnovers(out, sizes);
     return out.finish("flat_buckets", chosen->check);
