@@ -102,7 +102,8 @@ TEST_F(HashTableMany, FetchAddAnswersTheNumberBefore) {
     counts c = counts::create("heap:", {.capacity = 10});
     (void)c.try_insert(1, 40);
     EXPECT_EQ(c.fetch_add(1, u64{2}), 40U);
-    EXPECT_EQ(c.find(1), 42U);
+    EXPECT_EQ(c.fetch_add(1, 1), 42U) << "a number of any type that becomes the value's";
+    EXPECT_EQ(c.find(1), 43U);
 }
 
 TEST_F(HashTableMany, CompareAndSetChangesOnlyWhatWasExpected) {

@@ -93,13 +93,13 @@ class hash_table<K, V, writers::many> : public detail::hash_table_queries<hash_t
     }
     /// Adds to a value, or to a member of it: `fetch_add(key, &hits::seen, 1)`. Unsigned numbers wrap.
     /// Returns: the number before; nothing where the key is not there or the operation failed. `*done` says which.
-    template <class Number>
-        requires std::is_same_v<Number, V> && std::is_integral_v<V>
-    std::optional<V> fetch_add(const K& key, Number amount, result* done = nullptr) noexcept {
+    std::optional<V> fetch_add(const K& key, V amount, result* done = nullptr) noexcept
+        requires(std::is_integral_v<V> && !std::is_same_v<V, bool>)
+    {
         return add(key, [](V& value) -> V& { return value; }, amount, done);
     }
     template <class Number, class Class>
-        requires std::is_same_v<Class, V> && std::is_integral_v<Number>
+        requires(std::is_same_v<Class, V> && std::is_integral_v<Number> && !std::is_same_v<Number, bool>)
     std::optional<Number> fetch_add(const K& key, Number Class::* member, std::type_identity_t<Number> amount,
                                     result* done = nullptr) noexcept {
         return add(key, [member](V& value) -> Number& { return value.*member; }, amount, done);
