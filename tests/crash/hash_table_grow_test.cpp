@@ -711,7 +711,7 @@ TEST_F(HashTableGrowth, WritersThatGrowAreKilledAtRandomInstants) {
     };
     u64 generations = 0, last_generation = 0;
     const kill_report report = run_kill_rounds(
-        {.rounds = scaled(600), .delay_ns_max = 2'000'000, .seed = seed},
+        {.rounds = scaled(600), .delay_ns_max = 4'000'000, .seed = seed},
         [&](kill_progress& progress, u64 round) {
             progress.ready();
             table writer = table::attach(name.uri());
