@@ -26,6 +26,7 @@
 #include "support/kill_rig.hpp"
 #include "support/scale.hpp"
 #include "support/segment_tools.hpp"
+#include "support/share.hpp"
 #include "support/single_step.hpp"
 #include "support/takeover_waits.hpp"
 #include "support/unique_name.hpp"
@@ -464,7 +465,7 @@ class BlockStoreManyKill : public segment_test {
     }
 };
 
-TEST_F(BlockStoreManyKill, TwoAtFullSpeedLoseNothingButWhatTheyWereIn) { run(2, scaled(3000), 4); }
-TEST_F(BlockStoreManyKill, ThreeAtFullSpeed) { run(3, scaled(1500), 3); }
+TEST_F(BlockStoreManyKill, TwoAtFullSpeedLoseNothingButWhatTheyWereIn) { run(2, scaled(share_of(3000)), 4); }
+TEST_F(BlockStoreManyKill, ThreeAtFullSpeed) { run(3, scaled(share_of(1500)), 3); }
 
 }  // namespace

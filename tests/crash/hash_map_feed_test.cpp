@@ -18,6 +18,7 @@
 #include "support/memory_kinds.hpp"
 #include "support/scale.hpp"
 #include "support/segment_tools.hpp"
+#include "support/share.hpp"
 
 namespace {
 
@@ -336,7 +337,7 @@ TEST_F(HashMapFeed, KillsLeaveNoChangeUntoldOrToldTwice) {
     std::uint64_t number = 0, told_late = 0;
     broadcast_reader follower = broadcast_reader::attach(ring_name.uri());
     const kill_report report = run_kill_rounds(
-        {.rounds = scaled(10'000), .delay_ns_max = 60'000, .seed = random.seed()},
+        {.rounds = scaled(share_of(10'000)), .delay_ns_max = 60'000, .seed = random.seed()},
         [&](kill_progress& progress, std::uint64_t round) {
             hash_map_feed feed(broadcast_writer::attach(ring_name.uri(), patient));
             auto map = hash_map<std::string_view>::attach(map_name.uri(), patient, {.clock = {}, .feed = &feed});

@@ -29,6 +29,7 @@
 #include "support/map_many_bench.hpp"
 #include "support/scale.hpp"
 #include "support/segment_tools.hpp"
+#include "support/share.hpp"
 #include "support/single_step.hpp"
 #include "support/takeover_waits.hpp"
 #include "support/unique_name.hpp"
@@ -646,7 +647,7 @@ class HashMapManyKill : public segment_test {
     }
 };
 
-TEST_F(HashMapManyKill, TwoAtFullSpeedLoseNothingButWhatTheyWereIn) { run(2, scaled(3000), 4, 200); }
-TEST_F(HashMapManyKill, ThreeAtFullSpeed) { run(3, scaled(1500), 3, 2000); }
+TEST_F(HashMapManyKill, TwoAtFullSpeedLoseNothingButWhatTheyWereIn) { run(2, scaled(share_of(3000)), 4, 200); }
+TEST_F(HashMapManyKill, ThreeAtFullSpeed) { run(3, scaled(share_of(1500)), 3, 2000); }
 
 }  // namespace

@@ -27,6 +27,7 @@
 #include "support/kill_rig.hpp"
 #include "support/scale.hpp"
 #include "support/segment_tools.hpp"
+#include "support/share.hpp"
 #include "support/table_answer.hpp"
 #include "support/takeover_waits.hpp"
 
@@ -375,8 +376,8 @@ class HashTableManyKill : public segment_test {
     }
 };
 
-TEST_F(HashTableManyKill, TwoAtFullSpeedLoseNothingButWhatTheyWereIn) { run(2, scaled(2100), 4); }
-TEST_F(HashTableManyKill, ThreeAtFullSpeed) { run(3, scaled(1300), 3); }
-TEST_F(HashTableManyKill, ThreeThatGrowAndShrinkItAtFullSpeed) { run(3, scaled(750), 4, true); }
+TEST_F(HashTableManyKill, TwoAtFullSpeedLoseNothingButWhatTheyWereIn) { run(2, scaled(share_of(2100)), 4); }
+TEST_F(HashTableManyKill, ThreeAtFullSpeed) { run(3, scaled(share_of(1300)), 3); }
+TEST_F(HashTableManyKill, ThreeThatGrowAndShrinkItAtFullSpeed) { run(3, scaled(share_of(750)), 4, true); }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "hooks/weak_interleaving.hpp"
 #include "support/scale.hpp"
 #include "support/seed.hpp"
+#include "support/share.hpp"
 #include "support/told_numbers.hpp"
 
 namespace holdfast::test {
@@ -29,12 +30,6 @@ namespace holdfast::test {
 [[nodiscard]] inline std::uint64_t volume(std::uint64_t base) {
     const double work = static_cast<double>(base) * scale();
     return work < 1000 ? 1000 : static_cast<std::uint64_t>(work);
-}
-
-/// `all`, or the share that the gate has time for. Not for schedules: they are all tried, or nothing is shown.
-[[nodiscard]] inline std::uint64_t share_of(std::uint64_t all) {
-    const char* share = std::getenv("HOLDFAST_VOLUME_SHARE");
-    return static_cast<std::uint64_t>((share != nullptr ? std::strtod(share, nullptr) : 1) * static_cast<double>(all));
 }
 
 /// Random histories of Subject until volume(points) deaths, or the gate's share of them, were tried; prints how many of

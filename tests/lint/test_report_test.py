@@ -202,6 +202,8 @@ class Report(unittest.TestCase):
         for share, part, code in (("0.3", 0.3, 0), ("0.3", 0.29, 1), ("1", 0.3, 1)):
             self.assertEqual(self.complete(share=share, **{"fuzz.array": f"{int(report.GUIDED['array'] * part)} executions guided by coverage"})[0], code, share)
             self.assertEqual(self.complete(share=share, **{"crash.StoreDeaths.QueueOfBytes": f"told: deaths = {int(report.DEATHS['queue'] * part)}"})[0], code, share)
+            kind = "hash_map of many writers"
+            self.assertEqual(self.complete(share=share, **{f"crash.{NAMES[kind]}Kill.All": f"told: kills = {int(report.KILLS[kind] * part)}"})[0], code, share)
         self.assertEqual(self.complete(share="0.3", **{"crash.QueueOfElementsKill.All": "told: kills = 5000"})[0], 1)
 
     def test_fuzz_targets_run_what_the_floors_ask_for_and_the_page_says(self):
