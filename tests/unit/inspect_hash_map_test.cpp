@@ -238,7 +238,7 @@ TEST_F(InspectHashMap, ACacheIsNotRestoredInPart) {
     EXPECT_EQ(restored.usage().evicted, 0U);
 }
 
-// Twice the entries have twice the room; what was a full map is none any more.
+// Ten times the entries have ten times the room; what was a full map is none any more.
 TEST_F(InspectHashMap, AGreaterCapacityHasTheRoomForItsEntries) {
     for (const bool evicts : {false, true}) {
         const test::unique_posix_name full("full"), other("restored");

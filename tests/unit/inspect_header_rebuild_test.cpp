@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // rebuild_header over a header damaged at each of its bytes, and at each two neighbours of what is no schema: it comes
-// back as it was, and so does the kind of every container, with its version and who may write.
+// back as it was; of a hash table of one writer and of many, which the kind alone does not tell.
 #include "inspect/header_rebuild.hpp"
 
 #include <gtest/gtest.h>

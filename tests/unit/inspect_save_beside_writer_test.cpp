@@ -202,7 +202,7 @@ TEST_F(SaveBesideWriter, OfAnArrayHasWholeElementsAndRangesOfOneMoment) {
     EXPECT_GT(copies, 0U);
 }
 
-// Of one range, over and over: a look at all of it hardly ever comes to an end between two stores.
+// Of one range, over and over.
 TEST_F(SaveBesideWriter, OfAnArrayThatIsStoredToWithoutPauseIsNotRefused) {
     using element = std::array<u64, 8>;
     constexpr u64 range = 4096 / sizeof(element), size = 3 * range;
