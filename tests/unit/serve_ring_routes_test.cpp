@@ -77,7 +77,7 @@ class FollowedRing : public ::testing::Test {
     test::unique_posix_name name_{"followed"};
     std::optional<broadcast_writer> writer_;
     serve::catalog catalog_{{name_.uri()}};
-    serve::ring_routes rings_{catalog_, [](serve::route, int) {}};
+    serve::ring_routes rings_{catalog_, false, [](serve::route, int) {}};
     test::running_server server_{[this](const net::request& from, net::response& to) {
         const auto query = net::query_parameters::parse(from.query()).value();
         serve::route which{};
