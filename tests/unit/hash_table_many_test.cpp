@@ -1259,6 +1259,23 @@ TEST_F(HashTableManyGrow, WhoMeetsAClosedStripeOpensAllOfThem) {
     EXPECT_EQ(damage_of(a), "");
 }
 
+// Each closed stripe names a living writer that knows nothing of it: none is to be had, and one is waited for.
+TEST_F(HashTableManyGrow, WhoFindsOnlyFalseOwnersAtClosedStripesWaitsForOneOfThem) {
+    counts a = counts::create(uri(), {.capacity = 500'000}), b = counts::attach(uri());
+    ASSERT_EQ(a.geometry().stripes, layout::stripes_max);
+    ASSERT_EQ(a.try_insert(7, 7), status::inserted);
+    close_all(a, 1);
+    const std::uint32_t owner = b.writer_slot() + 1;
+    for (u64 number = 0; number < a.geometry().stripes; ++number)
+        std::memcpy(stripe_of(a, number), &owner, sizeof owner);
+    a.set_patience(20ms);
+    const auto began = std::chrono::steady_clock::now();
+    (void)a.advance();
+    EXPECT_EQ(a.update(7, 8), status::corrupt);
+    EXPECT_LT(std::chrono::steady_clock::now() - began, 4s) << "a fifth of what waiting for each would take";
+    EXPECT_EQ(a.find(7), 7U);
+}
+
 // The owner was killed while it gave a growth up: in a sticky folder nobody else can take that file away.
 TEST_F(HashTableManyGrow, WhoMayNotReplaceTheTableGoesOnWhereTheOwnerLeftIt) {
     if (!is_root() || !can_change_user()) GTEST_SKIP() << "needs: root";

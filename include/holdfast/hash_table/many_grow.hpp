@@ -460,7 +460,9 @@ class many_table {
             // Only who leads closes and opens, and the lead's lock orders us behind the last one.
             const stripe_growth now = growth_of(mutator_.bytes().stripe(number));
             if (now.what() != stripe_growth::closed) continue;
-            if (mutator_.turn(number, stripe_growth::of(now.tag(), stripe_growth::mirrors)) != outcome::ok) all = false;
+            if (mutator_.turn(number, stripe_growth::of(now.tag(), stripe_growth::mirrors)) == outcome::ok) continue;
+            all = false;
+            mutator_.locks().set_patience(0);  // one wait, however many are not to be had
         }
         return all;
     }
