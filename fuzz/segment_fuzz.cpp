@@ -34,8 +34,11 @@
 #include <vector>
 
 #include "golden/subjects.hpp"
+#include "holdfast/array/dynamic.hpp"
+#include "holdfast/broadcast.hpp"
 #include "holdfast/error.hpp"
 #include "holdfast/hash_map.hpp"
+#include "holdfast/hash_map/registered_reader.hpp"
 #include "holdfast/hash_table/dynamic.hpp"
 #include "holdfast/hash_table/grow.hpp"
 #include "holdfast/peers.hpp"
@@ -249,6 +252,17 @@ void save_and_restore(const std::string& uri) {
     require(found.intact());
 }
 
+// Any message may be taken for a change of a map: what it tells of lies within it.
+void take_for_a_change(std::span<const std::byte> message) {
+    const auto inside = [&](std::span<const std::byte> part) {
+        return part.data() >= message.data() && part.data() + part.size() <= message.data() + message.size();
+    };
+    for (const unsigned type : {0U, 1U, 2U, 3U, 257U, 258U, 65535U}) {
+        const auto event = hash_map_event::parse(message, static_cast<std::uint16_t>(type));
+        require(!event || (inside(event->key) && (!event->value || inside(*event->value))));
+    }
+}
+
 void follow(const std::string& uri) {
     constexpr int messages_max = 100;
     using from = inspect::follow_start::from;
@@ -262,6 +276,7 @@ void follow(const std::string& uri) {
             outcome got = outcome::ok;
             for (int n = 0; n < messages_max && (got == outcome::ok || got == outcome::lapped); ++n) {
                 got = messages->next(message).status;
+                if (got == outcome::ok) take_for_a_change(message);
                 messages->release();
             }
             (void)messages->writer_gone();
@@ -329,12 +344,32 @@ void change(const std::string& uri) {
             (void)inspect::load(uri, records.path(), how);
         });
     }
+    allowed([&] {  // the last message tells where the feed goes on
+        hash_map_feed feed(broadcast_writer::attach(uri));
+        (void)feed.last_told();
+    });
     allowed([&] {
-        auto map = hash_map<std::span<const std::byte>>::attach(uri);
+        auto array = dynamic_array::attach(uri);
+        std::vector<std::byte> element(array.element_bytes(), std::byte{3});
+        for (const std::uint64_t index : {std::uint64_t{0}, array.size() / 2, array.size() - 1}) {
+            if (index >= array.size()) continue;
+            array.store(index, element);
+            require(array.load(index, element) == outcome::ok);
+        }
+    });
+    allowed([&] {
+        hash_map_feed feed(broadcast_writer::create("heap:", {.capacity_bytes = 4096}));
+        auto map = hash_map<std::span<const std::byte>>::attach(uri, {}, {.feed = &feed});
         std::vector<std::byte> key;
         if (inspect::map_keys(map.segment()).read("key 25", key)) return;
         const std::string text(100, 'x');
         (void)map.set(key, std::as_bytes(std::span(text)), {.ttl = std::chrono::seconds(5)});
+        // Some of what it asks for it notes beside the map, where the writer looks before it evicts.
+        allowed([&] {
+            const auto reader = hash_map_registered_reader<std::span<const std::byte>>::attach(uri);
+            for (unsigned asked = 0; asked < 16; ++asked) (void)reader.find(key, std::span<std::byte>());
+            (void)map.set(key, std::as_bytes(std::span(text)));
+        });
         (void)map.erase(key);
     });
     allowed([&] {
