@@ -82,9 +82,10 @@ class running_server {
     std::thread thread_;
 };
 
-/// What a running server counts, as soon as that is not 0; 0 when it stays so for long.
-[[nodiscard]] inline std::uint64_t counted_by(net::server& server, std::uint64_t net::server_counters::* which) {
-    const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+/// What a running server counts, as soon as that is not 0; 0 when it stays so for that long.
+[[nodiscard]] inline std::uint64_t counted_by(net::server& server, std::uint64_t net::server_counters::* which,
+                                              std::chrono::nanoseconds patience = std::chrono::seconds(20)) {
+    const auto last = std::chrono::steady_clock::now() + patience;
     std::uint64_t count = 0;
     while (count == 0 && std::chrono::steady_clock::now() < last) {
         const auto told = std::make_shared<std::promise<std::uint64_t>>();  // the loop's, too

@@ -342,11 +342,11 @@ TEST(ServerBackPressure, PausesInputUntilOutputHasLeft) {
         taken += n;
         return n;
     };
-    while (true) {
-        if (feed() != 0) continue;
-        EXPECT_EQ(http_client(server.port()).ask(get("/other")).status, 200);
-        if (feed() == 0) break;  // still full after the loop has been round: it is not being read from
-    }
+    do {
+        while (feed() != 0) continue;
+    } while (test::counted_by(server.get(), &net::server_counters::read_pauses, 10ms) == 0);
+    while (feed() != 0) continue;  // nobody reads from it any more: what lies between fills up
+    EXPECT_EQ(http_client(server.port()).ask(get("/other")).status, 200);
     std::jthread sender([&, rest = pipeline.substr(taken)] { client.send(rest), client.shutdown_send(); });
     int answered = 0;
     for (; auto reply = client.receive(); ++answered) {
@@ -355,7 +355,6 @@ TEST(ServerBackPressure, PausesInputUntilOutputHasLeft) {
     }
     EXPECT_EQ(answered, made);
     server.stop();
-    EXPECT_GE(server.counters().read_pauses, 1U);
     EXPECT_EQ(server.counters().requests, static_cast<std::uint64_t>(made) + server.counters().accepted - 1);
 }
 
