@@ -13,17 +13,10 @@
 //   10 all is scanned and verified; 11 the reader that follows attaches anew
 //   12 bytes[1...] over the file of NAME, at 8 * (number + 256 * bytes[0]); 13 over that of NAME.growing
 //   14 bytes[1...] over either file, at 8 * number behind the first stripe, or the journal of a table of one
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -33,7 +26,9 @@
 #include "holdfast/hash_table.hpp"
 #include "holdfast/hash_table/growing.hpp"
 #include "holdfast/hash_table/many.hpp"
+#include "hostile_file.hpp"
 #include "require.hpp"
+#include "script.hpp"
 #include "support/unique_name.hpp"
 
 namespace {
@@ -41,34 +36,12 @@ namespace {
 using namespace holdfast;
 using namespace std::chrono_literals;
 using fuzz::require;
+using fuzz::step;
 using u64 = std::uint64_t;
 
 constexpr std::size_t steps_max = 64;
 constexpr unsigned growths_max = 6;  // each may wait half a second for one that looks stopped in the next generation
 constexpr u64 keys = 64, no_value = ~u64{0};
-
-struct step {
-    std::uint8_t operation;
-    std::uint8_t number;
-    std::span<const std::byte> bytes;
-    [[nodiscard]] u64 byte() const noexcept { return bytes.empty() ? 0 : static_cast<u64>(bytes[0]); }
-    /// What is laid over a file.
-    [[nodiscard]] std::span<const std::byte> cover() const noexcept {
-        return bytes.subspan(std::min<std::size_t>(bytes.size(), 1));
-    }
-};
-
-/// Stores into a file as a peer does who may write it.
-void lay_over(const std::string& path, std::size_t at, std::span<const std::byte> bytes) {
-    const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-    struct stat status{};
-    require(file >= 0 && ::fstat(file, &status) == 0 && status.st_size > 0, "the file is there");
-    const auto size = static_cast<std::size_t>(status.st_size);
-    at %= size;
-    const std::size_t take = std::min(bytes.size(), size - at);
-    require(take == 0 || ::pwrite(file, bytes.data(), take, static_cast<off_t>(at)) == static_cast<ssize_t>(take));
-    ::close(file);
-}
 
 /// A table with one handle that writes.
 struct of_one {
@@ -122,8 +95,8 @@ class world {
                 break;
             case 10: look_at_all(); break;
             case 11: follow_anew(); break;
-            case 12: hurt("", s.number + 256 * s.byte(), s.cover()); break;
-            case 13: hurt(".growing", s.number + 256 * s.byte(), s.cover()); break;
+            case 12: hurt("", s.place(), s.cover()); break;
+            case 13: hurt(".growing", s.place(), s.cover()); break;
             default: hurt_stripe(writer, s);
         }
     }
@@ -248,17 +221,17 @@ class world {
             expect(false, refused.what());
         }
     }
-    void hurt(const char* suffix, u64 number, std::span<const std::byte> bytes) {
+    void hurt(const char* suffix, std::size_t at, std::span<const std::byte> bytes) {
         if (bytes.empty() || !std::filesystem::exists(path(suffix))) return;
         sound_ = false;
-        lay_over(path(suffix), 8 * static_cast<std::size_t>(number), bytes);
+        fuzz::lay_over(fuzz::hostile_file(path(suffix)).bytes(), at, bytes);
     }
     /// Where what a growth asks of others stands.
     void hurt_stripe(const std::optional<table>& writer, const step& s) {
         if (!writer) return;
         const auto& g = writer->geometry();
         const u64 at = header_bytes + (Kind::writer_slots != 0 ? g.stripes_offset : g.journal_offset);
-        hurt(s.byte() % 4 < 2 ? "" : ".growing", at / 8 + s.number, s.cover());
+        hurt(s.byte() % 4 < 2 ? "" : ".growing", static_cast<std::size_t>(at) + std::size_t{8} * s.number, s.cover());
     }
 
     std::array<std::optional<table>, Kind::handles> writers_;
@@ -270,14 +243,9 @@ class world {
 };
 
 template <class Kind>
-void run(std::uint8_t shape, std::span<const std::byte> left) {
+void run(std::uint8_t shape, std::span<const std::byte> script) {
     world<Kind> all(shape);
-    for (std::size_t steps = 0; left.size() >= 3 && steps < steps_max; ++steps) {
-        const auto byte = [&](std::size_t at) { return static_cast<std::uint8_t>(left[at]); };
-        const step next{byte(0), byte(1), left.subspan(3, std::min<std::size_t>(byte(2), left.size() - 3))};
-        left = left.subspan(3 + next.bytes.size());
-        all.take(next);
-    }
+    fuzz::for_each_step(script, steps_max, [&](const step& next) { all.take(next); });
     all.end();
 }
 

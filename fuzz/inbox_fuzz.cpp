@@ -14,10 +14,7 @@
 //   8  the owner applies `number` commands at most; 9 the requester takes its answers; 10 both look whether to wait
 //   11 another requester takes the place of the first
 //   12 the owner closes and opens anew; 13 it dies, and the next opens over what it left, with the bytes over as 5 to 7
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -36,14 +33,19 @@
 
 #include "holdfast/hash_table.hpp"
 #include "holdfast/inbox.hpp"
+#include "hostile_file.hpp"
 #include "require.hpp"
+#include "script.hpp"
 #include "support/unique_name.hpp"
 
 namespace {
 
 using namespace holdfast;
 using namespace std::chrono_literals;
+using fuzz::hostile_file;
+using fuzz::lay_over;
 using fuzz::require;
+using fuzz::step;
 using u64 = std::uint64_t;
 
 struct entry {
@@ -56,34 +58,6 @@ using table_of_entries = hash_table<u64, entry>;
 constexpr std::size_t steps_max = 64;
 constexpr u64 ring_bytes = 1024;
 
-/// A file mapped as a hostile peer has it.
-class hostile_file {
- public:
-    explicit hostile_file(const std::string& path) {
-        const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-        struct stat status{};
-        require(file >= 0 && ::fstat(file, &status) == 0, "a file of the inbox is there");
-        size_ = static_cast<std::size_t>(status.st_size);
-        void* const mapped = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-        require(mapped != MAP_FAILED);
-        ::close(file);
-        data_ = static_cast<std::byte*>(mapped);
-    }
-    hostile_file(const hostile_file&) = delete;
-    hostile_file& operator=(const hostile_file&) = delete;
-    ~hostile_file() { ::munmap(data_, size_); }
-    [[nodiscard]] std::span<std::byte> bytes() const noexcept { return {data_, size_}; }
-
- private:
-    std::byte* data_ = nullptr;
-    std::size_t size_ = 0;
-};
-
-void lay_over(std::span<std::byte> file, std::size_t at, std::span<const std::byte> bytes) {
-    if (at >= file.size()) at %= file.size();
-    const std::size_t take = std::min(bytes.size(), file.size() - at);
-    if (take != 0) std::memcpy(file.data() + at, bytes.data(), take);
-}
 /// Over what follows the number'th id of a client, if there is one.
 void lay_behind_id(u64 client, std::span<std::byte> file, std::size_t number, std::span<const std::byte> bytes) {
     std::vector<std::size_t> places;
@@ -91,19 +65,6 @@ void lay_behind_id(u64 client, std::span<std::byte> file, std::size_t number, st
         if (std::memcmp(file.data() + at, &client, 8) == 0) places.push_back(at);
     if (!places.empty()) lay_over(file, places[number % places.size()] + sizeof(inbox_id), bytes);
 }
-
-struct step {
-    std::uint8_t operation;
-    std::uint8_t number;
-    std::span<const std::byte> bytes;
-    /// A place in a file, and what is laid there.
-    [[nodiscard]] std::size_t place() const noexcept {
-        return 8 * (number + std::size_t{256} * (bytes.empty() ? 0 : static_cast<std::size_t>(bytes[0])));
-    }
-    [[nodiscard]] std::span<const std::byte> cover() const noexcept {
-        return bytes.subspan(std::min<std::size_t>(bytes.size(), 1));
-    }
-};
 
 /// What a command or an answer is about, and what has to come of it while all is sound.
 struct expected {
@@ -357,13 +318,7 @@ class world {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     static world all;
     all.open();
-    std::span<const std::byte> left = std::as_bytes(std::span(data, size));
-    for (std::size_t steps = 0; left.size() >= 3 && steps < steps_max; ++steps) {
-        const auto byte = [&](std::size_t at) { return static_cast<std::uint8_t>(left[at]); };
-        step next{byte(0), byte(1), left.subspan(3, std::min<std::size_t>(byte(2), left.size() - 3))};
-        left = left.subspan(3 + next.bytes.size());
-        all.take(next);
-    }
+    fuzz::for_each_step(std::as_bytes(std::span(data, size)), steps_max, [](const step& next) { all.take(next); });
     all.end();
     return 0;
 }
