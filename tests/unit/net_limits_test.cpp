@@ -355,6 +355,7 @@ TEST(ServerBackPressure, PausesInputUntilOutputHasLeft) {
     }
     EXPECT_EQ(answered, made);
     server.stop();
+    EXPECT_GE(server.counters().read_pauses, 1U);
     EXPECT_EQ(server.counters().requests, static_cast<std::uint64_t>(made) + server.counters().accepted - 1);
 }
 
