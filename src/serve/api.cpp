@@ -222,10 +222,12 @@ void api::dispatch(exchange& it) {
         it.which = route::metrics;
         if (!allows_get(it.from, it.to)) return;
         const exposition_format format = choose_exposition(it.from.header("Accept").value_or(""));
-        it.to.header("Content-Type", content_type(format));
-        it.to.header("Cache-Control", "no-store");
-        it.to.header("Vary", "Accept");
-        it.to.body(render_metrics(counts_, catalog_, format, it.who));
+        answer_with_report(it, [this, format](net::response& to, const survey& seen, viewer who) {
+            to.header("Content-Type", content_type(format));
+            to.header("Cache-Control", "no-store");
+            to.header("Vary", "Accept");
+            to.body(render_metrics(counts_, catalog_, seen, format, who));
+        });
     } else {
         throw failure{404, "nothing is here; the routes begin with /v1/"};
     }
@@ -241,12 +243,16 @@ void api::dispatch_v1(exchange& it) {
             return std::ranges::any_of(item.second, control);
         }))
         throw failure{400, "a parameter holds no control characters"};
-    if (parts.size() == 2 && (what == "segments" || what == "stats")) {
-        it.which = what == "stats" ? route::stats : route::segments;
+    if (parts.size() == 2 && what == "segments") {
+        it.which = route::segments;
         check_parameters(it.query, {});
         if (allows_get(it.from, it.to))
-            answer_json(it.to,
-                        what == "stats" ? render_stats(counts_, catalog_, it.who) : render_segments(catalog_, it.who));
+            answer_with_report(
+                it, [](net::response& to, const survey& seen, viewer) { answer_json(to, render_segments(seen)); });
+    } else if (parts.size() == 2 && what == "stats") {
+        it.which = route::stats;
+        check_parameters(it.query, {});
+        if (allows_get(it.from, it.to)) answer_json(it.to, render_stats(counts_, catalog_, it.who));
     } else if (parts.size() == 4 && what == "indexes") {
         it.which = route::index_get;
         if (allows_get(it.from, it.to)) get_index(it, parts[2], parts[3]);

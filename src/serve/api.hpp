@@ -17,9 +17,11 @@
 // HEAD is answered as GET. Every failure is a problem (RFC 9457) that says what to do. A request that calls us by a
 // foreign name, or is made by a foreign page and no GET or HEAD, is refused before anything else (host_check.hpp). Who
 // asks over a unix socket is shown what it may read itself (rights.hpp). Each answer is counted before it leaves
-// (shared_counts.hpp).
+// (shared_counts.hpp). What tells of all segments is answered once they have been looked at, some in each turn of the
+// loop, and others are answered in between.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -37,6 +39,7 @@
 #include "serve/host_check.hpp"
 #include "serve/owner_desk.hpp"
 #include "serve/rate_limits.hpp"
+#include "serve/report.hpp"
 #include "serve/serve.hpp"
 #include "serve/shared_counts.hpp"
 #include "serve/table_writer.hpp"
@@ -55,8 +58,10 @@ class api {
     /// Call it some times a second: lets go of what was replaced or is not needed, and looks at rights anew.
     void refresh();
 
-    /// Says whose timers subscriptions use: before the first request, and it must outlive the last.
+    /// Says on whose turns reports go on, and whose timers subscriptions use: before the first request, and it must
+    /// outlive the last.
     void run_on(net::server& loop) noexcept {
+        loop_ = &loop;
         rings_.run_on(loop);
         owners_.run_on(loop);
     }
@@ -92,6 +97,14 @@ class api {
     void require_rate(const exchange& it);
     void dispatch(exchange& it);
     void dispatch_v1(exchange& it);
+    // api_reports.cpp
+    /// Writes an answer about what was found.
+    using report_writer = std::function<void(net::response& to, const survey& seen, viewer who)>;
+    struct report;
+    void answer_with_report(exchange& it, report_writer write);
+    void schedule_reports();
+    void go_on_with_reports();
+    void finish_report(report& one);
     // api_read.cpp
     void read_key(const record_schema& schema, const std::string& text);  // into key_
     void get_index(exchange& it, const std::string& segment, const std::string& key);
@@ -148,6 +161,9 @@ class api {
     std::optional<write_token> token_;
     std::optional<audit_log> audit_;
     owner_desk owners_;
+    net::server* loop_ = nullptr;
+    std::deque<std::shared_ptr<report>> reports_;  // under way: the first is gone on with
+    bool reports_scheduled_ = false;
     rate_limits rates_;
     std::unordered_map<std::string, kept_writer> writers_;  // by URI
     std::vector<count_by> count_by_;

@@ -63,11 +63,6 @@ std::string page_body(const ring_source& ring, const ring_page& page, bool repla
     return text;
 }
 
-viewer viewer_of(const std::optional<net::peer>& who) { return {who ? &*who : nullptr}; }
-
-/// A client as it is kept behind its request; of a stranger there is nothing to keep.
-std::optional<net::peer> kept(viewer who) { return who.known() ? std::optional(*who.peer) : std::nullopt; }
-
 class channel_outlet final : public ring_outlet {
  public:
     channel_outlet(net::channel to, ring_form form) : to_(std::move(to)), form_(form) {}

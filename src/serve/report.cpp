@@ -95,40 +95,32 @@ void render_latency(exposition& out, const latency_histogram& latency) {
 }
 
 /// Latencies that programs record in segments of their own.
-void render_recorded(exposition& out, const std::vector<inspect::description>& all) {
-    std::vector<std::pair<std::string, histogram_counts>> recorded;
-    for (const auto& one : all) {
-        if (one.problem || !one.info || one.info->kind != container_kind::latency_histogram) continue;
-        try {
-            const auto from = inspect::attach_to_look(one.uri);
-            histogram_counts counts = inspect::latencies_of(*from);
-            inspect::require_whole(*from);
-            recorded.emplace_back(metric_label("segment", catalog::name_of(one.uri)), std::move(counts));
-        } catch (const error&) {  // gone or damaged since it was described: holdfast_segment_up tells of that
-        }
-    }
+void render_recorded(exposition& out, const std::vector<survey::sight>& all) {
+    std::vector<std::pair<std::string, const histogram_counts*>> recorded;
+    for (const auto& [one, counts] : all)
+        if (counts) recorded.emplace_back(metric_label("segment", catalog::name_of(one.uri)), &*counts);
     if (recorded.empty()) return;
     out.histograms("holdfast_segment_latency_seconds", "What is recorded in a latency histogram.");
-    for (const auto& [labels, counts] : recorded) out.series(labels, counts);
+    for (const auto& [labels, counts] : recorded) out.series(labels, *counts);
     out.summaries("holdfast_segment_latency_quantiles_seconds",
                   "Quantiles since a latency histogram was made, for readers that cannot take them from its buckets.");
-    for (const auto& [labels, counts] : recorded) out.series(labels, counts);
+    for (const auto& [labels, counts] : recorded) out.series(labels, *counts);
 }
 
-void render_gauges(exposition& out, const std::vector<inspect::description>& all) {
+void render_gauges(exposition& out, const std::vector<survey::sight>& all) {
     const auto labels = [](const inspect::description& one) {
         std::string list = metric_label("segment", catalog::name_of(one.uri));
         append_metric_label(list, "kind", one.info ? kind_name(one.info->kind) : "unknown");
         return list;
     };
     out.gauges("holdfast_segment_up", "Whether a served segment can be read.");
-    for (const auto& one : all) out.series(labels(one), std::uint64_t{one.problem ? 0U : 1U});
+    for (const auto& [one, _] : all) out.series(labels(one), std::uint64_t{one.problem ? 0U : 1U});
     out.gauges("holdfast_segment_bytes", "Bytes of a segment, header included.", "bytes");
-    for (const auto& one : all)
+    for (const auto& [one, _] : all)
         if (one.info) out.series(labels(one), one.info->total_bytes);
     const auto optional_gauge = [&](const char* name, const char* help, auto member) {
         out.gauges(name, help);
-        for (const auto& one : all)
+        for (const auto& [one, _] : all)
             if (one.contents.*member) out.series(labels(one), *(one.contents.*member));
     };
     optional_gauge("holdfast_segment_entries", "Entries, records or counters in a segment.", &inspect::contents::size);
@@ -207,36 +199,55 @@ void append_latency(json_out& json, const histogram_counts& merged) {
     json.end_object();
 }
 
-std::vector<inspect::description> describe_all(const catalog& segments, viewer who) {
-    std::vector<inspect::description> all;
-    for (const std::string& uri : segments.list(who)) {
-        inspect::description one = inspect::describe(uri);
-        // What the registry still names but is gone is no segment.
-        if (one.problem && one.problem->code == errc::not_found) continue;
-        all.push_back(std::move(one));
+/// Nothing where it is gone or damaged since it was described: holdfast_segment_up tells of that.
+std::optional<histogram_counts> recorded_in(const inspect::description& one) {
+    if (one.problem || !one.info || one.info->kind != container_kind::latency_histogram) return std::nullopt;
+    try {
+        const auto from = inspect::attach_to_look(one.uri);
+        histogram_counts counts = inspect::latencies_of(*from);
+        inspect::require_whole(*from);
+        return counts;
+    } catch (const error&) {
+        return std::nullopt;
     }
-    return all;
 }
 
 }  // namespace
 
-std::string render_metrics(const shared_counts& counts, const catalog& segments, exposition_format format, viewer who) {
+bool survey::go_on(std::chrono::nanoseconds budget) {
+    const auto until = std::chrono::steady_clock::now() + budget;
+    while (next_ < uris_.size()) {
+        look_at(uris_[next_]);
+        ++next_;
+        if (std::chrono::steady_clock::now() >= until) break;
+    }
+    return next_ == uris_.size();
+}
+
+void survey::look_at(const std::string& uri) {
+    inspect::description one = inspect::describe(uri);
+    if (one.problem && one.problem->code == errc::not_found) return;
+    std::optional<histogram_counts> recorded = recorded_in(one);
+    found_.push_back({std::move(one), std::move(recorded)});
+}
+
+std::string render_metrics(const shared_counts& counts, const catalog& segments, const survey& seen,
+                           exposition_format format, viewer who) {
     const std::unique_ptr<exposition> writer = make_exposition(format);
     exposition& out = *writer;
     out.info("holdfast_build_info", "Version of the server.", metric_label("version", version_text));
     render_counts(out, families_of(counts.counters, segments, who));
     render_latency(out, counts.latency);
-    const std::vector<inspect::description> all = describe_all(segments, who);
-    render_gauges(out, all);
-    render_recorded(out, all);
+    render_gauges(out, seen.found());
+    render_recorded(out, seen.found());
     return out.finish();
 }
 
-std::string render_segments(const catalog& segments, viewer who) {
+std::string render_segments(const survey& seen) {
     std::string text;
     json_out json(text);
     json.begin_object().key("segments").begin_array();
-    for (const inspect::description& one : describe_all(segments, who)) {
+    for (const auto& [one, _] : seen.found()) {
         std::string object;
         json_out inner(object);
         inspect::append_json(inner, one);

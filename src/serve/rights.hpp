@@ -64,4 +64,11 @@ struct viewer {
     [[nodiscard]] bool known() const noexcept { return peer != nullptr && peer->way == net::peer_way::unix_socket; }
 };
 
+/// A client as it is kept behind its request; of a stranger there is nothing to keep.
+[[nodiscard]] inline std::optional<net::peer> kept(viewer who) {
+    return who.known() ? std::optional(*who.peer) : std::nullopt;
+}
+/// Good as long as what was kept.
+[[nodiscard]] inline viewer viewer_of(const std::optional<net::peer>& who) noexcept { return {who ? &*who : nullptr}; }
+
 }  // namespace holdfast::serve

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t buffer_bytes_min = 4096;
 constexpr unsigned laps_max = 4;  // of one call; who is lapped so often is slower than the writer, and comes again
 
-void append_number(std::string& out, std::uint64_t value) {
+void append_count(std::string& out, std::uint64_t value) {
     char digits[std::numeric_limits<std::uint64_t>::digits10 + 2];
     out.append(digits, std::to_chars(std::begin(digits), std::end(digits), value).ptr);
 }
@@ -67,9 +67,9 @@ ring_source::ring_source(const std::string& uri)
 
 void ring_source::append_lost(std::string& out, std::uint64_t count, std::uint64_t next) {
     out += R"({"event":"lost","count":)";
-    append_number(out, count);
+    append_count(out, count);
     out += R"(,"sequence":)";
-    append_number(out, next);
+    append_count(out, next);
     out += '}';
 }
 
@@ -95,9 +95,9 @@ broadcast_read ring_source::read_on(ring_reader& reader, bool& whole) {
 
 void ring_source::append_message(std::string& out, const broadcast_read& got, bool whole) const {
     out += R"({"sequence":)";
-    append_number(out, got.sequence);
+    append_count(out, got.sequence);
     out += R"(,"type":)";
-    append_number(out, got.type);
+    append_count(out, got.type);
     if (got.restarted) out += R"(,"restarted":true)";
     const std::size_t begin = out.size();
     if (whole) {
@@ -118,7 +118,7 @@ void ring_source::append_message(std::string& out, const broadcast_read& got, bo
     if (!whole || out.size() - begin > text_bytes_max) {
         out.resize(begin);
         out += R"(,"bytes":)";
-        append_number(out, got.count);
+        append_count(out, got.count);
         out += R"(,"too_large":true)";
     }
     out += '}';
