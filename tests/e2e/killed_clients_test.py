@@ -8,6 +8,7 @@ connection, subscription, socket, nor their memory.
 import base64
 import contextlib
 import hashlib
+import http.client
 import json
 import os
 import pathlib
@@ -17,7 +18,6 @@ import signal
 import socket
 import ssl
 import struct
-import subprocess
 import sys
 import time
 import traceback
@@ -63,16 +63,10 @@ def head(method, target, *fields):
 
 
 def read_answer(one):
-    """(status, body) of an answer with a Content-Length, or with none."""
-    data = b""
-    while b"\r\n\r\n" not in data:
-        data += receive(one)
-    fields, _, body = data.partition(b"\r\n\r\n")
-    lines = fields.decode().split("\r\n")
-    length = sum(int(line.split(":")[1]) for line in lines if line.lower().startswith("content-length:"))
-    while len(body) < length:
-        body += receive(one)
-    return int(lines[0].split()[1]), body
+    """(status, body)"""
+    answer = http.client.HTTPResponse(one)
+    answer.begin()
+    return answer.status, answer.read()
 
 
 def receive(one):
@@ -213,24 +207,17 @@ class Killed:
         token.chmod(0o600)
         self.socket = self.segments.directory / "socket"
         options = ["--write", "--token-file", token, "--unix", self.socket, "--engine", self.engine]
-        certificate = self.issue() if self.secured else None
-        if certificate:
-            options += ["--tls-certificate", certificate, "--tls-key", certificate.with_name("key.pem")]
+        certificate = None
+        if self.secured:
+            if not shutil.which("openssl"):
+                self.skipTest("needs openssl")
+            certificate, key = self.segments.issue_certificate()
+            options += ["--tls-certificate", certificate, "--tls-key", key]
         self.server = with_engine_or_skip(self, self.engine, lambda: Server(self.segments, *options))
         self.addCleanup(self.server.close)
         self.at = At(self.server, certificate, f"/v1/tables/{table}/7", f"/v1/tables/{table}?limit=1000",
                      f"/v1/rings/{self.segments.name('feed')}", f"/v1/snapshots/{self.segments.name('object')}")
         self.expected = self.ask(self.at.lookup)
-
-    def issue(self):
-        if not shutil.which("openssl"):
-            self.skipTest("needs openssl")
-        certificate = self.segments.directory / "certificate.pem"
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-keyout",
-                        certificate.with_name("key.pem"), "-out", certificate, "-subj", "/CN=killed", "-addext", "subjectAltName=IP:127.0.0.1"],
-                       check=True, capture_output=True)
-        certificate.with_name("key.pem").chmod(0o600)
-        return certificate
 
     def ask(self, target):
         """By the unix socket: it stays without TLS."""
@@ -239,8 +226,7 @@ class Killed:
         return text.encode()
 
     def metric(self, family):
-        lines = self.ask("/metrics").decode().splitlines()
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(family))
+        return self.server.metric(family, by=self.socket)
 
     def sockets(self):
         """How many the workers have open."""

@@ -8,7 +8,6 @@ import pathlib
 import re
 import shutil
 import ssl
-import subprocess
 import threading
 import unittest
 
@@ -67,10 +66,7 @@ class EverythingAtOnce(RestartCase):
 
     def setUp(self):
         super().setUp()
-        self.certificate, key = self.segments.directory / "cert.pem", self.segments.directory / "key.pem"
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-keyout", key,
-                        "-out", self.certificate, "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
-        key.chmod(0o600)
+        self.certificate, key = self.segments.issue_certificate()
         token = pathlib.Path(self.segments.directory) / "token"
         token.write_text(TOKEN + "\n")
         token.chmod(0o600)

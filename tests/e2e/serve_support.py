@@ -103,6 +103,15 @@ class Segments:
         self.holdfast("load", self.name(hint), file, "--into", "hash_table", "--key", "id:u64", "--value", "user:u64,name:char[8]", *options)
         return self.name(hint)
 
+    def issue_certificate(self, name="localhost"):
+        """(certificate, key): of that name for 127.0.0.1, good for a day, always in the same two files."""
+        certificate, key = self.directory / "cert.pem", self.directory / "key.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-keyout", key,
+                        "-out", certificate, "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"],
+                       check=True, capture_output=True)
+        key.chmod(0o600)
+        return certificate, key
+
     def close(self):
         for entry in pathlib.Path("/dev/shm").glob(self.token + "*"):
             with contextlib.suppress(OSError):
@@ -162,9 +171,9 @@ class Server:
             raise AssertionError(f"{path} answered {status}: {text}")
         return json.loads(text)
 
-    def metric(self, family, label=""):
-        """The sum of a family's numbers in /metrics, over those with that label."""
-        text = self.ask("/metrics")[2]
+    def metric(self, family, label="", by=None):
+        """The sum of a family's numbers in /metrics, over those with that label; `by` as of ask()."""
+        text = self.ask("/metrics", by=by)[2]
         return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(family) and label in line)
 
     def workers(self):

@@ -18,16 +18,7 @@ class Tls(unittest.TestCase):
         self.segments = Segments()
         self.addCleanup(self.segments.close)
         self.table = self.segments.load_table("table", [(n, n * 2, f"u{n}") for n in range(100)])
-        self.certificate, self.key = self.issue("first")
-
-    def issue(self, name):
-        """A certificate of that name for 127.0.0.1, good for a day, always in the same two files."""
-        certificate, key = self.segments.directory / "cert.pem", self.segments.directory / "key.pem"
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-keyout", key,
-                        "-out", certificate, "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"],
-                       check=True, capture_output=True)
-        key.chmod(0o600)
-        return certificate, key
+        self.certificate, self.key = self.segments.issue_certificate("first")
 
     def serve(self, *options, **more):
         server = Server(self.segments, self.table, "--tls-certificate", self.certificate, "--tls-key", self.key, *options, **more)
@@ -105,7 +96,7 @@ class Tls(unittest.TestCase):
         server = self.serve(workers=1)
         before = self.connect(server)
         self.assertEqual((self.get(before, "/healthz")[0], self.name_of(before)), (200, "first"))
-        self.issue("second")
+        self.segments.issue_certificate("second")
         server.process.send_signal(signal.SIGHUP)
 
         def renewed():
