@@ -31,7 +31,7 @@ struct api::report {
 void api::answer_with_report(exchange& it, report_writer write) {
     const auto made =
         std::make_shared<report>(report{kept(it.who), survey(catalog_, it.who), std::move(write), it.which});
-    bool whole = reports_.empty() && made->seen.go_on(turn_budget);  // else behind those that came before
+    bool whole = reports_.empty() && made->seen.go_on(turn_budget);            // else behind those that came before
     while (!whole && loop_ == nullptr) whole = made->seen.go_on(turn_budget);  // who has no loop keeps nobody waiting
     if (whole) return made->write(it.to, made->seen, it.who);
     made->to = it.to.defer({.answers_half_closed = true});
