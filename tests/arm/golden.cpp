@@ -4,7 +4,6 @@
 // of it is byte by byte what is noted in FOLDER. Run by an emulator; exits with 0 if all agree.
 #include <cstdio>
 #include <exception>
-#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -28,9 +27,10 @@ class comparison {
         agree(of, "what is restored", text_of_file(stem + ".restored.txt"),
               [&] { return restored_contents_of(of, stem + ".saved"); });
         agree(of, "what is made", "", [&] { return difference(made(of), golden_image::load(stem).data); });
-        if (const std::string killed = stem + "_killed"; std::filesystem::exists(killed + ".image"))
-            agree(of, "its contents after a kill", text_of_file(killed + ".txt"),
-                  [&] { return contents_of(of, golden_image::load(killed), "file"); });
+        for (const std::string& killed : {stem + "_killed", stem + "_growing"})
+            if (path_exists(killed + ".image"))
+                agree(of, "its contents after a kill", text_of_file(killed + ".txt"),
+                      [&] { return contents_of(of, golden_image::load(killed), "file"); });
     }
     [[nodiscard]] int compared() const noexcept { return compared_; }
     [[nodiscard]] int wrong() const noexcept { return wrong_; }

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "golden/contents.hpp"
+#include "holdfast/hash_table/growing.hpp"
 #include "inspect/saved_file.hpp"
 #include "support/capability.hpp"
 #include "support/process.hpp"
@@ -39,14 +41,14 @@ struct golden_case {
     friend std::ostream& operator<<(std::ostream& out, const golden_case& c) { return out << c.name; }
 };
 
-// The images in the folder; each belongs to the subject whose name it begins with: NAME, NAME_killed, and NAME_before,
-// what was written before something was added that older programs read over.
+// The images in the folder; each belongs to the subject whose name it begins with: NAME, NAME_killed, NAME_growing, and
+// NAME_before, what was written before something was added that older programs read over.
 std::vector<golden_case> cases() {
     std::vector<golden_case> all;
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
         if (entry.path().extension() != ".image") continue;
         std::string name = entry.path().stem().string(), of = name;
-        for (const std::string_view suffix : {"_before", "_killed"})
+        for (const std::string_view suffix : {"_before", "_killed", "_growing"})
             if (of.ends_with(suffix)) of.resize(of.size() - suffix.size());
         const auto* const subject = std::find_if(std::begin(golden_subjects), std::end(golden_subjects),
                                                  [&](const golden_subject& s) { return of == s.name; });
@@ -67,6 +69,7 @@ TEST_P(Golden, SaysWhatItSaidWhenItWasMadeInEveryKindOfMemory) {
     ASSERT_NE(GetParam().subject, nullptr) << "no subject of that name: it was removed from subjects.hpp";
     const std::string expected = text_of_file(stem() + ".txt");
     for (const char* kind : {"file", "posix", "memfd", "sysv"}) {
+        if (!image().can_lie_in(kind)) continue;
         const still_world then(golden_moment_ns, golden_seed);
         std::string text;
         const auto refused = refusal_of([&] { text = contents_of(subject(), image(), kind); });
@@ -81,8 +84,12 @@ TEST_P(Golden, IsNotChangedByReaders) {
     const unique_directory place("golden");
     write_file(place.file("s"), image().data);
     if (!image().peers.empty()) write_file(place.file("s.peers"), image().peers);
+    if (!image().growing.empty()) write_file(place.file("s.growing"), image().growing);
     (void)subject().describe(place.file_uri("s"));
     EXPECT_EQ(read_file(place.file("s")), image().data);
+    if (!image().growing.empty()) {
+        EXPECT_EQ(read_file(place.file("s.growing")), image().growing);
+    }
 }
 
 // Every number that says which layout this is: another one is refused, never read as if it were ours.
@@ -252,9 +259,11 @@ TEST(GoldenImages, SayTheSameInHugePagesOfSystemVMemory) {
     for (const golden_case& c : cases()) {
         ASSERT_NE(c.subject, nullptr) << c.name;
         const std::string stem = folder + "/" + c.name;
+        const golden_image image = golden_image::load(stem);
+        if (!image.can_lie_in("sysv+huge")) continue;
         const still_world then(golden_moment_ns, golden_seed);
         std::string text;
-        const auto refused = refusal_of([&] { text = contents_of(*c.subject, golden_image::load(stem), "sysv+huge"); });
+        const auto refused = refusal_of([&] { text = contents_of(*c.subject, image, "sysv+huge"); });
         EXPECT_EQ(refused, std::nullopt) << c.name;
         EXPECT_EQ(text, text_of_file(stem + ".txt")) << c.name;
     }
@@ -272,6 +281,60 @@ TEST(GoldenImages, SayTheSameInHugePagesOfSystemVMemory) {
     }
 }
 
+// What a reader that followed a table finds in it, and that it is sound.
+template <class Reader>
+std::map<std::uint64_t, std::uint64_t> entries_of(Reader& reader) {
+    std::map<std::uint64_t, std::uint64_t> all;
+    for (const auto& entry : reader.current()) all.emplace(entry.key, entry.value.user);
+    EXPECT_EQ(reader.current().verify([](const hash_table_finding&) { return true; }).findings, 0U);
+    EXPECT_EQ(reader.size(), all.size());
+    return all;
+}
+using following_reader = growing_hash_table_reader<std::uint64_t, golden::session>;
+
+class GoldenGrowth : public segment_test, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(GoldenGrowth, OfOneWriterWhoWasKilledIsGoneAndBegunAnew) {
+    const placed_image placed(GetParam(), golden_image::load(folder + "/hash_table_growing"));
+    const std::string next = holdfast::detail::places_of(memory::uri::parse(placed.uri())).growing();
+    ASSERT_TRUE(path_exists(next));
+    auto reader = following_reader::attach(placed.uri());
+    const auto before = entries_of(reader);
+    const std::uint64_t capacity = reader.capacity();
+    auto table = growing_hash_table<std::uint64_t, golden::session>::attach(placed.uri());
+    EXPECT_FALSE(path_exists(next));
+    EXPECT_FALSE(table.segment().moved());
+    table.grow(2 * capacity);
+    while (table.advance(100)) continue;
+    EXPECT_FALSE(table.growth_failure().has_value());
+    EXPECT_EQ(table.capacity(), 2 * capacity);
+    EXPECT_EQ(reader.capacity(), 2 * capacity);
+    EXPECT_EQ(entries_of(reader), before);
+}
+
+TEST_P(GoldenGrowth, OfManyWritersWhoWereKilledIsGoneOnWith) {
+    const golden_image image = golden_image::load(folder + "/hash_table_many_growing");
+    layout::segment_header next{};
+    ASSERT_GE(image.growing.size(), sizeof next);
+    std::memcpy(&next, image.growing.data(), sizeof next);
+    const placed_image placed(GetParam(), image);
+    auto reader = following_reader::attach(placed.uri());
+    auto before = entries_of(reader);
+    auto table = golden::many_sessions::attach(placed.uri());
+    ASSERT_TRUE(table.insert_or_assign(1000, golden::session_of(1000)));
+    before.emplace(1000, golden::session_of(1000).user);
+    while (table.advance(100)) continue;
+    EXPECT_FALSE(table.growth_failure().has_value());
+    EXPECT_EQ(table.segment().info().identity, next.identity);
+    EXPECT_EQ(table.capacity(), 1200U);
+    EXPECT_EQ(reader.capacity(), 1200U);
+    EXPECT_EQ(entries_of(reader), before);
+    EXPECT_FALSE(path_exists(holdfast::detail::places_of(memory::uri::parse(placed.uri())).growing()));
+}
+
+INSTANTIATE_TEST_SUITE_P(V1, GoldenGrowth, ::testing::Values("file", "posix"),
+                         [](const auto& kind) { return std::string(kind.param); });
+
 TEST(GoldenImages, AByteThatMovedIsNoticed) {
     const golden_image golden = golden_image::load(folder + "/array");
     image_bytes moved = golden.data;
@@ -281,7 +344,7 @@ TEST(GoldenImages, AByteThatMovedIsNoticed) {
     const std::string expected = text_of_file(folder + "/array.txt");
     const still_world then(golden_moment_ns, golden_seed);
     std::string text;
-    const auto refused = refusal_of([&] { text = contents_of(golden_subjects[8], {moved, golden.peers}, "file"); });
+    const auto refused = refusal_of([&] { text = contents_of(golden_subjects[8], {moved, golden.peers, {}}, "file"); });
     EXPECT_TRUE(refused || text != expected);
 }
 

@@ -22,6 +22,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -153,31 +154,42 @@ inline void forget_owner(std::span<std::byte> image) {
     }
 }
 
-/// The image of a segment and, where it has one, of its peers file.
+[[nodiscard]] inline bool path_exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+/// The image of a segment and, where it has them, of its peers file and of the table that it was growing into.
 struct golden_image {
-    image_bytes data, peers;
+    image_bytes data, peers, growing;
 
     [[nodiscard]] static golden_image of_file_segment(const std::string& path) {
         golden_image image;
         image.data = read_file(path);
         forget_owner(image.data);
-        if (::access((path + ".peers").c_str(), F_OK) == 0) image.peers = read_file(path + ".peers");
+        if (path_exists(path + ".peers")) image.peers = read_file(path + ".peers");
+        if (!path_exists(path + ".growing")) return image;
+        image.growing = read_file(path + ".growing");
+        forget_owner(image.growing);
         return image;
     }
     [[nodiscard]] static golden_image load(const std::string& stem) {
+        const auto unpacked = [](const std::string& path) { return unpack_image(read_file(path), path); };
         golden_image image;
-        image.data = unpack_image(read_file(stem + ".image"), stem + ".image");
-        if (::access((stem + ".peers").c_str(), F_OK) == 0)
-            image.peers = unpack_image(read_file(stem + ".peers"), stem + ".peers");
+        image.data = unpacked(stem + ".image");
+        if (path_exists(stem + ".peers")) image.peers = unpacked(stem + ".peers");
+        if (path_exists(stem + ".growing")) image.growing = unpacked(stem + ".growing");
         return image;
     }
     void store(const std::string& stem) const {
         write_file(stem + ".image", pack_image(data));
         if (!peers.empty()) write_file(stem + ".peers", pack_image(peers));
+        if (!growing.empty()) write_file(stem + ".growing", pack_image(growing));
+    }
+    /// Tables grow where names lead to files.
+    [[nodiscard]] bool can_lie_in(std::string_view kind) const {
+        return growing.empty() || kind == "file" || kind == "posix";
     }
 };
 
-/// A golden image as a segment in memory of a kind; gone with this object.
+/// A golden image as a segment in memory of a kind that it can lie in; gone with this object.
 class placed_image {
  public:
     placed_image(const std::string& kind, const golden_image& image) : place_(kind), uri_(place_.uri()) {
@@ -187,6 +199,7 @@ class placed_image {
         }
         const auto where = holdfast::detail::places_of(memory::uri::parse(uri_));
         if (!image.peers.empty()) write_file(where.peers(), image.peers);
+        if (!image.growing.empty()) write_file(where.growing(), image.growing);
         if (memory::uri::parse(uri_).is_sysv())
             place_in_system_v(image.data);
         else

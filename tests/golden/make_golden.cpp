@@ -5,11 +5,13 @@
 //
 // An image that is there stays as it is: images are only added to, so that what was ever written stays readable.
 //   NAME.image, NAME.peers   the segment and its companion (image_file.hpp)
+//   NAME.growing             the table that it was growing into
 //   NAME.txt                 what its readers say, and what they say after its next writer
 //   NAME.saved               what `holdfast save` makes of it
 //   NAME.restored.txt        what the readers of a segment say that was restored from that
 // NAME_killed is a segment whose writer was killed with SIGKILL in the middle of an operation that its successor
-// finishes or forgets; its registered readers, where it has some, died with it.
+// finishes or forgets; its registered readers, where it has some, died with it. NAME_growing is a table whose writers
+// were killed as it grew.
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
@@ -22,6 +24,7 @@
 #include "golden/contents.hpp"
 #include "golden/image_file.hpp"
 #include "golden/subjects.hpp"
+#include "holdfast/hash_table/growing.hpp"
 #include "support/kill_rig.hpp"
 #include "support/unique_name.hpp"
 
@@ -32,6 +35,7 @@ using namespace holdfast::test;
 
 struct killed_subject {
     const char* of;                        // golden_subject
+    const char* how;                       // what follows in the image's name
     void (*work)(const std::string& uri);  // as its next writer, without end
     bool (*interesting)(const std::string& uri);
 };
@@ -202,21 +206,78 @@ bool map_is_open(const std::string& uri) {
         .verify([](const hash_map_finding&) { return true; })
         .operation_open;
 }
+// Two registered readers die with the writer, each with notes of what it had read of late: of what would go soon.
+void set_beside_registered_readers(const std::string& uri) {
+    golden::text_map map = golden::text_map::attach(uri, {}, golden::services_at(golden::made_at));
+    const auto one = golden::registered_text_reader::attach(uri), other = golden::registered_text_reader::attach(uri);
+    std::string value;
+    constexpr std::uint64_t keys = 69;
+    for (std::uint64_t n = 0;; ++n) {
+        (void)one.find(golden::key_of((n + keys - 14) % keys), value);
+        (void)other.find(golden::key_of((n + keys - 18) % keys), value);
+        (void)map.set(golden::key_of(n % keys), golden::bytes_of(golden::value_of(n % 50)));
+    }
+}
+// In the middle of an operation, and the next writer evicts something else for what the dead readers had noted.
+bool map_is_open_and_notes_matter(const std::string& uri) {
+    golden_image image = golden_image::of_file_segment(memory::uri::parse(uri).name);
+    if (!map_is_open(uri)) return false;
+    const auto next_writer_of = [&] {
+        const still_world then(golden_moment_ns, golden_seed);
+        const placed_image placed("file", image);
+        golden::hash_map_registered_goes_on(placed.uri());
+        return golden::describe_hash_map_registered(placed.uri());
+    };
+    const std::string with_notes = next_writer_of();
+    std::fill(image.peers.begin() + header_bytes, image.peers.end(), std::byte{0});
+    return next_writer_of() != with_notes;
+}
+
+// Between the mark of the old table and the rename.
+void grow_for_ever(const std::string& uri) {
+    auto table = growing_hash_table<std::uint64_t, golden::session>::attach(uri);
+    for (;;) {
+        table.grow(table.capacity() < 100 ? 120 : 60);
+        while (table.advance(1000)) continue;
+    }
+}
+bool growth_is_about_to_end(const std::string& uri) {
+    return path_exists(holdfast::detail::places_of(memory::uri::parse(uri)).growing()) &&
+           segment::attach(uri, access::read_only).moved();
+}
+// Both write while one leads; what the other dies in is done in both tables.
+void grow_as_one_of_many(const std::string& uri) {
+    auto first = golden::many_sessions::attach(uri), second = golden::many_sessions::attach(uri);
+    for (std::uint64_t n = 0;; ++n) {
+        if (!first.growing()) first.grow(first.capacity() < 900 ? 1200 : 600);
+        (void)first.update(n % 50, golden::session_of(n));
+        (void)second.update((n + 7) % 50, golden::session_of(n));
+    }
+}
+bool growth_is_under_way(const std::string& uri) {
+    const std::string next = holdfast::detail::places_of(memory::uri::parse(uri)).growing();
+    constexpr std::size_t packed_bytes_empty = 400;  // and 32 or more for each entry
+    return path_exists(next) && pack_image(read_file(next)).size() > packed_bytes_empty + std::size_t{32} * 20 &&
+           !segment::attach(uri, access::read_only).moved() && update_of_many_is_replayed(uri);
+}
 
 constexpr killed_subject killed_subjects[] = {
-    {"hash_table", update_for_ever, update_is_replayed},
-    {"array", store_for_ever, store_is_finished},
-    {"block_store", replace_for_ever, replacement_is_finished},
-    {"block_store_many", replace_beside_a_claim, both_are_finished},
-    {"queue", push_for_ever, push_is_unsettled},
-    {"queue_records", push_records_for_ever, records_are_uncommitted},
-    {"broadcast", publish_to_a_slow_reader, the_dead_reader_is_in_the_way},
-    {"snapshot", publish_to_pinned_readers, version_is_not_current},
-    {"published_index", publish_indexes_for_ever, index_is_half_written},
-    {"hash_map", set_for_ever, map_is_open},
-    {"hash_table_many", update_as_one_of_many, update_of_many_is_replayed},
-    {"hash_map_many", set_as_one_of_many, set_of_many_is_finished},
-    {"small_table", change_keys_for_ever, keys_are_being_changed},
+    {"hash_table", "_killed", update_for_ever, update_is_replayed},
+    {"array", "_killed", store_for_ever, store_is_finished},
+    {"block_store", "_killed", replace_for_ever, replacement_is_finished},
+    {"block_store_many", "_killed", replace_beside_a_claim, both_are_finished},
+    {"queue", "_killed", push_for_ever, push_is_unsettled},
+    {"queue_records", "_killed", push_records_for_ever, records_are_uncommitted},
+    {"broadcast", "_killed", publish_to_a_slow_reader, the_dead_reader_is_in_the_way},
+    {"snapshot", "_killed", publish_to_pinned_readers, version_is_not_current},
+    {"published_index", "_killed", publish_indexes_for_ever, index_is_half_written},
+    {"hash_map", "_killed", set_for_ever, map_is_open},
+    {"hash_table_many", "_killed", update_as_one_of_many, update_of_many_is_replayed},
+    {"hash_map_many", "_killed", set_as_one_of_many, set_of_many_is_finished},
+    {"small_table", "_killed", change_keys_for_ever, keys_are_being_changed},
+    {"hash_map_registered", "_killed", set_beside_registered_readers, map_is_open_and_notes_matter},
+    {"hash_table", "_growing", grow_for_ever, growth_is_about_to_end},
+    {"hash_table_many", "_growing", grow_as_one_of_many, growth_is_under_way},
 };
 
 golden_image made_now(const golden_subject& subject) {
@@ -227,14 +288,14 @@ golden_image made_now(const golden_subject& subject) {
 }
 
 std::optional<golden_image> killed_in_work(const killed_subject& killed, const golden_image& start) {
-    constexpr std::uint64_t rounds = 20'000;
+    constexpr std::uint64_t rounds = 20'000, delay_ns_max = 6'000'000;  // it may attach for half of that
     for (std::uint64_t round = 0; round < rounds; ++round) {
         const unique_directory place("golden");
         const scoped_environment registry("HOLDFAST_REGISTRY", place.file("registry"));
         write_file(place.file("s"), start.data);
         if (!start.peers.empty()) write_file(place.file("s.peers"), start.peers);
         kill_progress progress;
-        progress.reset(random_at(golden_seed, 1, round) % 3'000'000);
+        progress.reset(random_at(golden_seed, 1, round) % delay_ns_max);
         child_process child([&] {
             progress.ready();
             killed.work(place.file_uri("s"));
@@ -255,10 +316,6 @@ void keep(const std::string& folder, const std::string& name, const golden_subje
     std::printf("%s: %zu bytes\n", name.c_str(), image.data.size());
 }
 
-bool is_there(const std::string& folder, const std::string& name) {
-    return ::access((folder + "/" + name).c_str(), F_OK) == 0;
-}
-
 void keep_saved(const std::string& folder, const golden_subject& subject) {
     const std::string stem = folder + "/" + subject.name;
     const std::string saved = saved_of(golden_image::load(stem));
@@ -270,22 +327,22 @@ void keep_saved(const std::string& folder, const golden_subject& subject) {
 
 void make_missing(const std::string& folder) {
     for (const golden_subject& subject : golden_subjects) {
-        if (is_there(folder, subject.name + std::string(".image"))) continue;
+        if (path_exists(folder + "/" + subject.name + ".image")) continue;
         const still_world then(golden_moment_ns, golden_seed);
         keep(folder, subject.name, subject, made_now(subject));
     }
     for (const killed_subject& killed : killed_subjects) {
         const golden_subject& subject = *std::find_if(std::begin(golden_subjects), std::end(golden_subjects),
                                                       [&](const auto& s) { return s.name == std::string(killed.of); });
-        const std::string name = std::string(killed.of) + "_killed";
-        if (is_there(folder, name + ".image")) continue;
+        const std::string name = std::string(killed.of) + killed.how;
+        if (path_exists(folder + "/" + name + ".image")) continue;
         const auto left = killed_in_work(killed, golden_image::load(folder + "/" + killed.of));
         if (!left) throw std::runtime_error("no kill met " + name + " in an operation");
         const still_world then(golden_moment_ns, golden_seed);
         keep(folder, name, subject, *left);
     }
     for (const golden_subject& subject : golden_subjects) {
-        if (is_there(folder, subject.name + std::string(".saved"))) continue;
+        if (path_exists(folder + "/" + subject.name + ".saved")) continue;
         const still_world then(golden_moment_ns, golden_seed);
         keep_saved(folder, subject);
     }

@@ -24,6 +24,7 @@
 #include "golden/report.hpp"
 #include "holdfast/block_store/many.hpp"
 #include "holdfast/hash_map/many.hpp"
+#include "holdfast/hash_map/registered_reader.hpp"
 #include "holdfast/hash_table/many.hpp"
 #include "holdfast/holdfast.hpp"
 #include "support/seed.hpp"
@@ -587,6 +588,44 @@ inline void hash_map_goes_on(const std::string& uri) {
     require(static_cast<bool>(map.erase(key_of(22))), "an erase");
 }
 
+// ---- hash_map that evicts, with registered readers ----------------------------------------------------------------
+
+using registered_text_reader = hash_map_registered_reader<std::string_view>;
+
+// Readers note by chance what they read, so none reads here.
+inline void make_hash_map_registered(const std::string& uri) {
+    hash_map_options options;
+    options.capacity = 40;
+    options.bytes = 3000;
+    options.unit_bytes = 64;
+    options.evict = true;
+    options.registered_readers = 2;
+    options.seed = 1234;
+    text_map map = text_map::create(uri, options, services_at(made_at));
+    const registered_text_reader there = registered_text_reader::attach(uri);
+    for (std::uint64_t n = 0; n < 60; ++n) {
+        require(static_cast<bool>(map.set(key_of(n), value_of(n))), "a set");
+        (void)map.contains(key_of(n / 2));
+    }
+}
+inline std::string describe_hash_map_registered(const std::string& uri) {
+    report out;
+    out.line(describe_hash_map(uri));
+    const registered_text_reader one = registered_text_reader::attach(uri), other = registered_text_reader::attach(uri);
+    for (const registered_text_reader* reader : {&one, &other}) {
+        std::uint64_t found = 0;
+        for (std::uint64_t n = 0; n < 100; ++n) found += reader->contains(key_of(n)) ? 1 : 0;
+        out.line("found by a registered reader: ", found);
+    }
+    return out.text();
+}
+inline void hash_map_registered_goes_on(const std::string& uri) {
+    text_map map = text_map::attach(uri, {}, services_at(gone_on_at));
+    for (std::uint64_t n = 70; n < 80; ++n) require(static_cast<bool>(map.set(key_of(n), value_of(n))), "a set");
+    const registered_text_reader there = registered_text_reader::attach(uri);
+    require(static_cast<bool>(map.set(key_of(80), value_of(80))), "a set");
+}
+
 // ---- hash_map of many writers ------------------------------------------------------------------------------------
 
 using many_texts = hash_map<std::string_view, writers::many>;
@@ -748,6 +787,8 @@ inline constexpr golden_subject golden_subjects[] = {
     {"hash_table_many", golden::make_hash_table_many, golden::describe_hash_table, golden::hash_table_many_goes_on},
     {"hash_map_many", golden::make_hash_map_many, golden::describe_hash_map, golden::hash_map_many_goes_on},
     {"small_table", golden::make_small_table, golden::describe_small_table, golden::small_table_goes_on},
+    {"hash_map_registered", golden::make_hash_map_registered, golden::describe_hash_map_registered,
+     golden::hash_map_registered_goes_on},
 };
 
 /// The moment at which all golden images were made, and the seed of their random bytes.
