@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/ipc.h>
 #include <sys/shm.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <memory>
@@ -40,13 +41,23 @@ class memory_place {
     memory_place(const memory_place&) = delete;
     memory_place& operator=(const memory_place&) = delete;
     ~memory_place() {
+        if (owner_ == ::getpid() && memory::uri::parse(uri_).is_sysv()) clear();
+    }
+
+    /// What lies there, companions and left-overs included. Requires: a kind that has names.
+    [[nodiscard]] std::vector<std::string> entries() const {
+        const auto where = holdfast::detail::places_of(memory::uri::parse(uri_));
+        std::string part = where.data_name;
+        if (part.empty()) part = where.lease_name.substr(0, where.lease_name.rfind('.') + 1);  // of this key alone
+        return entries_containing(where.directory, part);
+    }
+    /// Removes all that lies there. Requires: as entries().
+    void clear() const {
         const memory::uri name = memory::uri::parse(uri_);
-        if (!name.is_sysv()) return;
-        const int id = ::shmget(static_cast<key_t>(name.key), 0, 0);
-        if (id >= 0) ::shmctl(id, IPC_RMID, nullptr);
         const auto where = holdfast::detail::places_of(name);
-        ::unlink(where.lease().c_str());
-        ::unlink(where.peers().c_str());
+        for (const std::string& entry : entries()) ::unlink((where.directory + "/" + entry).c_str());
+        const int id = name.is_sysv() ? ::shmget(static_cast<key_t>(name.key), 0, 0) : -1;
+        if (id >= 0) ::shmctl(id, IPC_RMID, nullptr);
     }
 
     [[nodiscard]] const std::string& uri() const noexcept { return uri_; }
@@ -68,6 +79,7 @@ class memory_place {
     scoped_environment environment_{"HOLDFAST_REGISTRY", registry_};
     std::optional<unique_posix_name> posix_;
     std::string uri_;
+    pid_t owner_ = ::getpid();
 };
 
 /// Kinds that a second process can attach to; heap: is private to one.
