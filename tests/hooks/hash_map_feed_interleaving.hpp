@@ -20,7 +20,8 @@ namespace holdfast::test {
 
 /// Map and ring in one image. The writer sets key 1 anew, or erases it, then sets key 0. The follower reads the feed to
 /// its end, twice: replayed it is the map as it was at some time, no older than what was done before; and behind it the
-/// map is not older than its feed. Whoever dies, the next writer tells what is untold, and the feed is the map.
+/// map is not older than its feed. Whoever dies, the next writer tells what is untold, and the feed is the map; one
+/// that comes while the follower reads does what was lost, too.
 class hash_map_feed_interleaving final : public interleaving {
  public:
     explicit hash_map_feed_interleaving(bool erases)
@@ -50,11 +51,18 @@ class hash_map_feed_interleaving final : public interleaving {
         (void)follower_.join(broadcast_start::oldest());
         seen_.clear();
         number_ = 0;
+        successor_.reset();
+    }
+    // What was committed is told by now; what was not is done again.
+    std::string succeed() override {
+        next_sink_.emplace(ring(), ring_geometry_);
+        successor_.emplace(view(), fake_clock(), &*next_sink_);
+        told_late_ += successor_->recovery().change_told ? 1U : 0U;
+        const unsigned lost = begun(0) - 1;
+        return successor_->changes() == first_ + lost ? change(*successor_, lost) : "";
     }
     std::string run(unsigned process, unsigned operation) override {
-        if (process == 1) return follow(operation == 0 ? 1 : 0);
-        if (operation == 0 && erases_) return writer_.erase(as_key(name(1))) ? "" : "an erase failed";
-        return put(writer_, name(1 - operation), content(2 + operation)) ? "" : "a set failed";
+        return process == 0 ? change(writer_, operation) : follow(operation == 0 ? 1 : 0);
     }
     std::string judge(std::optional<unsigned> dead) override {
         if (map_.fault()) return "the reader latched a fault";
@@ -69,6 +77,7 @@ class hash_map_feed_interleaving final : public interleaving {
         if (all != states_[static_cast<std::size_t>(number - first_)]) return "the feed is none of the states";
         if (all != contents_of(next.reader())) return "the feed is not the map";
         if (dead != 0U && number != first_ + operations) return "an operation had no effect";
+        if (successor_ && number != first_ + begun(0)) return "what was lost was not done again, or twice";
         if (dead != 1U) {
             if (std::string why = replay_rest(follower_, seen_, number_); !why.empty()) return "in the end: " + why;
             if (number_ != number || seen_ != all) return "the follower has another map in the end";
@@ -95,6 +104,11 @@ class hash_map_feed_interleaving final : public interleaving {
     [[nodiscard]] std::span<std::byte> formatted() {
         layout::broadcast_write_core::format(ring(), ring_geometry_, 1);
         return ring();
+    }
+
+    std::string change(map_writer& by, unsigned operation) const {
+        if (operation == 0 && erases_) return by.erase(as_key(name(1))) ? "" : "an erase failed";
+        return put(by, name(1 - operation), content(2 + operation)) ? "" : "a set failed";
     }
 
     // The map may be ahead of its feed, since a change is told behind its commit, but never behind it.
@@ -127,6 +141,8 @@ class hash_map_feed_interleaving final : public interleaving {
     aligned_bytes bytes_;
     plain_sink sink_;
     map_writer writer_;
+    std::optional<plain_sink> next_sink_;
+    std::optional<map_writer> successor_;
     map_reader map_;
     layout::broadcast_read_core follower_;
     std::array<feed_contents, operations + 1> states_;

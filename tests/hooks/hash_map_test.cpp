@@ -147,6 +147,13 @@ TEST(Interleavings, HashMapFeed) {
     EXPECT_GE(told_late, std::getenv("HOLDFAST_TEST_SCHEDULE") == nullptr ? 100U : 0U);
 }
 
+TEST(Interleavings, HashMapFeedSuccessors) {
+    hash_map_feed_interleaving updates(false), erases(true);
+    interleave_successors("hash_map with a feed: set, set another, successor | follow, follow", updates);
+    interleave_successors("hash_map with a feed: erase, set another, successor | follow, follow", erases);
+    EXPECT_GE(updates.told_late() + erases.told_late(), std::getenv("HOLDFAST_TEST_SCHEDULE") == nullptr ? 100U : 0U);
+}
+
 TEST(Interleavings, HashMapReckoning) {
     reckoning_interleaving subject;
     interleave("hash_map: erase, set in its place | reckon, reckon", subject);
@@ -177,6 +184,22 @@ TEST(Interleavings, HashMapScans) {
     interleave("hash_map, full: set, set that evict | scan, find", evicted);
     if (std::getenv("HOLDFAST_TEST_SCHEDULE") == nullptr) {
         EXPECT_GT(evicted.evicted(), 1000U);
+    }
+}
+
+TEST(Interleavings, HashMapSuccessors) {
+    hash_map_history_interleaving updated({{{{{act::set}, {act::set, 0}}}, {{{act::find}, {act::find}}}}});
+    hash_map_history_interleaving reused({{{{{act::erase}, {act::insert, 0}}}, {{{act::find}, {act::find, 0}}}}});
+    hash_map_history_interleaving added({{{{{act::fetch_add}, {act::touch}}}, {{{act::find}, {act::find}}}}});
+    hash_map_history_interleaving scanned({{{{{act::update}, {act::erase, 2}}}, {{{map_scan}, {act::find, 2}}}}});
+    hash_map_history_interleaving evicted({{{{{act::set, 0}, {act::set}}}, {{{act::find, 2}, {act::find}}}}}, true);
+    interleave_successors("hash_map: set, set another, successor | find, find", updated);
+    interleave_successors("hash_map: erase, insert, successor | find both", reused);
+    interleave_successors("hash_map: add, touch, successor | find, find", added);
+    interleave_successors("hash_map: update, erase, successor | scan, find", scanned);
+    interleave_successors("hash_map, full: set, set that evict, successor | find, find another", evicted);
+    if (std::getenv("HOLDFAST_TEST_SCHEDULE") == nullptr) {
+        EXPECT_GT(evicted.evicted(), 100U);
     }
 }
 
