@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "holdfast/detail/value_tag.hpp"
 #include "holdfast/error.hpp"
 #include "serve/answering.hpp"
 #include "serve/api.hpp"
@@ -94,7 +93,7 @@ inbox_command api::command_of(const exchange& it, entry_text& text, const owned_
     if (!demanded.of_value()) return command;
     command.condition = demanded.any_value() ? inbox_condition::any_value : inbox_condition::tags;
     if (command.condition == inbox_condition::any_value) return command;
-    const std::vector<std::uint64_t> tags = demanded.tags();
+    const std::vector<std::uint64_t> tags = demanded.value_tags(text.tags());
     if (tags.size() > inbox_command::tags_max) refuse_unsent(outcome::too_large, {});
     command.tag_count = static_cast<std::uint32_t>(tags.size());
     std::ranges::copy(tags, command.tags.begin());
@@ -105,7 +104,7 @@ bool api::ask_owner(exchange& it, const std::shared_ptr<owner_desk::table>& owne
                     const conditions& demanded) {
     const inbox_command command = command_of(it, owner->text(), asked, demanded);
     asked_owner kept{asked.uri, asked.what, demanded.of_value()};
-    if (asked.what == change::put) kept.tag = tag_of(command.value).text();
+    if (asked.what == change::put) kept.tag = owner->text().tags().of(command.value).text();
     const std::uint64_t number = logged_ahead(it, name_of(asked.what), kept.uri, asked.key);
     // The key of what is counted is told with its new value.
     std::vector<std::byte> key(command.key.begin(), command.key.end());
@@ -116,12 +115,13 @@ bool api::ask_owner(exchange& it, const std::shared_ptr<owner_desk::table>& owne
         const bool done = answer_or_refuse(late, [&] {
             require_done(got, kept);
             if (kept.what == change::increment) {
-                late.header("ETag", tag_of(got.answer->value).text());
                 std::string body;
-                const auto text = weak.lock();  // it calls us
-                if (got.answer->value.size() != text->text().value().size())
+                const auto here = weak.lock();  // it calls us
+                const entry_text& text = here->text();
+                if (got.answer->value.size() != text.value().size())
                     throw failure{500, kept.uri + ": its owner answers otherwise than its table is"};
-                text->text().append_json(body, key, got.answer->value);
+                late.header("ETag", text.tags().of(got.answer->value).text());
+                text.append_json(body, key, got.answer->value);
                 answer_json(late, std::move(body));
             } else {
                 if (kept.what == change::put) late.header("ETag", kept.tag);

@@ -128,7 +128,7 @@ void api::get_entry(exchange& it, const std::string& segment, const std::string&
     std::string& body = it.to.body_buffer();
     entity_tag tag;
     const lookup result = table.find(key_, [&](auto found, auto value) {
-        tag = tag_of(value);
+        tag = table.tags().of(value);
         writer.append(body, found, value);
     });
     check_lookup(result, segment);

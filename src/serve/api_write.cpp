@@ -139,7 +139,7 @@ void api::make_change(exchange& it, table_writer& writer, const std::string& key
         case change::erase: done = writer.erase(key, asked); break;
         case change::increment: done = writer.increment(key, it.from.body(), asked); break;
     }
-    if (what != change::erase) it.to.header("ETag", tag_of(done.value).text());
+    if (what != change::erase) it.to.header("ETag", writer.tag_of(done).text());
     if (what == change::increment) {
         std::string body;
         writer.append_json(body, done);

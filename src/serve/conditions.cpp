@@ -2,11 +2,8 @@
 #include "serve/conditions.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
-#include <system_error>
 
-#include "holdfast/detail/value_tag.hpp"
 #include "serve/failure.hpp"
 
 namespace holdfast::serve {
@@ -22,20 +19,6 @@ std::string joined(const net::request& from, std::string_view name) {
     }
     return list;
 }
-
-}  // namespace
-
-entity_tag::entity_tag(std::uint64_t number) noexcept {
-    text_.front() = text_.back() = '"';
-    for (std::size_t i = 15; i < text_.size(); i -= 2, number >>= 8U) {
-        text_[i] = "0123456789abcdef"[number >> 4U & 15U];
-        text_[i + 1] = "0123456789abcdef"[number & 15U];
-    }
-}
-
-entity_tag tag_of(std::span<const std::byte> value) noexcept { return entity_tag(detail::value_tag(value)); }
-
-namespace {
 
 /// The next member of a list of tags, without the blanks around it.
 std::string_view take_tag(std::string_view& list) noexcept {
@@ -59,16 +42,6 @@ bool names_tag(std::string_view list, std::string_view tag) noexcept {
     return false;
 }
 
-std::optional<std::uint64_t> number_of_tag(std::string_view tag) noexcept {
-    std::uint64_t number = 0;
-    if (tag.size() != entity_tag(0).text().size()) return std::nullopt;
-    const auto [end, code] = std::from_chars(tag.data() + 1, tag.data() + tag.size() - 1, number, 16);
-    // Written back: one number, one text.
-    if (code != std::errc{} || end != tag.data() + tag.size() - 1 || entity_tag(number).text() != tag)
-        return std::nullopt;
-    return number;
-}
-
 conditions conditions::of(const net::request& from) {
     conditions result;
     result.match_ = joined(from, "If-Match");
@@ -82,17 +55,17 @@ conditions conditions::of(const net::request& from) {
     return result;
 }
 
-bool conditions::allow(std::span<const std::byte> value) const {
-    return !of_value() || names_tag(match_, tag_of(value).text());
+bool conditions::allow(std::span<const std::byte> value, const entry_tags& tags) const {
+    return !of_value() || names_tag(match_, tags.of(value).text());
 }
 
 bool conditions::any_value() const noexcept { return is_any(match_); }
 
-std::vector<std::uint64_t> conditions::tags() const {
-    std::vector<std::uint64_t> numbers;
+std::vector<std::uint64_t> conditions::value_tags(const entry_tags& tags) const {
+    std::vector<std::uint64_t> all;
     for (std::string_view list = match_; !list.empty();)
-        if (const auto number = number_of_tag(take_tag(list))) numbers.push_back(*number);
-    return numbers;
+        if (const auto number = number_of_tag(take_tag(list))) all.push_back(tags.value_tag(*number));
+    return all;
 }
 
 void refuse_only_new(const conditions& asked, std::string_view done) {

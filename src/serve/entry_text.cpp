@@ -18,7 +18,7 @@ const record_schema& value_schema(const container_schema& schema, const std::str
 }  // namespace
 
 entry_text::entry_text(const container_schema& schema, const std::string& uri)
-    : codec_(schema), values_(value_schema(schema, uri)), entries_(schema) {
+    : codec_(schema), values_(value_schema(schema, uri)), entries_(schema), tags_(schema) {
     key_.resize(codec_.key_bytes());
     other_key_.resize(codec_.key_bytes());
     wanted_.resize(codec_.value_bytes());

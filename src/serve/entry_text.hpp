@@ -14,6 +14,7 @@
 #include "holdfast/record/schema.hpp"
 #include "inspect/entry_codec.hpp"
 #include "inspect/record_json.hpp"
+#include "serve/entry_tags.hpp"
 
 namespace holdfast::serve {
 
@@ -36,12 +37,14 @@ class entry_text {
     void append_json(std::string& out, std::span<const std::byte> key, std::span<const std::byte> value) const {
         codec_.append_json(out, key, value);
     }
+    [[nodiscard]] const entry_tags& tags() const noexcept { return tags_; }
 
  private:
     inspect::entry_codec codec_;
     inspect::record_json_reader values_;   // {"user": 7}
     inspect::record_json_reader entries_;  // {"id": 1, "user": 7}, as GET gives it
     std::vector<std::byte> key_, other_key_, wanted_;
+    entry_tags tags_;
 };
 
 }  // namespace holdfast::serve

@@ -20,6 +20,7 @@
 #include "holdfast/record.hpp"
 #include "holdfast/segment.hpp"
 #include "inspect/lookup.hpp"
+#include "serve/entry_tags.hpp"
 
 namespace holdfast::serve {
 
@@ -120,8 +121,17 @@ class table_source : public source {
     [[nodiscard]] virtual std::optional<std::uint64_t> scan(std::uint64_t cursor, std::size_t limit,
                                                             const visitor& visit) = 0;
 
+    /// Of its entries; made once, as writer() is.
+    [[nodiscard]] const entry_tags& tags() {
+        if (!tags_) tags_.emplace(schema());
+        return *tags_;
+    }
+
     /// Throws: what attaching throws; kind_mismatch where the segment is no hash table.
     [[nodiscard]] static std::unique_ptr<table_source> attach(const std::string& uri);
+
+ private:
+    std::optional<entry_tags> tags_;
 };
 
 /// The current object of a snapshot.

@@ -65,7 +65,7 @@ table_writer::written table_writer::put(std::string_view key, std::string_view b
     hash_table_result result;
     if (asked.of_value())
         result = table_.modify(text_.key(), value_, [&] {
-            if (!asked.allow(value_)) return false;
+            if (!asked.allow(value_, text_.tags())) return false;
             std::memcpy(value_.data(), wanted.data(), wanted.size());
             return true;
         });
@@ -80,9 +80,9 @@ table_writer::written table_writer::put(std::string_view key, std::string_view b
 table_writer::written table_writer::erase(std::string_view key, const conditions& asked) {
     refuse_only_new(asked, "taken out");
     text_.read_key(key);
-    const hash_table_result result = asked.of_value()
-                                         ? table_.erase_if(text_.key(), value_, [&] { return asked.allow(value_); })
-                                         : table_.erase(text_.key());
+    const hash_table_result result =
+        asked.of_value() ? table_.erase_if(text_.key(), value_, [&] { return asked.allow(value_, text_.tags()); })
+                         : table_.erase(text_.key());
     require_match(result, asked);
     require(result);
     return {entry_change::erased, text_.key(), {}};
@@ -95,7 +95,8 @@ table_writer::written table_writer::increment(std::string_view key, std::string_
     const field& counted = text_.counted_field(body, by);
     bool fits = true;
     const hash_table_result result = table_.modify(text_.key(), value_, [&] {
-        return asked.allow(value_) && (fits = detail::add_to(counted.type, value_.data() + counted.offset, by));
+        return asked.allow(value_, text_.tags()) &&
+               (fits = detail::add_to(counted.type, value_.data() + counted.offset, by));
     });
     require(result, fits ? 412 : 409);
     return {result.what, text_.key(), value_};

@@ -45,6 +45,7 @@ class table_writer {
     written erase(std::string_view key, const conditions& asked);
     /// `body` is {"field": NAME, "by": NUMBER}.
     written increment(std::string_view key, std::string_view body, const conditions& asked);
+    [[nodiscard]] entity_tag tag_of(const written& entry) const noexcept { return text_.tags().of(entry.value); }
     /// Appends the entry as GET gives it, by the fields that it was changed by.
     void append_json(std::string& out, const written& entry) const { text_.append_json(out, entry.key, entry.value); }
 

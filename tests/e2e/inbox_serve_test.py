@@ -69,7 +69,11 @@ class InboxCase(unittest.TestCase):
 
 class Changes(InboxCase):
     def test_answers_are_those_of_a_table_that_nobody_owns(self):
+        other, rows = self.segments.name("other"), self.segments.directory / "other.csv"
+        rows.write_text("7,49,u7\n")
+        self.segments.holdfast("load", other, rows, "--into", "hash_table", "--key", "id:u64", "--value", "user:u64,nick:char[8]")
         server = self.serve()
+        of_other_fields = self.ask(server, target=f"/v1/tables/{other}/7")[1]["ETag"]
 
         def all_of_it():
             told = []
@@ -82,6 +86,7 @@ class Changes(InboxCase):
             ask("GET")
             ask("PUT", '{"user":49,"name":"u7"}')
             ask("PUT", VALUE, If_None_Match="*")
+            ask("PUT", VALUE, If_Match=of_other_fields)
             ask("PUT", VALUE, If_Match='"0000000000000000"')
             ask("PUT", VALUE, If_Match="W/" + tag)
             ask("PUT", VALUE, If_Match=tag.upper())
@@ -110,6 +115,7 @@ class Changes(InboxCase):
             ask("DELETE", target="8")
             return told
         alone = all_of_it()
+        self.assertEqual([each[2] for each in alone[:5]], [201, 200, 204, 412, 412])
         owner = self.owner()
         self.assertEqual(all_of_it(), alone)
         self.assertIn(str(owner.process.pid), self.segments.holdfast("who", self.table).stdout)

@@ -170,11 +170,15 @@ TEST(EntryTags, HaveANumberWhereTheyAreOurs) {
         EXPECT_EQ(serve::number_of_tag(other), std::nullopt) << other;
 }
 
-TEST(EntryTags, NameTheValueAndNothingElse) {
-    const auto tag = [](std::string_view text) {
-        return std::string(serve::tag_of(std::as_bytes(std::span(text))).text());
-    };
+TEST(EntryTags, NameTheValueAndTheSchemaAndNothingElse) {
+    const container_schema schema = container_schema::parse("key {key:u64@0}#8\nvalue {user:u64@0}#8");
+    const serve::entry_tags tags(schema);
+    const auto tag = [&](std::string_view text) { return std::string(tags.of(std::as_bytes(std::span(text))).text()); };
     EXPECT_EQ(tag("value"), tag("value"));
+    EXPECT_EQ(serve::entry_tags(schema).of({}).text(), tags.of({}).text());
+    for (const char* other : {"key {key:u64@0}#8\nvalue {visits:u64@0}#8", "key {id:u64@0}#8\nvalue {user:u64@0}#8",
+                              "key {key:u64@0}#8\nvalue {user:i64@0}#8"})
+        EXPECT_NE(serve::entry_tags(container_schema::parse(other)).of({}).text(), tags.of({}).text()) << other;
     EXPECT_EQ(serve::entity_tag(0x0123456789abcdef).text(), R"("0123456789abcdef")");
     EXPECT_EQ(serve::entity_tag().text(), "");
     std::set<std::string> all;

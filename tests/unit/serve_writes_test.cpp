@@ -21,6 +21,7 @@
 #include "holdfast/segment.hpp"
 #include "holdfast/snapshot.hpp"
 #include "serve/api.hpp"
+#include "serve/entry_tags.hpp"
 #include "serve/shared_counts.hpp"
 #include "support/unique_name.hpp"
 
@@ -141,6 +142,26 @@ TEST_F(ServedWrites, AnEmptyIfNoneMatchIsNoPermissionToReplace) {
     EXPECT_EQ(ask("PUT", target, R"({"c":2})", "If-Match: \"a,*,b\"\r\n").status, 412);
     EXPECT_EQ(ask("GET", target).body, R"({"id":1,"c":1})");
     EXPECT_EQ(ask("PUT", target, R"({"c":2})", "If-Match: *\r\n").status, 204);
+}
+
+TEST_F(ServedWrites, ATagNamesNoValueOfOtherFieldsThoughItsBytesAreTheSame) {
+    const std::string target = "/v1/tables/" + name_.token() + "/1";
+    const std::uint64_t key = 1, value = 5;
+    const auto key_bytes = std::as_bytes(std::span(&key, 1)), value_bytes = std::as_bytes(std::span(&value, 1));
+    EXPECT_TRUE(make_table("a:u64").try_insert(key_bytes, value_bytes));
+    const container_schema schema{record_schema::parse_list("id:u64"), record_schema::parse_list("a:u64")};
+    const std::string tag(serve::entry_tags(schema).of(value_bytes).text());
+    EXPECT_EQ(ask("GET", target, {}, "If-None-Match: " + tag + "\r\n").status, 304);
+    segment::remove(name_.uri());
+    EXPECT_TRUE(make_table("b:u64").try_insert(key_bytes, value_bytes));
+    const std::string as_before = "If-Match: " + tag + "\r\n";
+    EXPECT_EQ(ask("PUT", target, R"({"b":6})", as_before).status, 412);
+    EXPECT_EQ(ask("DELETE", target, {}, as_before).status, 412);
+    EXPECT_EQ(ask("POST", target + ":increment", R"({"field":"b","by":1})", as_before).status, 412);
+    routes_.refresh();
+    const answer now = ask("GET", target, {}, "If-None-Match: " + tag + "\r\n");
+    EXPECT_EQ(now.status, 200);
+    EXPECT_EQ(now.body, R"({"id":1,"b":5})");
 }
 
 TEST_F(ServedWrites, AMessageMadeForAnotherRingIsNotPublished) {
