@@ -135,6 +135,31 @@ TEST_F(PastCachesStep, ATrialIsFencedToo) {
     EXPECT_GE(past, 40U * 14 * 4) << "the other way was not tried";
 }
 
+// The way changes between two copies that are published together: the first went past the caches, as the trial's second
+// half does, and with the second the trial is given up.
+TEST_F(PastCachesStep, ATrialThatIsGivenUpInABatchIsFencedToo) {
+    using holdfast::detail::way_chooser;
+    constexpr std::size_t timed = 100'000, other = 600;
+    static_assert(timed >= way_chooser::trial_bytes && other < timed / 2);
+    const std::vector<std::byte> from(timed, std::byte{7});
+    shared_image pages(4096 + timed);
+    std::byte* const to = pages.bytes().data() + 4096;
+    holdfast::detail::long_copier copier;
+    const auto copy = [&](std::size_t bytes) { copier.copy(to, from.data(), bytes); };
+    for (std::uint64_t bytes = 0; bytes <= way_chooser::first_trial_after; bytes += timed) copy(timed), copier.fence();
+    std::uint64_t passed = 0;
+    for (; passed + 2 * other <= way_chooser::passed_bytes_max; passed += other) copy(other), copier.fence();
+    auto& word = word_at(pages.bytes().data());
+    expect_fenced(order_of(word,
+                           [&] {
+                               copy(other);
+                               copy(other);
+                               copier.fence();
+                               word.store(1, std::memory_order_release);
+                           }),
+                  8U * 4);
+}
+
 TEST_F(PastCachesStep, AQueuesElementsAreFencedBeforeTheirCommit) {
     const auto geometry = queue_geometry::of_elements(1024, 8, true, "bench");
     queue_bench bench(geometry);

@@ -44,7 +44,8 @@ class way_chooser {
         taken.bytes += static_cast<double>(bytes);
         taken.ticks += static_cast<double>(static_cast<std::int64_t>(ticks));  // a clock that went back: less than none
     }
-    /// Whether enough copies were timed by this way.
+    /// Whether copies were timed by this way, and enough of them.
+    [[nodiscard]] bool has_some() const noexcept { return taken_[index(way_)].bytes > 0; }
     [[nodiscard]] bool has_enough() const noexcept { return taken_[index(way_)].bytes >= trial_bytes; }
     /// Nothing of the copies is on its way any more: the next may go the other way. Requires: has_enough().
     void end_half() noexcept {
@@ -132,10 +133,11 @@ class long_copier {
     [[gnu::noinline]] void copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
         if (!chooser_.take(bytes)) [[likely]]
             return copy_by_way(to, from, bytes);
-        const std::uint64_t begun = in_trial_ ? processor_ticks() : processor_ticks_behind_stores();
+        // One after the other: what the last one left to be done is the next one's to wait for.
+        const std::uint64_t begun = chooser_.has_some() ? processor_ticks() : processor_ticks_behind_stores();
         copy_by_way(to, from, bytes);
         chooser_.add(bytes, processor_ticks() - begun);
-        in_trial_ = open_ = true;
+        open_ = true;
     }
     /// Orders the copies made so far before stores to come. Cost: nothing unless one went past the caches.
     void fence() noexcept {
@@ -150,25 +152,24 @@ class long_copier {
     void copy_by_way(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
         if (chooser_.way() == copy_way::through_caches) return copy_to_shared(to, from, bytes);
         copy_past_caches(to, from, bytes);
-        open_ = true;
+        went_past_ = open_ = true;
     }
     [[gnu::noinline]] void fence_copies() noexcept {
-        const bool ends = in_trial_ && chooser_.has_enough();
+        const bool ends = chooser_.has_enough();
         // What the copies left to be done behind them counts: the next copy, or a fence that follows, waits for it.
-        const bool counts = ends || (in_trial_ && fences_follow_);
+        const bool counts = ends || (chooser_.has_some() && fences_follow_);
         const std::uint64_t begun = counts ? processor_ticks() : 0;
-        if (chooser_.way() == copy_way::past_caches) fence_past_caches();
-        open_ = false;
+        // Not by the way in force: a copy of this transaction may have given a trial up.
+        if (went_past_) fence_past_caches();
+        went_past_ = open_ = false;
         if (counts) chooser_.add(0, processor_ticks_behind_stores() - begun);
-        if (!ends) return;
-        chooser_.end_half();
-        in_trial_ = false;
+        if (ends) chooser_.end_half();
     }
 
     way_chooser chooser_;
     bool fences_follow_ = false;
-    bool in_trial_ = false;  // copies are timed one after the other
-    bool open_ = false;      // a copy since the last fence() was timed or went past the caches
+    bool open_ = false;       // a copy since the last fence() was timed or went past the caches
+    bool went_past_ = false;  // and went past them
 };
 
 }  // namespace holdfast::detail
