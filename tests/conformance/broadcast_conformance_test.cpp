@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "holdfast/broadcast.hpp"
@@ -357,6 +358,37 @@ TEST_P(Shareable, AReaderThatLeavesHoldsNobodyUp) {
     reader.reset();
     for (std::uint64_t i = 0; i < 500; ++i) ASSERT_EQ(publish(writer), outcome::ok);
     EXPECT_TRUE(writer.registered_readers().empty());
+}
+
+TEST_P(Shareable, AReaderThatIsAssignedToGivesItsRegistrationBackAtOnce) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096, 2));
+    broadcast_reliable_reader first(again(writer)), second(again(writer));
+    EXPECT_EQ(refusal_of([&] { const broadcast_reliable_reader third(again(writer)); }), errc::no_space);
+    while (publish(writer) == outcome::ok) continue;
+    while (second.sequence() <= writer.sequence()) ASSERT_EQ(read_one(second), "");
+    second.acknowledge();
+    ASSERT_EQ(publish(writer), outcome::full) << "the first has read nothing";
+    first = std::move(second);
+    EXPECT_EQ(publish(writer), outcome::ok) << "nobody is there who has not read the others";
+    EXPECT_EQ(read_one(first), "");
+    std::vector<std::byte> out;
+    EXPECT_EQ(second.read(out).status, outcome::read_only);  // NOLINT: a moved-from handle says so
+    EXPECT_EQ(second.enrol({}).status, outcome::read_only);
+    EXPECT_FALSE(second.registered());
+    EXPECT_EQ(writer.registered_readers().size(), 1U);
+    const broadcast_reliable_reader third(again(writer));
+    EXPECT_EQ(writer.registered_readers().size(), 2U);
+}
+
+TEST_P(Shareable, AReaderThatIsMovedToItselfStaysRegistered) {
+    auto writer = broadcast_writer::create(place.uri(), ring_of(4096, 1));
+    broadcast_reliable_reader reader(again(writer));
+    broadcast_reliable_reader& same = reader;
+    reader = std::move(same);
+    EXPECT_TRUE(reader.registered());
+    while (publish(writer) == outcome::ok) continue;
+    EXPECT_EQ(read_one(reader), "");
+    EXPECT_EQ(reader.lost(), 0U);
 }
 
 TEST_P(Shareable, AForkedChildCannotUseItsParentsRegistration) {

@@ -12,6 +12,7 @@
 #include <ranges>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "holdfast/hash_map.hpp"
@@ -436,6 +437,27 @@ TEST_P(HashMapShareable, PlacesOfRegisteredReadersAreCountedAndComeFree) {
         EXPECT_EQ(out, "value");
     }
     EXPECT_TRUE(registered_reader(mapping(own, map)).contains("k"));
+}
+
+TEST_P(HashMapShareable, ARegisteredReaderThatIsAssignedToGivesItsPlaceBackAtOnce) {
+    using registered_reader = hash_map_registered_reader<std::string_view>;
+    const memory_place own(GetParam());
+    text_map map = text_map::create(own.uri(), {.capacity = 20, .evict = true, .registered_readers = 2});
+    ASSERT_TRUE(map.set("k", "value"));
+    const auto mapping = [&] {
+        return std::make_shared<const segment>(own.attach_again(map.segment(), access::read_only));
+    };
+    const auto one_more = [&] { (void)registered_reader(mapping()); };
+    registered_reader first(mapping()), second(mapping());
+    EXPECT_EQ(refusal_of(one_more), errc::no_space);
+    first = std::move(second);  // which lives on
+    EXPECT_TRUE(first.contains("k"));
+    EXPECT_EQ(refusal_of(one_more), std::nullopt);
+    const registered_reader third(mapping());
+    registered_reader& same = first;
+    first = std::move(same);
+    EXPECT_TRUE(first.contains("k"));
+    EXPECT_EQ(refusal_of(one_more), errc::no_space) << "moved to itself it keeps its place";
 }
 
 // A place is its owner's alone: what a forked child reads is noted nowhere.

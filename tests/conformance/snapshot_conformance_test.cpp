@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "holdfast/snapshot.hpp"
@@ -153,6 +154,61 @@ TEST_P(Shareable, APinnedReaderThatWasMovedFromAnswersReadOnlyAndHoldsNothing) {
     EXPECT_EQ(first.pin().status(), outcome::read_only);  // NOLINT: a moved-from handle says so
     first.release();
     EXPECT_TRUE(second.pin());
+}
+
+TEST_P(Shareable, APinnedReaderThatIsAssignedToGivesItsVersionAndItsPlaceBackAtOnce) {
+    auto options = room_for(100, 2);
+    options.slots = 2;
+    auto writer = snapshot_writer::create(place.uri(), options);
+    snapshot_pinned_reader first(again(writer)), second(again(writer));
+    EXPECT_EQ(refusal_of([&] { const snapshot_pinned_reader third(again(writer)); }), errc::no_space);
+    ASSERT_TRUE(writer.publish(whole_object(1, 100)));
+    ASSERT_TRUE(first.pin());
+    ASSERT_TRUE(writer.publish(whole_object(2, 100)));
+    ASSERT_TRUE(second.pin());
+    ASSERT_EQ(writer.publish(whole_object(3, 100)).status, outcome::full);
+    first = std::move(second);
+    EXPECT_TRUE(writer.publish(whole_object(3, 100))) << "nobody holds version 1";
+    EXPECT_EQ(writer.publish(whole_object(4, 100)).status, outcome::full) << "the first holds version 2 now";
+    EXPECT_EQ(first.pin().version(), 3U);
+    EXPECT_TRUE(writer.publish(whole_object(4, 100)));
+    EXPECT_EQ(second.pin().status(), outcome::read_only);  // NOLINT: a moved-from handle says so
+    const snapshot_pinned_reader third(again(writer));
+}
+
+TEST_P(Shareable, APinnedReaderThatIsMovedToItselfHoldsWhatItHeld) {
+    auto options = room_for(100, 1);
+    options.slots = 2;
+    auto writer = snapshot_writer::create(place.uri(), options);
+    ASSERT_TRUE(writer.publish(whole_object(1, 100)));
+    snapshot_pinned_reader reader(again(writer));
+    ASSERT_TRUE(reader.pin());
+    ASSERT_TRUE(writer.publish(whole_object(2, 100)));
+    snapshot_pinned_reader& same = reader;
+    reader = std::move(same);
+    EXPECT_EQ(writer.publish(whole_object(3, 100)).status, outcome::full);
+    EXPECT_EQ(reader.pin().version(), 2U);
+}
+
+TEST_P(Shareable, AViewThatIsAssignedToLetsGoOfItsVersionAtOnce) {
+    auto writer = snapshot_writer::create(place.uri(), room_for(100, 2));
+    snapshot_pinned_reader first(again(writer)), second(again(writer));
+    ASSERT_TRUE(writer.publish(whole_object(1, 100)));
+    auto held = first.pin();
+    ASSERT_TRUE(writer.publish(whole_object(2, 100)));
+    auto other = second.pin();
+    held = std::move(other);
+    EXPECT_EQ(first.pin().version(), 2U) << "no view of what it held lives";
+    EXPECT_FALSE(other);  // NOLINT: a moved-from view says so
+    EXPECT_EQ(other.version(), 0U);
+    EXPECT_TRUE(other.bytes().empty());
+    auto& same = held;
+    held = std::move(same);
+    EXPECT_TRUE(is_whole(held.bytes(), 2));
+    ASSERT_TRUE(writer.publish(whole_object(3, 100)));
+    EXPECT_EQ(second.pin().version(), 2U) << "the view of it lives";
+    held = {};
+    EXPECT_EQ(second.pin().version(), 3U);
 }
 
 TEST_P(Shareable, WithoutAFreeSlotThePublishIsRefusedUntilAPinEnds) {

@@ -75,6 +75,24 @@ TEST_P(LatencyHistogramKinds, ShardIsGivenBackAndCountedOn) {
     EXPECT_EQ(histogram.merged().total(), 6U);
 }
 
+TEST_P(LatencyHistogramKinds, ShardOfARecorderThatIsAssignedToIsGivenBackAtOnce) {
+    const latency_histogram histogram = latency_histogram::create(uri(), {.shards = 2});
+    latency_recorder first = histogram.make_recorder(), second = histogram.make_recorder();
+    EXPECT_TRUE(histogram.make_recorder().shared());
+    first.record(1000);
+    first = std::move(second);  // which lives on
+    latency_recorder third = histogram.make_recorder();
+    EXPECT_FALSE(third.shared());
+    latency_recorder& same = first;
+    first = std::move(same);
+    EXPECT_FALSE(first.shared());
+    EXPECT_TRUE(histogram.make_recorder().shared()) << "moved to itself it keeps its shard";
+    first.record(2000);
+    third.record(3000);
+    EXPECT_EQ(histogram.merged().total(), 3U);
+    EXPECT_EQ(histogram.merged().sum(), 6000U);
+}
+
 INSTANTIATE_TEST_SUITE_P(Memory, LatencyHistogramKinds, testing::Values("heap:", "anon:", "posix:"),
                          [](const auto& kind) {
                              std::string text = kind.param;

@@ -103,13 +103,10 @@ class broadcast_reliable_reader {
     }
     broadcast_reliable_reader(broadcast_reliable_reader&&) noexcept = default;
     broadcast_reliable_reader& operator=(broadcast_reliable_reader&& other) noexcept {
-        std::swap(segment_, other.segment_);
-        std::swap(table_, other.table_);
-        std::swap(slot_, other.slot_);
-        std::swap(guard_, other.guard_);
-        std::swap(core_, other.core_);
-        std::swap(joined_, other.joined_);
-        std::swap(corrupt_, other.corrupt_);
+        if (this == &other) return *this;
+        // The old place is given back now, not by whoever has it next.
+        std::destroy_at(this);
+        std::construct_at(this, std::move(other));
         return *this;
     }
     ~broadcast_reliable_reader() {

@@ -56,7 +56,10 @@ class hash_map_registered_reader : public detail::hash_map_queries<hash_map_regi
     }
     hash_map_registered_reader(hash_map_registered_reader&&) noexcept = default;
     hash_map_registered_reader& operator=(hash_map_registered_reader&& other) noexcept {
-        std::swap(place_, other.place_);
+        if (this == &other) return *this;
+        // The old place is given back now, not by whoever has it next.
+        std::destroy_at(this);
+        std::construct_at(this, std::move(other));
         return *this;
     }
     ~hash_map_registered_reader() {

@@ -107,8 +107,10 @@ class latency_recorder {
  public:
     latency_recorder(latency_recorder&& other) noexcept : claims_(std::move(other.claims_)), line_(other.line_) {}
     latency_recorder& operator=(latency_recorder&& other) noexcept {
-        std::swap(claims_, other.claims_);
-        std::swap(line_, other.line_);
+        if (this == &other) return *this;
+        // The old shard is given back now, not by whoever has it next.
+        std::destroy_at(this);
+        std::construct_at(this, std::move(other));
         return *this;
     }
     ~latency_recorder() {

@@ -64,8 +64,9 @@ class snapshot_view {
     snapshot_view(snapshot_view&& other) noexcept
         : state_(std::exchange(other.state_, nullptr)), found_(std::exchange(other.found_, {})) {}
     snapshot_view& operator=(snapshot_view&& other) noexcept {
-        std::swap(state_, other.state_);
-        std::swap(found_, other.found_);
+        if (this == &other) return *this;
+        std::destroy_at(this);  // what this held is let go of now
+        std::construct_at(this, std::move(other));
         return *this;
     }
     ~snapshot_view() {
@@ -120,7 +121,10 @@ class snapshot_pinned_reader {
     }
     snapshot_pinned_reader(snapshot_pinned_reader&&) noexcept = default;
     snapshot_pinned_reader& operator=(snapshot_pinned_reader&& other) noexcept {
-        std::swap(state_, other.state_);
+        if (this == &other) return *this;
+        // The old place is given back now, not by whoever has it next.
+        std::destroy_at(this);
+        std::construct_at(this, std::move(other));
         return *this;
     }
     ~snapshot_pinned_reader() {
