@@ -267,6 +267,8 @@ TEST(HashMap, AFullMapRefusesAndStaysAsItWas) {
     EXPECT_EQ(put(writer, "0", {1, 500}).status, outcome::full) << "old and new need room at once";
     EXPECT_EQ(put(writer, "x", {1, 20 * 64}).status, outcome::too_large);
     EXPECT_EQ(writer.fetch_add<std::uint32_t>(as_key("0"), 0, 1).status, outcome::full);
+    EXPECT_EQ(writer.fetch_add<std::uint32_t>(as_key("0"), 97, 1).status, outcome::out_of_range)
+        << "room would not help";
     EXPECT_EQ(difference(bench.reader(), model), "");
     EXPECT_EQ(damage_of(bench.view().as_const()), "");
     EXPECT_EQ(leaks(bench.view()), "");

@@ -399,6 +399,29 @@ TEST_F(HashMapExpiry, RefusedUpdatesEvictNothing) {
     EXPECT_GT(kept, 5U);
 }
 
+// A count at a place that the value does not have.
+TEST_F(HashMapExpiry, ACountOutsideItsValueEvictsNothing) {
+    map_bench bench({.units = 40, .capacity = 70, .evicting = true});
+    map_writer writer = bench.writer();
+    map_model model;
+    for (std::uint64_t i = 0; i < 40; ++i) {
+        ASSERT_TRUE(put(writer, std::to_string(i), {i, 9}));
+        model[std::to_string(i)] = {i, 9};
+    }
+    ASSERT_EQ(bench.reader().usage().units_free(), 0U);
+    const std::uint64_t handle = bench.reader().handle_under(bench.view().digest(as_key("7")));
+    for (const std::uint64_t offset : {std::uint64_t{2}, std::uint64_t{9}, ~std::uint64_t{0}}) {
+        const auto got = writer.fetch_add<std::uint64_t>(as_key("7"), offset, 1);
+        EXPECT_EQ(got.status, outcome::out_of_range) << offset;
+        EXPECT_EQ(got.handle, handle) << offset;
+    }
+    EXPECT_EQ(bench.reader().usage().evicted, 0U);
+    EXPECT_EQ(difference(bench.reader(), model), "");
+    EXPECT_TRUE(writer.fetch_add<std::uint64_t>(as_key("7"), 1, 1)) << "the last that it has";
+    EXPECT_EQ(bench.reader().usage().evicted, 1U);
+    EXPECT_EQ(leaks(bench.view()), "");
+}
+
 // Room is made from others, also where the hand stands before the very key.
 TEST_F(HashMapExpiry, ASetEvictsItsOwnKeyLast) {
     for (std::uint64_t hand = 0; hand < 40; ++hand) {

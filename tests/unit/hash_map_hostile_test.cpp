@@ -3,11 +3,15 @@
 // by a number it found; what matters is found.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -551,6 +555,73 @@ TEST_F(HashMapLies, ForgedUsesOnlyMisplaceFavour) {
     EXPECT_GT(bench.reader().usage().evicted, 1900U);
     EXPECT_EQ(damage_of(bench.view().as_const()), "");
     EXPECT_EQ(writer.fault(), std::nullopt);
+}
+
+// A reader that is as quick as a reader can be: whenever an entry goes it notes the large one, and the 31 small ones
+// that the hand meets next, but never all. So the hand passes over 32 entries for each that goes, as many as it may,
+// and over the large one in each turn. It is the sink, since that is called between one eviction and the next.
+class greedy_reader final : public holdfast::detail::map_sink {
+ public:
+    explicit greedy_reader(const writable_map& view) : view_(view) {}
+    [[nodiscard]] std::span<std::byte> ring() { return ring_; }
+    void know_large(std::uint64_t handle) { large_ = handle; }
+    void know_small(std::uint64_t handle) { small_.push_back(handle); }
+
+    /// For a hand that stands behind this unit. Requires: small ones are known in the order of their units.
+    void note_behind(std::uint64_t unit) noexcept {
+        std::uint64_t words[words_max] = {large_};
+        const auto next = std::ranges::find_if(small_, [&](auto h) { return view_.store.index_of(h) > unit; });
+        const auto at = static_cast<std::size_t>(next - small_.begin());
+        for (std::size_t i = 1; i < words_max && i < small_.size(); ++i)
+            words[i] = small_[(at + i - 1) % small_.size()];
+        for (std::size_t i = 0; i < words_max; ++i)
+            holdfast::detail::shared_store<std::uint64_t>(ring_ + 8 * i, words[i]);
+    }
+
+    std::uint64_t last_told() noexcept override { return told_; }
+    bool tell(const holdfast::detail::map_told_change& change, const map_reader&) noexcept override {
+        told_ = change.number;
+        if (change.what != entry_change::evicted) return true;
+        std::erase(small_, change.handle);
+        note_behind(view_.store.index_of(change.handle));
+        return true;
+    }
+
+ private:
+    static constexpr std::size_t words_max = 32;
+
+    writable_map view_;
+    std::uint64_t large_ = 0;
+    std::vector<std::uint64_t> small_;
+    std::uint64_t told_ = 0;
+    alignas(64) std::byte ring_[8 * words_max] = {};
+};
+
+// Entries that expire are read when the hand passes over them, and what is read for one set is bounded. Heard again for
+// each entry that went, such a reader used the bound up, and the set of a large value said that the map is damaged.
+TEST_F(HashMapLies, AReaderThatNotesWithoutEndMakesNoSoundMapDamaged) {
+    constexpr std::uint64_t smalls = 256, large_units = 9 * smalls;
+    map_bench bench({.units = large_units + smalls, .capacity = 2 * smalls, .evicting = true});
+    greedy_reader greedy(bench.view());
+    map_writer writer = bench.writer(&greedy);
+    writer.listen_to(greedy.ring());
+    const map_content large{
+        1, static_cast<std::size_t>(bench.view().store.bytes_of(large_units)) - layout::block_head_bytes -
+               static_cast<std::size_t>(layout::map_value_offset(std::string_view("large").size()))};
+    greedy.know_large(put(writer, "large", large).handle);
+    for (std::uint64_t i = 0; i < smalls; ++i)
+        greedy.know_small(put(writer, std::to_string(i), {i, 0}, {.ttl = std::chrono::hours(i == 0 ? 1 : 0)}).handle);
+    ASSERT_EQ(bench.reader().usage().units_free(), 0U);
+    ASSERT_EQ(bench.reader().usage().evicted, 0U);
+    greedy.note_behind(large_units + smalls);
+    const map_content next{2, 220 * 64};
+    const outcome kept = put(writer, "next", next).status;
+    EXPECT_EQ(kept, outcome::ok) << outcome_name(kept);
+    EXPECT_TRUE(holds(bench.reader(), "next", next));
+    EXPECT_TRUE(holds(bench.reader(), "large", large)) << "what it noted in time it was granted";
+    EXPECT_GT(bench.reader().usage().evicted, 200U);
+    EXPECT_EQ(writer.fault(), std::nullopt);
+    EXPECT_EQ(damage_of(bench.view().as_const()), "");
 }
 
 // A thread writes rubbish all over while everybody works.

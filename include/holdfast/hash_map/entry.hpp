@@ -118,6 +118,13 @@ template <class T>
     }
 }
 
+/// Whether the value of an entry of so many bytes has a T at byte `offset`.
+template <class T>
+[[nodiscard]] constexpr bool has_at(const map_entry_head& head, std::uint64_t bytes, std::uint64_t offset) noexcept {
+    const std::uint64_t room = bytes - head.value_at();
+    return offset <= room && sizeof(T) <= room - offset;
+}
+
 /// Puts into a claim that is a copy of `entry` the sum of `addend` and the T at byte `offset` of its value, which goes
 /// to `before`. Returns: ok, out_of_range, corrupt.
 template <class T, class Store>
@@ -125,8 +132,7 @@ template <class T, class Store>
                                    std::uint64_t bytes, Store& store, std::uint64_t offset, T addend,
                                    T& before) noexcept {
     static_assert(std::is_arithmetic_v<T> && !std::is_same_v<T, bool>);
-    const std::uint64_t room = bytes - head.value_at();
-    if (offset > room || sizeof(T) > room - offset) return outcome::out_of_range;
+    if (!has_at<T>(head, bytes, offset)) return outcome::out_of_range;
     const std::uint64_t from = head.value_at() + offset;
     std::byte raw[sizeof(T)] = {};
     if (!copy_out_of_entry(reader, entry, from, raw)) return reader.broken();

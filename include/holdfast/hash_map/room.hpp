@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "holdfast/block_store/reading_budget.hpp"
@@ -39,11 +40,14 @@ class map_room_search {
         return !over_;
     }
     [[nodiscard]] bool is_over() const noexcept { return over_; }
+    /// The first time only: what readers note is heard once, or whoever notes without end is spared without end.
+    [[nodiscard]] bool may_listen() noexcept { return !std::exchange(heard_, true); }
 
  private:
     static constexpr std::uint64_t turns_max = 40;
     std::optional<block_reading_budget> budget_;
     bool over_ = false;
+    bool heard_ = false;
 };
 
 /// Table, store and record in the hands of one writer. Order of stores and crash table: write.hpp.
@@ -192,9 +196,10 @@ class map_keeper {
     bool evict_one(std::uint64_t keep, map_room_search& search) noexcept {
         const std::uint64_t time = expiring_ ? now() : 0;
         std::uint64_t spared = 0;
-        readers_.take([&](std::uint64_t handle) {
-            if (reader_.blocks().contains(handle)) note_use(handle);
-        });
+        if (search.may_listen())
+            readers_.take([&](std::uint64_t handle) {
+                if (reader_.blocks().contains(handle)) note_use(handle);
+            });
         // Two turns: the first may find all of them used.
         for (std::uint64_t passed = 0; passed < 2 * view_.store.units(); ++passed) {
             const std::uint64_t unit = step(hand_);

@@ -88,9 +88,13 @@ class map_writer_core : public map_keeper {
     template <class T>
     hash_map_added<T> fetch_add(std::span<const std::byte> key, std::uint64_t offset, T addend) noexcept {
         hash_map_added<T> done;
-        const hash_map_result kept = copy(key, [&](std::uint64_t old, const map_entry_head& head, std::uint64_t bytes) {
-            return add_in_claim(reader_, old, head, bytes, store_, offset, addend, done.before);
-        });
+        const auto is_within = [offset](const map_entry_head& head, std::uint64_t bytes) {
+            return has_at<T>(head, bytes, offset);
+        };
+        const hash_map_result kept =
+            copy(key, is_within, [&](std::uint64_t old, const map_entry_head& head, std::uint64_t bytes) {
+                return add_in_claim(reader_, old, head, bytes, store_, offset, addend, done.before);
+            });
         done.status = kept.status;
         done.handle = kept.handle;
         return done;
@@ -98,7 +102,8 @@ class map_writer_core : public map_keeper {
 
     /// Gives the key's entry another expiry.
     hash_map_result touch(std::span<const std::byte> key, std::chrono::seconds ttl) noexcept {
-        return copy(key, [&](std::uint64_t, const map_entry_head&, std::uint64_t) {
+        const auto always = [](const map_entry_head&, std::uint64_t) { return true; };
+        return copy(key, always, [&](std::uint64_t, const map_entry_head&, std::uint64_t) {
             const std::uint64_t expires = expiry_after(ttl);
             return store_.write(0, std::as_bytes(std::span(&expires, 1)));
         });
@@ -178,8 +183,9 @@ class map_writer_core : public map_keeper {
     }
 
     /// Puts a copy of the key's entry, changed by change(old handle, its head, its bytes) in the claim, in its place.
-    template <class Change>
-    hash_map_result copy(std::span<const std::byte> key, Change&& change) noexcept {
+    /// It is asked may(its head, its bytes) before room is made: out_of_range.
+    template <class May, class Change>
+    hash_map_result copy(std::span<const std::byte> key, May&& may, Change&& change) noexcept {
         sweep();
         const map_digest digest = view_.digest(key);
         place at = look_up(digest, key);
@@ -189,6 +195,7 @@ class map_writer_core : public map_keeper {
         map_entry_head head;
         std::uint64_t bytes = 0;
         if (reader_.head_of(at.handle, head, bytes) != outcome::ok) return {reader_.broken()};
+        if (!may(head, bytes)) return {outcome::out_of_range, at.handle};
         if (const outcome room = claim(digest, at, bytes, false); room != outcome::ok) return {room, at.handle};
         // Ours is the only writer: the old entry stands until we free it.
         const bool whole = copy_into_claim(reader_, at.handle, store_);
