@@ -206,9 +206,18 @@ class block_restorer {
             for (std::uint64_t i = run.first; i < run.first + run.units; ++i) {
                 const std::uint64_t word = view_.word(i);
                 if (word == handle) refuse_contents(file_, at, "the runs of a value overlap");
-                if (view_.in_use(i)) detail::retire(view_, word);
+                if (view_.in_use(i)) take_out(word);
                 detail::store_release<std::uint64_t>(view_.word_at(i), handle);
             }
+    }
+
+    /// With all its units: one that kept the word would be the value's again where a later one has the same handle.
+    void take_out(std::uint64_t handle) {
+        (void)view_.for_each_run(view_.index_of(handle), [&](const detail::block_run<std::byte>& run) {
+            for (std::uint64_t unit = run.first; unit < run.first + run.units; ++unit)
+                if (view_.word(unit) == handle) detail::store_release<std::uint64_t>(view_.word_at(unit), 0);
+        });
+        detail::retire(view_, handle);
     }
 
     void write_runs(const saved_value& head, const std::vector<run_place>& runs) {

@@ -169,7 +169,11 @@ saved_writer save_queue(const std::shared_ptr<const segment>& s, const saved_wri
     std::uint64_t room = g.ring_bytes() - (elements ? 0 : layout::ring_word_bytes);
     for (;;) {
         const watched got = watch.next(message);
-        if (got.status == outcome::lapped && got.sequence <= newest) continue;  // taken: no longer in the queue
+        if (got.status == outcome::lapped && got.sequence <= newest) {  // taken: no longer in the queue
+            if (watch.overtaken_for_long())
+                throw error(errc::contended, s->uri(), "its consumer is as fast as this; save again when it rests");
+            continue;
+        }
         if (got.status == outcome::corrupt) require_no_fault(*s, errc::corrupt);
         const std::uint64_t taken = elements ? g.stride : layout::ring_record_bytes(message.size());
         if (got.status != outcome::ok || got.sequence > newest || taken > room) return file;

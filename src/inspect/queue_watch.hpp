@@ -14,10 +14,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "holdfast/detail/shared_copy.hpp"
@@ -59,7 +61,8 @@ class queue_watch {
     [[nodiscard]] bool skip_to_end() { return skip_below(~std::uint64_t{0}); }
     /// The same for messages of a smaller number only.
     [[nodiscard]] bool skip_below(std::uint64_t number) {
-        for (std::uint64_t steps = 0; steps <= geometry_.capacity && sequence_ < number; ++steps) {
+        for (std::uint64_t steps = 0; steps <= geometry_.capacity && sequence_ < number && !overtaken_for_long();
+             ++steps) {
             const watched seen = next(passed_);
             if (seen.status == outcome::corrupt) return false;
             if (seen.status == outcome::empty) return true;
@@ -67,6 +70,11 @@ class queue_watch {
         return true;  // a producer that works as fast: far enough
     }
     [[nodiscard]] std::uint64_t sequence() const noexcept { return sequence_; }
+    /// Whether the consumer has overtaken each look for a second: it is as fast, or its side lies, by which a walk
+    /// would go on for ever, each time with a copy of up to the ring.
+    [[nodiscard]] bool overtaken_for_long() const noexcept {
+        return overtaken_ && std::chrono::steady_clock::now() - overtaken_since_ > std::chrono::seconds(1);
+    }
 
  private:
     /// Whether the bytes of a message at `place` that were read before this call belong to it.
@@ -89,7 +97,9 @@ class queue_watch {
     }
     [[nodiscard]] watched overtaken() noexcept {
         const std::uint64_t expected = sequence_;
+        // The same number: the head has passed a skip.
         if (!jump() || sequence_ < expected) return {outcome::corrupt, 0, 0, expected};
+        if (!std::exchange(overtaken_, true)) overtaken_since_ = std::chrono::steady_clock::now();
         return {outcome::lapped, 0, sequence_ - expected, sequence_};
     }
 
@@ -125,6 +135,7 @@ class queue_watch {
             return {outcome::corrupt, 0, 0, sequence_};
         }
         place_ = at + found.bytes;
+        overtaken_ = false;
         return {outcome::ok, found.type, 0, sequence_++};
     }
 
@@ -142,6 +153,7 @@ class queue_watch {
         if (tail < place_ || tail - place_ > geometry_.capacity) return {outcome::corrupt, 0, 0, sequence_};
         if (!there) return {outcome::empty, 0, 0, sequence_};
         ++place_;
+        overtaken_ = false;
         return {outcome::ok, 0, 0, sequence_++};
     }
 
@@ -152,6 +164,8 @@ class queue_watch {
     std::uint64_t place_ = 0;
     std::uint64_t sequence_ = 1;
     bool placed_ = false;
+    bool overtaken_ = false;  // by each look since a message was seen
+    std::chrono::steady_clock::time_point overtaken_since_{};
     std::vector<std::byte> passed_;
 };
 

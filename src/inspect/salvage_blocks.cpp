@@ -116,10 +116,8 @@ bool block_mender::sum_holds(std::uint64_t handle) {
         sum = detail::block_sum_run(sum, run);
         return true;
     });
-    if (whole && sum == detail::shared_load<std::uint64_t>(view_.unit(head) + layout::block_head_checksum_offset))
-        return true;
-    budget_ -= std::min(units, budget_);  // sound values lie apart: only those that are not can lead over much
-    return false;
+    budget_ -= std::min(units, budget_);  // sound ones lie apart, unless somebody has made them so that they do not
+    return whole && sum == detail::shared_load<std::uint64_t>(view_.unit(head) + layout::block_head_checksum_offset);
 }
 
 block_mender::found block_mender::check(std::uint64_t handle) {

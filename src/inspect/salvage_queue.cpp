@@ -20,19 +20,21 @@ namespace holdfast::inspect {
 
 namespace {
 
-struct waiting_message {
-    std::uint64_t position = 0;
-    std::uint64_t length = 0;
-    std::uint16_t type = 0;
-    bool doubtful = false;
-};
-
+/// Where messages lie; what they are is read there, so that a ring of empty ones takes half its own size of memory.
 struct message_chain {
-    std::vector<waiting_message> messages;
+    std::uint64_t head = 0;
+    std::vector<std::uint32_t> words;  // of messages, behind the head
     std::uint64_t end = 0;
-    std::uint64_t bytes = 0;  // of payload
-    bool whole = false;       // ends where nothing was published yet
-    [[nodiscard]] layout::queue_counts counts() const { return {messages.size(), bytes}; }
+    std::uint64_t bytes = 0;   // of payload
+    bool whole = false;        // ends where nothing was published yet
+    std::uint64_t mended = 0;  // position of a word that is another one than the ring has; 0 and 0: none
+    std::uint64_t word = 0;
+
+    [[nodiscard]] layout::queue_counts counts() const { return {words.size(), bytes}; }
+    [[nodiscard]] std::uint64_t position(std::uint32_t at) const { return head + layout::ring_word_bytes * at; }
+    void add(std::uint64_t position) {
+        words.push_back(static_cast<std::uint32_t>((position - head) / layout::ring_word_bytes));
+    }
 };
 
 /// The ring of an old queue.
@@ -60,21 +62,36 @@ class old_ring {
     /// From a head to the first word that is not ready, or none.
     [[nodiscard]] message_chain walk(std::uint64_t head) const {
         message_chain chain;
-        for (chain.end = head;;) {
+        chain.head = head;
+        std::uint64_t messages = 0;
+        follow(chain, [&](std::uint64_t, const layout::ring_word&) { ++messages; });
+        chain.words.reserve(static_cast<std::size_t>(messages));
+        follow(chain, [&](std::uint64_t position, const layout::ring_word& message) {
+            chain.add(position);
+            chain.bytes += message.length;
+        });
+        return chain;
+    }
+    /// The message that a chain has there; another kind where its word was changed meanwhile.
+    [[nodiscard]] layout::ring_word message(const message_chain& of, std::uint64_t position) const {
+        return of.word != 0 && position == of.mended ? record(position, of.word) : record(position);
+    }
+
+ private:
+    /// Runs on_message(position, word) over the messages of a chain, and sees where it ends.
+    template <class OnMessage>
+    void follow(message_chain& chain, OnMessage&& on_message) const {
+        for (chain.end = chain.head;;) {
             const layout::ring_word next = record(chain.end);
             chain.whole = next.kind == layout::ring_word_kind::not_ready;
             if (chain.whole || next.kind == layout::ring_word_kind::corrupt ||
-                chain.end + next.bytes - head > capacity_ - layout::ring_word_bytes)
-                return chain;
-            if (next.kind == layout::ring_word_kind::message) {
-                chain.messages.push_back({chain.end, next.length, next.type});
-                chain.bytes += next.length;
-            }
+                chain.end + next.bytes - chain.head > capacity_ - layout::ring_word_bytes)
+                return;
+            if (next.kind == layout::ring_word_kind::message) on_message(chain.end, next);
             chain.end += next.bytes;
         }
     }
 
- private:
     const std::byte* ring_;
     const std::byte* end_;  // of what is there
     std::uint64_t capacity_;
@@ -139,12 +156,12 @@ class queue_salvager {
           log_(log) {}
 
     /// The messages that go over.
-    [[nodiscard]] std::vector<waiting_message> run() {
+    [[nodiscard]] message_chain run() {
         const std::vector<std::uint64_t> heads = possible_heads();
         for (const std::uint64_t head : heads)
-            if (auto chain = sound_chain(head)) return std::move(chain->messages);
+            if (auto chain = sound_chain(head)) return std::move(*chain);
         for (const std::uint64_t head : heads)
-            if (auto chain = mended_chain(head)) return std::move(chain->messages);
+            if (auto chain = mended_chain(head)) return std::move(*chain);
         return doubtful_chain(heads);
     }
     [[nodiscard]] const old_ring& ring() const noexcept { return ring_; }
@@ -194,7 +211,7 @@ class queue_salvager {
         // The chain leads from one side to the other. Counts that are missing, or of which one agrees, are what was
         // damaged; but lengths may have changed within the record's padding.
         if (!counts || counts->bytes == chain.bytes) return note_counts(std::move(chain));
-        if (counts->messages != chain.messages.size()) return std::nullopt;
+        if (counts->messages != chain.words.size()) return std::nullopt;
         doubt_lengths(chain, counts->bytes - chain.bytes);
         return chain;
     }
@@ -208,14 +225,16 @@ class queue_salvager {
     }
     /// Leaves out each message that may be the one whose length is off by so much.
     void doubt_lengths(message_chain& chain, std::uint64_t off) {
-        std::erase_if(chain.messages, [&](const waiting_message& m) {
+        std::erase_if(chain.words, [&](std::uint32_t at) {
+            const std::uint64_t position = chain.position(at), there = ring_.word(position);
+            const std::uint64_t length = ring_.record(position, there).length;
             bool possible = false;
-            for_each_near(ring_.word(m.position), [&](std::uint64_t word) {
-                const layout::ring_word near = ring_.record(m.position, word);
-                possible |= near.kind == layout::ring_word_kind::message && near.length == m.length + off &&
-                            near.bytes == layout::ring_record_bytes(m.length);
+            for_each_near(there, [&](std::uint64_t word) {
+                const layout::ring_word near = ring_.record(position, word);
+                possible |= near.kind == layout::ring_word_kind::message && near.length == length + off &&
+                            near.bytes == layout::ring_record_bytes(length);
             });
-            return possible && !log_.doubt("its length, or the sides' count of bytes, is damaged", place(m.position));
+            return possible && !log_.doubt("its length, or the sides' count of bytes, is damaged", place(position));
         });
     }
 
@@ -249,21 +268,24 @@ class queue_salvager {
         }
         if (found != 1) return std::nullopt;
         const layout::ring_word right = ring_.record(where, word);
-        const bool goes_over = right.kind == layout::ring_word_kind::message && ring_.has(where, right.length);
-        log_.mend("a record's word was put right by the sides' counts", place(where), goes_over ? 1 : 0);
         message_chain chain;
+        chain.head = head, chain.mended = where, chain.word = word;
+        chain.words.reserve(static_cast<std::size_t>(counts->messages));  // as many words lead to the tail
         for (chain.end = head; chain.end < tail_;) {
-            const layout::ring_word next = chain.end == where ? ring_.record(where, word) : ring_.record(chain.end);
-            if (next.kind == layout::ring_word_kind::message)
-                chain.messages.push_back({chain.end, next.length, next.type});
+            const layout::ring_word next = ring_.message(chain, chain.end);
+            // As it was when the chain was found, unless somebody stores to the old queue after all.
+            if (next.bytes == 0 || next.bytes > tail_ - chain.end) return std::nullopt;
+            if (next.kind == layout::ring_word_kind::message) chain.add(chain.end);
             chain.end += next.bytes;
         }
+        const bool goes_over = right.kind == layout::ring_word_kind::message && ring_.has(where, right.length);
+        log_.mend("a record's word was put right by the sides' counts", place(where), goes_over ? 1 : 0);
         return chain;
     }
 
     /// What a chain that nothing vouches for seems to hold. What the sides count beyond that is lost, and one message
     /// at least where the chain does not end at the producer: it published up to there.
-    [[nodiscard]] std::vector<waiting_message> doubtful_chain(const std::vector<std::uint64_t>& heads) {
+    [[nodiscard]] message_chain doubtful_chain(const std::vector<std::uint64_t>& heads) {
         if (heads.empty()) {
             log_.lose("the consumer's place is gone, so nothing tells which messages wait", "");
             return {};
@@ -271,14 +293,15 @@ class queue_salvager {
         message_chain chain = ring_.walk(heads.front());
         const auto counts = expected(heads.front(), tail_);
         const std::uint64_t known = counts && counts->messages <= ring_.capacity() / 8 ? counts->messages : 0;
-        const std::uint64_t cut =
-            std::erase_if(chain.messages, [&](const waiting_message& m) { return !ring_.has(m.position, m.length); });
-        const std::uint64_t there = chain.messages.size(), beyond = known - std::min(known, there);
+        const std::uint64_t cut = std::erase_if(chain.words, [&](std::uint32_t at) {
+            return !ring_.has(chain.position(at), ring_.message(chain, chain.position(at)).length);
+        });
+        const std::uint64_t there = chain.words.size(), beyond = known - std::min(known, there);
         const std::uint64_t lost = std::max({beyond, cut, std::uint64_t{there == 0 || chain.end != tail_}});
         if (lost != 0) log_.lose("records do not lead to them", place(chain.end), lost);
         if (there == 0 || !log_.doubt("records do not lead to where the producer stands", place(heads.front()), there))
             return {};
-        return std::move(chain.messages);
+        return chain;
     }
     [[nodiscard]] static std::string place(std::uint64_t position) { return detail::concat("position ", position); }
 
@@ -294,17 +317,20 @@ void salvage_records(const damaged_segment& from, const layout::queue_geometry& 
     queue_salvager salvager(from, g, log);
     const auto nobody = std::make_unique<layout::queue_side>();  // a consumer that has taken nothing yet
     layout::queue_write_core made(to, g, *nobody, from.uri());
-    for (const waiting_message& message : salvager.run()) {
-        if (!salvager.ring().has(message.position, message.length)) {
-            log.lose("its bytes were cut off", detail::concat("position ", message.position));
+    const message_chain chain = salvager.run();
+    for (const std::uint32_t at : chain.words) {
+        const std::uint64_t position = chain.position(at);
+        const layout::ring_word message = salvager.ring().message(chain, position);
+        if (!salvager.ring().has(position, message.length)) {
+            log.lose("its bytes were cut off", detail::concat("position ", position));
             continue;
         }
         const queue_claim room = made.try_claim(message.length);
         if (!room) {
-            log.lose("the new queue has no room for it", detail::concat("position ", message.position));
+            log.lose("the new queue has no room for it", detail::concat("position ", position));
             continue;
         }
-        detail::copy_from_shared(room.bytes.data(), salvager.ring().payload(message.position), room.bytes.size());
+        detail::copy_from_shared(room.bytes.data(), salvager.ring().payload(position), room.bytes.size());
         (void)made.commit(message.length, message.type);
         log.keep();
     }

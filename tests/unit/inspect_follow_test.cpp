@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <random>
@@ -18,6 +19,7 @@
 #include "holdfast/queue.hpp"
 #include "inspect/follower.hpp"
 #include "inspect/message_text.hpp"
+#include "support/lying_consumer.hpp"
 #include "support/process.hpp"
 #include "support/scale.hpp"
 #include "support/segment_tools.hpp"
@@ -191,6 +193,17 @@ TEST_F(Follow, AWatchGoesRoundTheRingWithSkips) {
         ASSERT_TRUE(consumer.front());
         ASSERT_TRUE(consumer.pop());
     }
+}
+
+TEST_F(Follow, AConsumerThatIsAlwaysAheadEndsTheWayToTheLatest) {
+    auto producer = queue_producer::create(uri(), {.capacity_bytes = 32 << 20});
+    ASSERT_TRUE(producer.try_push(std::vector<std::byte>(15 << 20)));  // a copy takes milliseconds
+    const lying_consumer consumer(producer);
+    const auto begun = std::chrono::steady_clock::now();
+    // Where the liar had no processor for the time of a copy, that is believed, and what comes then is damage.
+    const auto refused = refusal_of([&] { (void)follower::open(uri(), from(start::latest)); });
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(10));
+    EXPECT_TRUE(!refused || refused == errc::corrupt) << refused->text;
 }
 
 TEST_F(Follow, ATypedQueueShowsRecords) {

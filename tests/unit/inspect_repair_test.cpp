@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "holdfast/array.hpp"
@@ -396,6 +398,45 @@ TEST_F(Repair, ABlockStoreOfManyWritersWhoseJournalBecameZerosGivesNoHandleOutAg
     expect_fresh_handles(std::move(next), handles, 2);
 }
 
+/// Makes each unit the first of a value that has all units behind it, too, under a checksum that holds. Requires: each
+/// unit has a value of its own.
+void nest_values(const std::string& name) {
+    segment memory = segment::attach(name, access::read_write);
+    const detail::block_view<std::byte> view(memory.body(), detail::block_store_geometry_of(memory));
+    for (u64 unit = view.units(); unit-- > 0;) {  // from the last on: those in front have its head among their bytes
+        const u64 units = view.units() - unit, size = view.bytes_of(units) - layout::block_head_bytes;
+        detail::shared_store<u64>(view.unit(unit), size);
+        detail::shared_store<u64>(view.unit(unit) + layout::block_head_run_offset,
+                                  layout::block_run_word(units, layout::block_no_run));
+        u64 sum = detail::block_sum_begin(view.word(unit), size);
+        (void)view.for_each_run(unit, [&](const auto& run) { sum = detail::block_sum_run(sum, run); });
+        detail::shared_store<u64>(view.unit(unit) + layout::block_head_checksum_offset, sum);
+    }
+}
+
+// What is read of values is bounded by the size of the store, also where every checksum holds: of 2000 nested ones,
+// each of which is nearly as long as the store, those that 64 turns through it reach.
+TEST_F(Repair, OfNestedValuesNoMoreAreReadThanByTheSizeOfTheStore) {
+    constexpr u64 units = 2000;
+    {
+        auto made = block_store::create(uri(), {.bytes = units * 64, .unit_bytes = 64});
+        for (u64 n = 0; n < units; ++n) ASSERT_TRUE(made.allocate(span_of("value")));
+        ASSERT_EQ(made.usage().units_free(), 0U);
+    }
+    nest_values(uri());
+    remember();
+    const auto report = repaired(data(), "nested values");
+    ASSERT_TRUE(report && !report->intact);
+    EXPECT_EQ(report->kept, 1U);
+    EXPECT_EQ(report->lost, units - 1);
+    std::map<std::string, u64, std::less<>> lost;
+    for (const inspect::salvage_sum& sum : report->sums)
+        if (sum.what == inspect::fate::lost) lost[std::string(sum.reason)] += sum.items;
+    EXPECT_GT(lost["another value has its units"], 60U) << "read whole";
+    EXPECT_LT(lost["another value has its units"], 70U);
+    EXPECT_GT(lost["the checksum of the value does not hold"], 1900U) << "not read";
+}
+
 TEST_F(Repair, AnArrayKeepsElementsWhoseGroupsHold) {
     struct wide {
         u64 a, b, c;
@@ -622,6 +663,98 @@ TEST_F(Repair, OfAQueueThatWasCutShortBehindItsMessagesAllAreKept) {
     EXPECT_EQ(word->kept, 9U);
     EXPECT_EQ(word->mended, 0U);
     EXPECT_EQ(word->lost, 1U);
+}
+
+/// A queue in which ten messages wait, whose records have one size: nine of 9 bytes, and one of 16.
+void make_queue_of_ten(const std::string& name) {
+    auto producer = queue_producer::create(name, {.capacity_bytes = 8192});
+    for (u64 n = 0; n < 10; ++n)
+        ASSERT_TRUE(producer.try_push(span_of(std::string(n < 9 ? 9U : 16U, static_cast<char>('a' + n))),
+                                      static_cast<std::uint16_t>(n)));
+}
+/// Where things of it lie in the file: the word of message n, the producer's side, and the counts of its position.
+[[nodiscard]] constexpr std::size_t word_of_ten(u64 n) {
+    return header_bytes + layout::queue_ring_offset + n * layout::ring_record_bytes(9);
+}
+constexpr std::size_t side_of_ten = header_bytes + layout::queue_producer_offset;
+constexpr std::size_t counts_of_ten = side_of_ten + offsetof(layout::queue_side, ledgers);
+
+TEST_F(Repair, OfAQueueOneDamagedWordIsPutRight) {
+    make_queue_of_ten(uri());
+    remember();
+    const items before = messages_in(uri());
+    bytes image = data();
+    image[word_of_ten(4)] ^= 0x40;
+    const auto report = repaired(image, "a length");
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->kept, 10U);
+    EXPECT_EQ(report->mended, 1U);
+    EXPECT_EQ(report->lost, 0U);
+    EXPECT_EQ(messages_in(uri()), before);
+}
+
+// Within its record's padding a length moves no other, so that only the counts of bytes tell, and not whose it was.
+TEST_F(Repair, OfAQueueMessagesWhoseLengthsAreInDoubtAreKeptOnRequest) {
+    make_queue_of_ten(uri());
+    remember();
+    const items before = messages_in(uri());
+    bytes length = data(), count = data();
+    length[word_of_ten(4)] ^= 10 ^ 13;  // 3 bytes more; the last message may have had 3 more, too
+    count[counts_of_ten + offsetof(layout::queue_ledger, bytes)] ^= 1;  // one byte less: the last may have one too many
+    items without_last = before;
+    without_last.pop_back();
+    items without_both = without_last;
+    without_both.erase(without_both.begin() + 4);
+    for (const auto& [image, expected] : {std::pair(length, without_both), std::pair(count, without_last)}) {
+        const std::string what = std::to_string(expected.size()) + " beyond doubt";
+        const auto strict = repaired(image, what);
+        ASSERT_TRUE(strict);
+        EXPECT_EQ(strict->lost, 10 - expected.size()) << what;
+        EXPECT_EQ(messages_in(uri()), expected) << what;
+        const auto all = repaired(image, what, generous());
+        ASSERT_TRUE(all);
+        EXPECT_EQ(all->kept, 10U) << what;
+        EXPECT_EQ(all->doubtful, 10 - expected.size()) << what;
+        EXPECT_EQ(all->lost, 0U) << what;
+    }
+}
+
+TEST_F(Repair, OfAQueueWhosePositionOrCountsAreDamagedAllMessagesAreKept) {
+    make_queue_of_ten(uri());
+    remember();
+    const items before = messages_in(uri());
+    for (const std::size_t at : {side_of_ten + offsetof(layout::queue_side, position),
+                                 counts_of_ten + offsetof(layout::queue_ledger, position),
+                                 counts_of_ten + offsetof(layout::queue_ledger, messages)}) {
+        bytes image = data();
+        image[at] ^= 0x40;
+        const std::string what = "byte " + std::to_string(at - side_of_ten) + " of the producer's side";
+        const auto report = repaired(image, what);
+        ASSERT_TRUE(report);
+        EXPECT_EQ(report->kept, 10U) << what;
+        EXPECT_EQ(report->lost, 0U) << what;
+        ASSERT_EQ(report->sums.size(), 1U) << what;
+        EXPECT_EQ(report->sums[0].what, inspect::fate::mended) << what;
+        EXPECT_EQ(messages_in(uri()), before) << what;
+    }
+}
+
+// By whoever ignores the lease: right when the damaged word is told, the first record's is none any more.
+TEST_F(Repair, OfAQueueThatIsStoredToMeanwhileComesToAnEnd) {
+    make_queue_of_ten(uri());
+    remember();
+    bytes image = data();
+    image[word_of_ten(4)] ^= 0x40;
+    put_back(image);
+    inspect::repair_options options;
+    options.each = [&](const inspect::salvage_note&) {
+        std::fstream file(folder.file("s"), std::ios::binary | std::ios::in | std::ios::out);
+        file.seekp(static_cast<std::streamoff>(word_of_ten(0)));
+        file << std::string(layout::ring_word_bytes, '\0');
+    };
+    const repair_report report = inspect::repair(uri(), options);
+    EXPECT_EQ(report.kept + report.lost, 10U);
+    EXPECT_TRUE(inspect::verify(uri()).intact());
 }
 
 // Messages of which the memory has no bytes are not in doubt: they are gone.

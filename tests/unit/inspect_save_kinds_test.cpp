@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <deque>
@@ -27,6 +28,7 @@
 #include "inspect/repair.hpp"
 #include "inspect/saver.hpp"
 #include "inspect/verification.hpp"
+#include "support/lying_consumer.hpp"
 #include "support/process.hpp"
 #include "support/scale.hpp"
 #include "support/segment_tools.hpp"
@@ -214,6 +216,40 @@ TEST_F(SaveKinds, TheLastTransactionOfADeadProducerIsSaved) {
     }
     EXPECT_EQ(restore(save()).items, 2U);
     expect_intact();
+}
+
+// One that lives, but stopped between its commit and its entry.
+TEST_F(SaveKinds, TheLastTransactionOfAProducerThatIsStoppedIsSaved) {
+    auto producer = queue_producer::create(uri(), {.capacity_bytes = 4096});
+    auto& mapped = const_cast<segment&>(producer.segment());
+    auto& side = *reinterpret_cast<layout::queue_side*>(mapped.body().data() + layout::queue_producer_offset);
+    ASSERT_TRUE(producer.try_push(bytes_of("first")));
+    const u64 before = side.position.load(std::memory_order_relaxed);  // at rest
+    ASSERT_TRUE(producer.try_push_all(std::array{bytes_of("one"), bytes_of("of"), bytes_of("a batch")}));
+    side.position.store(before, std::memory_order_relaxed);  // likewise
+    const std::string text = save();
+    EXPECT_EQ(last.items, 4U);
+    (void)restore(text);
+    expect_intact();
+    auto taker = queue_consumer::attach(uri("copy"));
+    for (const char* expected : {"first", "one", "of", "a batch"}) {
+        const queue_message got = taker.front();
+        ASSERT_TRUE(got) << expected;
+        EXPECT_EQ(text_of(got.bytes), expected);
+        ASSERT_TRUE(taker.pop());
+    }
+    EXPECT_EQ(taker.front().status, outcome::empty);
+}
+
+TEST_F(SaveKinds, AConsumerThatIsAlwaysAheadEndsTheSave) {
+    auto producer = queue_producer::create(uri(), {.capacity_bytes = 32 << 20});
+    ASSERT_TRUE(producer.try_push(std::vector<std::byte>(15 << 20)));  // a copy takes milliseconds
+    const lying_consumer consumer(producer);
+    const auto begun = std::chrono::steady_clock::now();
+    const auto refused = refusal_of([&] { (void)inspect::save(uri(), [](std::string_view) {}); });
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(10));
+    // Where the liar had no processor for the time of a copy, that is believed, and what comes then is damage.
+    EXPECT_TRUE(!refused || refused == errc::contended || refused == errc::corrupt) << refused->text;
 }
 
 TEST_F(SaveKinds, ABroadcastComesBackWithItsNumbers) {
@@ -720,6 +756,38 @@ TEST_F(SaveKinds, LengthsThatLieAreToldByTheirPlace) {
     }
     EXPECT_THAT(refused(ring, 0, layout::ring_message_word(1 << 20, 0)),
                 HasSubstr("at byte " + std::to_string(head) + ": "));
+}
+
+// A file that no save made: its third value has the handle of the first, which the second has driven out of a unit.
+// What the first had beside that is free.
+TEST_F(SaveKinds, AHandleThatComesAgainHasOnlyTheUnitsOfItsLastValue) {
+    (void)block_store::create(uri(), {.bytes = 16 * 64, .unit_bytes = 64});
+    std::ofstream(folder.file("empty"), std::ios::binary | std::ios::trunc) << save();
+    inspect::saved_header header = inspect::saved_reader(folder.file("empty")).header();
+    header.parameters[2] = 2;  // the last serial
+    const detail::block_view<const std::byte> view({}, block_store_reader::attach(uri()).geometry());
+    const u64 again = view.handle(5, 1), between = view.handle(6, 2);
+    std::string text;
+    inspect::saved_writer file([&](std::string_view part) { text.append(part); }, header, "");
+    const auto add = [&](u64 handle, u64 units, const std::string& value) {
+        const u64 head[] = {handle, value.size(), 1, view.index_of(handle) | units << 32};
+        file.add(std::as_bytes(std::span(head)), 0);
+        file.add(bytes_of(value), 1);
+    };
+    add(again, 3, std::string(168, 'a'));
+    add(between, 1, std::string(40, 'b'));
+    add(again, 1, std::string(40, 'c'));
+    file.finish();
+    (void)restore(text);
+    expect_intact();
+    const auto copy = block_store_reader::attach(uri("copy"));
+    EXPECT_EQ(copy.usage().values, 2U);
+    EXPECT_EQ(copy.usage().units_used, 2U);
+    std::vector<std::byte> value;
+    EXPECT_TRUE(copy.read(again, value));
+    EXPECT_EQ(text_of(value), std::string(40, 'c'));
+    EXPECT_TRUE(copy.read(between, value));
+    EXPECT_EQ(text_of(value), std::string(40, 'b'));
 }
 
 // One that had messages and has none, and one that knows only the number of its first.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What allocates nothing: every read that is promised to take what the caller gave it, hit or miss, and what rings and
-// tables do to each message and entry. Whoever may be woken a million times a second counts on it.
+// tables do to each message and entry. Whoever may be woken a million times a second counts on it. And how much a
+// repair of a ring allocates that has nothing but words.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -10,6 +11,7 @@
 #include <new>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -27,8 +29,10 @@
 #include "holdfast/small_table.hpp"
 #include "holdfast/snapshot.hpp"
 #include "holdfast/sorted_index.hpp"
+#include "inspect/repair.hpp"
 #include "support/http_client.hpp"
 #include "support/http_server.hpp"
+#include "support/unique_name.hpp"
 
 namespace {
 
@@ -265,6 +269,28 @@ TEST(ReadAllocations, NoneOfARequestThatIsAnsweredAtOnce) {
     server.stop();
     ASSERT_EQ(asked.size(), 30U);
     EXPECT_EQ(asked.back(), asked[9]) << "of the loop, in twenty requests";
+}
+
+// As many messages as fit: empty ones, a word each.
+TEST(ReadAllocations, OfARepairAreSmallerThanItsRing) {
+    const test::unique_directory folder("repair", "/dev/shm");
+    const std::string uri = folder.file_uri("ring");
+    u64 ring_bytes = 0, messages = 0;
+    {
+        auto producer = queue_producer::create(uri, {.capacity_bytes = 1 << 20});
+        ring_bytes = producer.capacity_bytes();
+        while (producer.try_push({})) ++messages;
+    }
+    {
+        auto damaged = segment::attach(uri, access::read_write);
+        auto& side = *reinterpret_cast<layout::queue_side*>(damaged.body().data() + layout::queue_producer_offset);
+        side.ledgers[messages % 2].messages.fetch_add(1);
+    }
+    const u64 before = perf_test::allocations_of_this_thread().bytes;
+    const inspect::repair_report report = inspect::repair(uri, {});
+    EXPECT_LT(perf_test::allocations_of_this_thread().bytes - before, ring_bytes);
+    EXPECT_EQ(report.kept, messages);
+    EXPECT_EQ(report.lost, 0U);
 }
 
 }  // namespace

@@ -110,11 +110,6 @@ class map_slots {
         }
         return map_stray::yes;
     }
-    /// The same for one.
-    [[nodiscard]] map_stray is_stray(const map_reader_core& reader, std::uint64_t handle) const {
-        std::span<std::uint64_t> one(&handle, 1);
-        return keep_strays(reader, one);
-    }
 
  private:
     static constexpr unsigned looks_max = 64;

@@ -13,8 +13,12 @@
 // what went are for service, and have no check.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <type_traits>
 
@@ -97,6 +101,7 @@ class hash_map_verifier {
         for (std::uint64_t h = blocks.next_value(0); h != 0 && !report_.stopped;
              h = blocks.next_value(view_.store.index_of(h) + 1))
             check_reached(h);
+        if (!report_.stopped) check_suspects();
         return report_;
     }
 
@@ -206,22 +211,39 @@ class hash_map_verifier {
         ++report_.busy;
     }
 
+    // To which no key leads at first sight. All slots are looked at for many of them together, or a store full of such
+    // would take its entries times its slots.
     void check_reached_of_many(std::uint64_t handle) {
+        if (!of_entries_.spend(handle)) return report_unread(hash_map_damage::unreached, 0, handle);
+        map_digest digest;
+        const outcome got = reader_.digest_under(handle, digest);
+        if (got == outcome::stale || (got == outcome::ok && reader_.handle_under(digest) == handle)) return;
+        suspects_[suspected_++] = handle;
+        if (suspected_ == suspects_.size()) check_suspects();
+    }
+    void check_suspects() {
+        std::span<std::uint64_t> left = std::span(suspects_).first(suspected_);
+        suspected_ = 0;
         const map_slots slots(view_);
-        for (unsigned look = 0; look < looks_max; ++look) {
-            if (!of_entries_.spend(handle)) return report_unread(hash_map_damage::unreached, 0, handle);
-            const map_stray stray = slots.is_stray(reader_, handle);
-            if (stray == map_stray::yes) report(hash_map_damage::unreached, 0, handle);
-            if (stray != map_stray::busy) return;  // hidden: the record that hides it is reported
+        for (unsigned look = 0; look < looks_max && !left.empty(); ++look) {
+            const map_stray stray = slots.keep_strays(reader_, left);
+            if (stray == map_stray::yes)
+                for (const std::uint64_t handle : left) report(hash_map_damage::unreached, 0, handle);
+            if (stray != map_stray::busy) return;  // hidden: the record that hides them is reported
             pause();
+            const auto read = std::partition(left.begin(), left.end(), [&](auto h) { return of_entries_.spend(h); });
+            for (auto each = read; each != left.end(); ++each) report_unread(hash_map_damage::unreached, 0, *each);
+            left = left.first(static_cast<std::size_t>(read - left.begin()));
         }
-        ++report_.busy;
+        report_.busy += left.size();
     }
 
     map_view<const std::byte> view_;
     map_reader_core reader_;
     OnFinding& on_finding_;
     block_reading_budget of_slots_, of_entries_;
+    std::array<std::uint64_t, 512> suspects_{};  // of many writers: entries to which no key seems to lead
+    std::size_t suspected_ = 0;
     std::uint64_t begun_;  // progress() before all of it
     hash_map_verification report_;
 };
