@@ -126,8 +126,8 @@ inline void require_ours_system_v(int id, const places& where, const std::string
     storage result;
     auto [lease, lease_was_there] = lease_for_system_v(job, where);
     result.lease = std::move(lease);
-    give_lease_rights(result.lease.get(), job.rights(), job.subject);
     try {
+        give_lease_rights(result.lease.get(), job.rights(), job.subject);
         memory::check_memory_limit(job.info.total_bytes, job.subject);
         result.system_v_id = make_system_v(job, lease_was_there);
     } catch (...) {
