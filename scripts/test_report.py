@@ -65,7 +65,7 @@ HISTORIES = dict.fromkeys(("array", "block_store", "block_store of many writers"
 KILLED_BY_SHARE = ("block_store of many writers", "hash_map of many writers", "hash_table of many writers", "hash_map with a feed")
 # Rounds of real kills alone, without what needs ptrace: of a container that has two tests of 10^4 rounds, those of both.
 KILLS = {**dict.fromkeys(CONTAINERS, 10**4), "array": 20_000, "block_store": 20_000, "broadcast": 12_000, "counter_set": 10_400, "hash_map": 20_000, "hash_table": 20_000,
-         "latency_histogram": 10_200, "queue": 10_500, "queue<T>": 10_400, "snapshot": 20_000, "sorted_index": 11_000,
+         "latency_histogram": 10_400, "queue": 10_500, "queue<T>": 10_400, "snapshot": 20_000, "sorted_index": 11_000,
          **dict.fromkeys(KILLED_BY_SHARE, 10**4)}
 GUIDED = {"array": 22_000, "block_store": 11_000, "broadcast": 72_000, "growing": 2700, "hash_map": 9000, "hash_table": 162_000, "inbox": 2200, "metrics": 18_000, "queue": 135_000,
           "saved": 12_600, "segment": 3600, "small_table": 7000, "snapshot": 450_000, "sorted_index": 135_000}
