@@ -110,6 +110,12 @@ class map_slots {
         }
         return map_stray::yes;
     }
+    /// Whether a key leads to the entry, or it is gone.
+    [[nodiscard]] static bool is_led_to(const map_reader_core& reader, std::uint64_t handle) {
+        map_digest digest;
+        const outcome got = reader.digest_under(handle, digest);
+        return got == outcome::stale || (got == outcome::ok && reader.handle_under(digest) == handle);
+    }
 
  private:
     static constexpr unsigned looks_max = 64;
@@ -129,12 +135,6 @@ class map_slots {
     static void leave_out(std::span<std::uint64_t>& handles, Test&& test) {
         const auto end = std::remove_if(handles.begin(), handles.end(), test);
         handles = handles.first(static_cast<std::size_t>(end - handles.begin()));
-    }
-    /// Whether a key leads to the entry, or it is gone.
-    [[nodiscard]] static bool is_led_to(const map_reader_core& reader, std::uint64_t handle) {
-        map_digest digest;
-        const outcome got = reader.digest_under(handle, digest);
-        return got == outcome::stale || (got == outcome::ok && reader.handle_under(digest) == handle);
     }
     /// Returns: yes; busy or hidden where not all records told.
     [[nodiscard]] map_stray gather_named(named_set& named) const noexcept {
