@@ -82,9 +82,7 @@ TEST_P(Golden, SaysWhatItSaidWhenItWasMadeInEveryKindOfMemory) {
 TEST_P(Golden, IsNotChangedByReaders) {
     ASSERT_NE(GetParam().subject, nullptr);
     const unique_directory place("golden");
-    write_file(place.file("s"), image().data);
-    if (!image().peers.empty()) write_file(place.file("s.peers"), image().peers);
-    if (!image().growing.empty()) write_file(place.file("s.growing"), image().growing);
+    image().lay_at(place.file("s"));
     (void)subject().describe(place.file_uri("s"));
     EXPECT_EQ(read_file(place.file("s")), image().data);
     if (!image().growing.empty()) {

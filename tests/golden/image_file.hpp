@@ -183,6 +183,12 @@ struct golden_image {
         if (!peers.empty()) write_file(stem + ".peers", pack_image(peers));
         if (!growing.empty()) write_file(stem + ".growing", pack_image(growing));
     }
+    /// Puts its files where of_file_segment() took them.
+    void lay_at(const std::string& path) const {
+        write_file(path, data);
+        if (!peers.empty()) write_file(path + ".peers", peers);
+        if (!growing.empty()) write_file(path + ".growing", growing);
+    }
     /// Tables grow where names lead to files.
     [[nodiscard]] bool can_lie_in(std::string_view kind) const {
         return growing.empty() || kind == "file" || kind == "posix";
@@ -198,12 +204,12 @@ class placed_image {
             return;
         }
         const auto where = holdfast::detail::places_of(memory::uri::parse(uri_));
+        if (!memory::uri::parse(uri_).is_sysv()) {
+            image.lay_at(where.data());
+            return;
+        }
         if (!image.peers.empty()) write_file(where.peers(), image.peers);
-        if (!image.growing.empty()) write_file(where.growing(), image.growing);
-        if (memory::uri::parse(uri_).is_sysv())
-            place_in_system_v(image.data);
-        else
-            write_file(where.data(), image.data);
+        place_in_system_v(image.data);
     }
     [[nodiscard]] const std::string& uri() const noexcept { return uri_; }
 

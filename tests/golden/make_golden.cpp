@@ -292,8 +292,7 @@ std::optional<golden_image> killed_in_work(const killed_subject& killed, const g
     for (std::uint64_t round = 0; round < rounds; ++round) {
         const unique_directory place("golden");
         const scoped_environment registry("HOLDFAST_REGISTRY", place.file("registry"));
-        write_file(place.file("s"), start.data);
-        if (!start.peers.empty()) write_file(place.file("s.peers"), start.peers);
+        start.lay_at(place.file("s"));
         kill_progress progress;
         progress.reset(random_at(golden_seed, 1, round) % delay_ns_max);
         child_process child([&] {
