@@ -41,13 +41,13 @@ struct received_frame {
     }
 };
 
-/// A client that has asked for a WebSocket at "/"; it reads frames on its own, apart from the code under test.
+/// A client that has asked for a WebSocket; it reads frames on its own, apart from the code under test.
 class websocket_client : public http_client {
  public:
     explicit websocket_client(std::uint16_t port, std::string_view more = {}, options wanted = {},
-                              std::string_view fields = {})
+                              std::string_view fields = {}, std::string_view target = "/")
         : http_client(port, wanted) {
-        send(test::get("/", std::string(upgrade_fields).append(fields)).append(more));
+        send(test::get(target, std::string(upgrade_fields).append(fields)).append(more));
         opened();
     }
     void opened() {

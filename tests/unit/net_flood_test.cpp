@@ -31,15 +31,6 @@ using test::get;
 using test::http_client;
 using test::withstand;
 
-/// An attack of bytes as fast as the machine can move them: a turn of the loop is as long as it takes to move what
-/// every connection may bring in one, and everybody waits for its turn. 300 connections of 128 KiB are 39 MB, at 1 GB/s
-/// some 40 ms; and by io_uring a request waits for up to three turns: its receive may find no buffer, and its answer
-/// leaves with the next submission. So the bounds are those of the wave: three times what
-/// docs/design/0007-network-front.md has of it, or more where that is less than a processor's neighbours cost.
-net::server_counters withstand_bulk(void (*wave)(const flooded&), const test::waiting_bounds& bounds) {
-    return withstand(wave, {}, bounds);
-}
-
 // --- attacks: each is one wave of about a tenth of a second and more, from a process of its own
 
 // Requests that come a byte at a time and never end, on many connections, until each has been told 408.
@@ -258,7 +249,7 @@ TEST(ServerFlood, SlowHeadsAndBodies) {
     EXPECT_GE(counters.body_timeouts, 100U);
 }
 TEST(ServerFlood, OversizedRequests) {
-    const auto counters = withstand_bulk(oversized_requests, {250, 250ms});
+    const auto counters = withstand(oversized_requests, {250, 250ms});
     EXPECT_GE(counters.refused, 18U);
     EXPECT_GE(counters.over_held_bytes, 1U);
 }
@@ -274,13 +265,13 @@ TEST(ServerFlood, BurstsOfResets) {
     EXPECT_GE(counters.lost, counters.accepted / 2);
 }
 TEST(ServerFlood, DeathsInTheMiddle) {
-    const auto counters = withstand_bulk(deaths_in_the_middle, {10, 100ms});
+    const auto counters = withstand(deaths_in_the_middle, {10, 100ms});
     EXPECT_GE(counters.lost, 1U);
     EXPECT_GE(counters.lost + counters.write_timeouts + counters.over_held_bytes, 60U);
 }
 TEST(ServerFlood, DeathsAtAnyPoint) { EXPECT_GE(withstand(deaths_at_any_point).lost, 50U); }
 TEST(ServerFlood, ReadersOfNothing) {
-    const auto counters = withstand_bulk(readers_of_nothing, {10, 250ms});
+    const auto counters = withstand(readers_of_nothing, {10, 250ms});
     EXPECT_GE(counters.write_timeouts + counters.over_held_bytes, 150U);
 }
 
@@ -290,17 +281,15 @@ TEST(ServerFlood, PingsWithoutEnd) {
     EXPECT_GE(counters.write_timeouts + counters.over_held_bytes, 10U);
 }
 TEST(ServerFlood, BrokenFrames) { EXPECT_GE(withstand(broken_frames).websockets_refused, 160U); }
-TEST(ServerFlood, PongsWithoutEnd) {
-    EXPECT_GE(withstand_bulk(pongs_without_end, {50, 100ms}).bytes_received, 10U << 20U);
-}
+TEST(ServerFlood, PongsWithoutEnd) { EXPECT_GE(withstand(pongs_without_end, {50, 100ms}).bytes_received, 10U << 20U); }
 TEST(ServerFlood, SlowMessages) { EXPECT_GE(withstand(slow_messages).body_timeouts, 100U); }
 TEST(ServerFlood, MuchAndThenLittle) {
-    const auto counters = withstand_bulk(much_and_then_little, {250, 250ms});
+    const auto counters = withstand(much_and_then_little, {250, 250ms});
     EXPECT_GE(counters.responses[1], 60U);
     EXPECT_GE(counters.header_timeouts, 60U);
 }
 TEST(ServerFlood, EndlessMessages) {
-    const auto counters = withstand_bulk(endless_messages, {400, 250ms});
+    const auto counters = withstand(endless_messages, {400, 250ms});
     EXPECT_GE(counters.responses[0], 100U);  // became WebSockets
     EXPECT_GE(counters.over_held_bytes, 1U);
 }

@@ -11,8 +11,6 @@
 #include <string>
 #include <string_view>
 
-#include "holdfast/net/listener.hpp"
-#include "holdfast/net/server.hpp"
 #include "support/flood_rig.hpp"
 #include "support/http_client.hpp"
 #include "support/http_server.hpp"
@@ -26,17 +24,7 @@ using test::flooded;
 using test::get;
 using test::http_client;
 using test::tls_client;
-
-/// With a listener that speaks TLS beside the plain one of the witnesses.
-net::server_counters withstand_by_tls(void (*wave)(const flooded&)) {
-    const test::tls_folder folder;
-    const net::tls_files files = folder.write_pair();
-    return test::withstand(wave, [&](net::server_options& options) {
-        const int listener = net::listen_tcp("127.0.0.1:0");
-        options.tls = {{.listener = listener, .credentials = net::tls_credentials(files)}};
-        return listener;
-    });
-}
+using test::withstand;
 
 std::string first_flight() {
     test::tls_client_end end;
@@ -100,20 +88,18 @@ void key_updates_without_end(const flooded& at) {
     }
 }
 
-TEST(ServerFloodTls, HandshakesThatStandStill) {
-    EXPECT_GE(withstand_by_tls(handshakes_that_stand_still).tls_timeouts, 100U);
-}
+TEST(ServerFloodTls, HandshakesThatStandStill) { EXPECT_GE(withstand(handshakes_that_stand_still).tls_timeouts, 100U); }
 TEST(ServerFloodTls, WhatIsNoHandshake) {
-    const auto counters = withstand_by_tls(what_is_no_handshake);
+    const auto counters = withstand(what_is_no_handshake);
     EXPECT_GE(counters.tls_plain, 10U);
     EXPECT_GE(counters.tls_failures, 10U);
 }
 TEST(ServerFloodTls, HandshakesForNothing) {
-    const auto counters = withstand_by_tls(handshakes_for_nothing);
+    const auto counters = withstand(handshakes_for_nothing);
     EXPECT_GE(counters.tls_handshakes, 60U);
     EXPECT_GE(counters.tls_failures, 1U);
 }
-TEST(ServerFloodTls, KeyUpdatesWithoutEnd) { EXPECT_GE(withstand_by_tls(key_updates_without_end).tls_failures, 20U); }
+TEST(ServerFloodTls, KeyUpdatesWithoutEnd) { EXPECT_GE(withstand(key_updates_without_end).tls_failures, 20U); }
 
 }  // namespace
 
