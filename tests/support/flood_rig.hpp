@@ -274,7 +274,7 @@ struct waiting_bounds {
 /// takes to move what every connection may bring in one, and everybody waits for its turn. 300 connections of 128 KiB
 /// are 39 MB, at 1 GB/s some 40 ms; and by io_uring a request waits for up to three turns: its receive may find no
 /// buffer, and its answer leaves with the next submission. So those bounds are of the wave: three times what
-/// docs/design/0007-network-front.md has of it, or more where that is less than a processor's neighbours cost.
+/// was found of it, or more where that is less than a processor's neighbours cost.
 inline constexpr waiting_bounds of_attack{5, std::chrono::milliseconds(100)};
 inline constexpr std::chrono::microseconds median_least{200};  // of a request without: below, the ratio tells nothing
 inline constexpr int p99_ratio_max = 20;
