@@ -202,7 +202,7 @@ class witnesses {
              due += std::chrono::milliseconds(1)) {
             std::this_thread::sleep_until(due);
             const std::string target = numbered(asked_++);
-            const bool in_pieces = asked_ % 7 == 0;
+            const bool in_pieces = asked_ % 7 == 0;  // there are 3 or 4 clients: each has its turn at it
             witness& client = *clients_[static_cast<std::size_t>(asked_) % clients_.size()];
             std::string request = client.request(target, in_pieces);
             if (in_pieces) {
@@ -231,7 +231,7 @@ class witnesses {
     }
 
     processor_wait server_, mine_;
-    std::vector<std::unique_ptr<witness>> clients_;  // of which one of seven is another each time
+    std::vector<std::unique_ptr<witness>> clients_;
     int asked_ = 0;
 };
 
